@@ -23,7 +23,11 @@ setup(
     package_data={"sparse_pep": ["py.typed"]},
     install_requires=settings["requirements"].split(),
     extras_require={"dev": settings["dev_requirements"].split()},
-    entry_points={"console_scripts": settings["console_scripts"].split()},
+    # nbdev finds its index of names, which links back-ticked names and sources, by this entry point
+    entry_points={
+        "console_scripts": settings["console_scripts"].split(),
+        "nbdev": [f"{settings['lib_name']}={settings['lib_name']}._modidx:d"],
+    },
     classifiers=[
         "Intended Audience :: Science/Research",
         "License :: OSI Approved :: Apache Software License",

@@ -1,0 +1,38 @@
+# `make` or `make help` lists the targets. All of them work in .venv, which the first one makes.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test docs lint bench clean
+
+help:
+	@echo "make demo   fit a small data set and draw it"
+	@echo "make test   run the notebooks and the tests"
+	@echo "make docs   build the site into _docs/"
+	@echo "make lint   check the style of notebooks, tests and tools"
+	@echo "make bench  measure speed against the floor set by BLAS"
+	@echo "make clean  remove what the other targets made"
+
+.venv/.installed: settings.ini setup.py
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+demo: .venv/.installed
+	$(BIN)/sparse-pep demo
+
+test: .venv/.installed
+	$(BIN)/nbdev_test --do_print --n_workers 2
+	$(BIN)/python -m pytest -q tests
+
+docs: .venv/.installed
+	$(BIN)/python -m docs.build
+
+lint: .venv/.installed
+	$(BIN)/ruff check nbs tests benchmarks docs setup.py
+
+bench: .venv/.installed
+	$(BIN)/python -m benchmarks.regression
+
+clean:
+	rm -rf .venv _docs _proc build dist .pytest_cache .ruff_cache .hypothesis sparse_pep.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The documentation site: `python -m docs.build` writes it into `_docs/`."""

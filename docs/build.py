@@ -1,0 +1,258 @@
+"""Build the documentation site: `python -m docs.build [--no-quarto] [--out FOLDER]`.
+
+With Quarto on the path, Quarto renders; without it, Pandoc and the template here do. Both read
+the page list from `_quarto.yml` and the notebooks as `docs.notebook` leaves them.
+"""
+import argparse
+import html
+import json
+import os
+import posixpath
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pypandoc
+import yaml
+from execnb.nbio import write_nb
+from nbdev.config import get_config
+from nbdev.quarto import refresh_quarto_yml
+
+from docs.notebook import markdown, process
+
+ROOT = Path(__file__).resolve().parent.parent
+ASSETS = ("site.css", "search.js")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A notebook (path under `nbs/`), the page it becomes (path in the site), its title in the menu."""
+
+    source: str
+    target: str
+    title: str
+
+    @property
+    def root(self) -> str:
+        """The way from this page to the top of the site."""
+        return "../" * self.target.count("/")
+
+
+def read_config(root: Path) -> dict:
+    """`_quarto.yml`, the one place that lists pages."""
+    return yaml.safe_load((root / "_quarto.yml").read_text(encoding="utf-8"))
+
+
+def listed(items: list) -> list[str]:
+    """Every page named in a (nested) list of Quarto's navigation, in reading order."""
+    found = []
+    for item in items:
+        if isinstance(item, str):
+            found.append(item)
+        else:
+            found += [item["href"]] if "href" in item else []
+            found += listed(item.get("contents", []))
+    return found
+
+
+def page_list(config: dict, nbs: Path) -> list[str]:
+    """The pages of the sidebar, after checking that they are the notebooks there are."""
+    sidebar = listed(config["website"]["sidebar"]["contents"])
+    named = set(sidebar + listed(config["website"].get("navbar", {}).get("left", [])))
+    found = {p.relative_to(nbs).as_posix() for p in nbs.rglob("*.ipynb") if not re.search(r"(^|/)[._]", p.relative_to(nbs).as_posix())}
+    if missing := sorted(named - found):
+        raise SystemExit(f"docs: _quarto.yml lists {', '.join(missing)}, but nbs/ has no such notebook.")
+    if forgotten := sorted(found - set(sidebar)):
+        raise SystemExit(f"docs: nbs/ has {', '.join(forgotten)}, but the sidebar of _quarto.yml does not list it.")
+    return sidebar
+
+
+def sidebar_html(items: list, pages: dict[str, Page], here: Page) -> str:
+    """The menu as nested lists, with the page we are on marked."""
+    rows = []
+    for item in items:
+        if isinstance(item, dict) and "contents" in item:
+            rows.append(f"<li><p class=\"nav-title\">{html.escape(item['section'])}</p>{sidebar_html(item['contents'], pages, here)}</li>")
+            continue
+        page = pages[item if isinstance(item, str) else item["href"]]
+        text = page.title if isinstance(item, str) else item.get("text", page.title)
+        current = ' aria-current="page"' if page == here else ""
+        rows.append(f'<li><a href="{here.root}{page.target}"{current}>{html.escape(text)}</a></li>')
+    return f"<ul>{''.join(rows)}</ul>"
+
+
+def steps_html(order: list[Page], here: Page) -> str:
+    """Links to the page before and the page after."""
+    at = order.index(here)
+    before, after = order[max(at - 1, 0) : at], order[at + 1 : at + 2]
+    links = [("prev", "Previous", page) for page in before] + [("next", "Next", page) for page in after]
+    return "".join(
+        f'<a rel="{rel}" href="{here.root}{page.target}"><small>{word}</small>{html.escape(page.title)}</a>' for rel, word, page in links
+    )
+
+
+def origin_html(page: Page, notebook) -> str:
+    """Links to the notebook and, where it exports one, to its module."""
+    config = get_config()
+    base = f"{config.git_url}/blob/{config.branch}"
+    links = [f'<a href="{base}/{config.nbs_path.name}/{page.source}">notebook</a>']
+    if notebook.module_:
+        path = f"{config.lib_path.name}/{notebook.module_.replace('.', '/')}.py"
+        links.append(f'<a href="{base}/{path}">module <code>{config.lib_name}.{notebook.module_}</code></a>')
+    return "Source: " + " · ".join(links)
+
+
+def pandoc(text: str, page: Page, variables: dict[str, str], reader: str) -> str:
+    """Markdown to a whole page. Any warning, such as a formula without MathML, ends the build."""
+    here = Path(__file__).parent
+    options = ["--mathml", "--toc", "--toc-depth=3", "--standalone", "--wrap=preserve", f"--template={here / 'template.html'}"]
+    options += [f"--lua-filter={here / 'filter.lua'}", f"--from={reader}", "--to=html5", "--fail-if-warnings"]
+    options += [f"--variable={name}={value}" for name, value in variables.items()]
+    command = [pypandoc.get_pandoc_path(), *options]
+    done = subprocess.run(command, input=text, capture_output=True, check=False, encoding="utf-8")
+    if done.returncode or done.stderr:
+        raise SystemExit(f"docs: nbs/{page.source}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def space_operators(text: str) -> str:
+    """Thin spaces around named operators such as log: TeX sets them, browsers' MathML does not."""
+    space, operator = '<mspace width="0.167em"></mspace>', r"<mrow>(?:(?!</mrow>).)*?<mo>&#8289;</mo></mrow>"
+    text = re.sub(rf'({operator})(?!\s*<mo[^>]*form="prefix"|\s*</)', rf"\1{space}", text)
+    return re.sub(rf"(</(?:mi|mn|mfrac|msub|msup|msubsup)>)({operator})", rf"\1{space}\2", text)
+
+
+def finish(text: str, page: Page, pages: dict[str, Page]) -> str:
+    """Make links to notebooks and site-absolute links relative; give each heading a link to itself."""
+
+    def relative(match: re.Match) -> str:
+        path, hash_, anchor = html.unescape(match[1]).partition("#")
+        if re.match(r"[a-z]+:", path) or not path:
+            return match[0]
+        if path.startswith("/"):
+            path = page.root + path.lstrip("/")
+        source = posixpath.normpath(posixpath.join(posixpath.dirname(page.source), path))
+        if source in pages:
+            path = posixpath.relpath(pages[source].target, posixpath.dirname(page.target) or ".")
+        return f'href="{html.escape(path + hash_ + anchor)}"'
+
+    text = re.sub(r'href="([^"]*)"', relative, space_operators(text))
+    anchor = r'<h\1 id="\2"\3>\4 <a class="anchor" href="#\2" aria-label="Link to this section">#</a></h\1>'
+    return re.sub(r'<h([2-4])\s+id="([^"]+)"([^>]*)>(.*?)</h\1>', anchor, text, flags=re.DOTALL)
+
+
+class Sections(HTMLParser):
+    """Collects, for the search index, the text under each heading of a page's main part."""
+
+    HEADINGS, SKIPPED = ("h1", "h2", "h3", "h4"), ("annotation", "details")
+
+    def __init__(self, page: Page) -> None:
+        super().__init__()
+        self.page, self.entries, self.main, self.skipped, self.field = page, [], False, 0, "text"
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        """Note where we are; a heading starts a new entry."""
+        self.main |= tag == "main"
+        self.skipped += tag in self.SKIPPED
+        if self.main and tag in self.HEADINGS:
+            anchor = dict(attrs).get("id")
+            href = f"{self.page.target}#{anchor}" if anchor else self.page.target
+            self.entries.append({"href": href, "title": self.page.title, "heading": "", "text": ""})
+            self.field = "heading"
+
+    def handle_endtag(self, tag: str) -> None:
+        """Leave what `handle_starttag` entered."""
+        self.main &= tag != "main"
+        self.skipped -= tag in self.SKIPPED
+        self.field = "text" if tag in self.HEADINGS else self.field
+
+    def handle_data(self, data: str) -> None:
+        """Add a piece of text to the entry we are in."""
+        if self.main and self.entries and not self.skipped:
+            self.entries[-1][self.field] += data
+
+    def result(self) -> list[dict]:
+        """The entries, with white space made single and the headings' own links removed."""
+        tidy = [{key: " ".join(value.split()) for key, value in entry.items()} for entry in self.entries]
+        return [{**entry, "heading": entry["heading"].removesuffix(" #")} for entry in tidy]
+
+
+def load_pages(config: dict, nbs: Path) -> dict[Page, object]:
+    """Every page of the sidebar with its processed notebook, in reading order."""
+    loaded = {}
+    for source in page_list(config, nbs):
+        notebook = process(nbs / source)
+        target = (Path(source).parent / notebook.frontmatter_["output-file"]).as_posix()
+        title = re.sub(r"[`$*]", "", notebook.frontmatter_["title"])
+        loaded[Page(source, target, title)] = notebook
+    return loaded
+
+
+def write_site(root: Path, out: Path) -> None:
+    """Without Quarto: every page, its figures, the search index and the assets into `out`."""
+    config = read_config(root)
+    loaded = load_pages(config, root / "nbs")
+    order, pages = list(loaded), {page.source: page for page in loaded}
+    common = {"site": config["website"]["title"], "git_url": get_config().git_url}
+    entries = []
+    for page, notebook in loaded.items():
+        target = out / page.target
+        target.parent.mkdir(parents=True, exist_ok=True)
+        variables = common | {
+            "root": page.root,
+            "sidebar": sidebar_html(config["website"]["sidebar"]["contents"], pages, page),
+            "steps": steps_html(order, page),
+            "source": origin_html(page, notebook),
+        }
+        variables |= {"home": "true"} if page.target == "index.html" else {}
+        text = markdown(notebook, target.with_name(target.stem + "_files"))
+        text = finish(pandoc(text, page, variables, config["format"]["html"]["from"]), page, pages)
+        target.write_text(text, encoding="utf-8")
+        sections = Sections(page)
+        sections.feed(text)
+        entries += sections.result()
+    (out / "search-index.js").write_text(f"window.searchIndex = {json.dumps(entries, ensure_ascii=False)};\n", encoding="utf-8")
+    for name in ASSETS:
+        shutil.copy(Path(__file__).parent / name, out / name)
+
+
+def run_quarto(root: Path, out: Path) -> None:
+    """With Quarto: processed notebooks into `_proc/`, rendered there, the result moved to `out`."""
+    refresh_quarto_yml()
+    stage = root / "_proc"
+    shutil.rmtree(stage, ignore_errors=True)
+    for page, notebook in load_pages(read_config(root), root / "nbs").items():
+        target = stage / page.source
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_nb(notebook, target)
+    for name in ("_quarto.yml", "nbdev.yml"):
+        shutil.copy(root / "nbs" / name, stage / name)
+    paths = {"PATH": (str(Path(sys.executable).parent), "PATH"), "PYTHONPATH": (str(root), "PYTHONPATH")}
+    env = os.environ | {key: os.pathsep.join(filter(None, [first, os.environ.get(old)])) for key, (first, old) in paths.items()}
+    subprocess.run(["quarto", "render", "--no-cache"], cwd=stage, env=env, check=True)
+    shutil.move(stage / "_docs", out)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m docs.build", description="Build the documentation site.")
+    parser.add_argument("--out", type=Path, default=ROOT / "_docs", help="folder to write, replaced (default: _docs)")
+    parser.add_argument("--no-quarto", action="store_true", help="use Pandoc even where there is a Quarto")
+    args = parser.parse_args()
+    out = args.out.resolve()
+    os.chdir(ROOT)
+    shutil.rmtree(out, ignore_errors=True)
+    if shutil.which("quarto") and not args.no_quarto:
+        run_quarto(ROOT, out)
+    else:
+        out.mkdir(parents=True)
+        write_site(ROOT, out)
+    print(f"docs: {sum(1 for _ in out.rglob('*.html'))} pages in {args.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""From a notebook to Pandoc's Markdown, by way of nbdev."""
+import ast
+import base64
+import os
+import re
+import struct
+from pathlib import Path
+
+import yaml
+from execnb.nbio import mk_cell, read_nb
+from nbdev.config import get_config
+from nbdev.doclinks import NbdevLookup, _lineno
+from nbdev.process import Processor
+from nbdev.processors import FilterDefaults, _default_exp
+
+DROPPED = {"rm_export", "add_fold", "mv_exports"}  # nbdev's ways of hiding or moving exported code
+
+
+def hide_marked(cell) -> None:
+    """Remove cells marked `hide` or `default_exp`; nbdev's own step removes exported code as well."""
+    if cell.directives_ and cell.directives_.keys() & {"hide", "default_exp"}:
+        del cell["source"]
+
+
+def definition(cell, name: str):
+    """The syntax tree of the function or class `name` that a code cell defines."""
+    return next(node for node in ast.parse(cell.source).body if getattr(node, "name", None) == name)
+
+
+def source_link(module: str, symbol: str) -> str:
+    """Address of the line of the module's source where `symbol` is defined."""
+    entry = NbdevLookup()[f"{module}.{symbol}"]
+    if not entry:
+        raise SystemExit(f"docs: {module}.{symbol} is not in nbdev's index: run `pip install -e .` and `nbdev_export`.")
+    _, path, url = entry
+    return f"{url}#L{_lineno(symbol, path)}"
+
+
+def api_heading(cell, module: str, name: str) -> str:
+    """Markdown that goes above a definition: its name, a link to its source, and its public methods."""
+    nodes = [node for node in definition(cell, name).body if isinstance(node, ast.FunctionDef)]
+    methods = [node.name for node in nodes if isinstance(definition(cell, name), ast.ClassDef) and node.name[0] != "_"]
+    links = [f"[`{m}`]({source_link(module, f'{name}.{m}')}){{#{name.lower()}.{m.lower()}}}" for m in methods]
+    listed = " · methods " + ", ".join(links) if links else ""
+    return f"### `{name}` {{#{name.lower()} .api}}\n\n::: {{.api-links}}\n[source]({source_link(module, name)}){listed}\n:::"
+
+
+def api_signature(cell, name: str, shown: str) -> str:
+    """What `show_doc` says below the name, folded; type aliases, which it prints as `Union`, by their own names."""
+    said = shown.partition(f"### {name}\n")[2]
+    for node in ast.walk(definition(cell, name)):
+        if isinstance(node, ast.arg) and node.annotation:
+            said = re.sub(rf"\b{node.arg}:Union\b", f"{node.arg}:{ast.unparse(node.annotation)}", said)
+    return f'<details class="api-signature">\n<summary>Signature of <code>{name}</code></summary>\n\n{said}\n\n</details>'
+
+
+class ApiCells(Processor):
+    """Exported code stays on the page: name and source link above it, what `show_doc` says folded below."""
+
+    def begin(self) -> None:
+        module = f"{get_config().lib_name}.{self.nb.module_}"
+        cells, heads, place = [], [], 0
+        for cell in self.nb.cells:
+            if not hasattr(cell, "has_sd"):
+                cells.append(cell)
+                heads, place = [], len(cells) - 1
+                continue
+            name = re.search(r"show_doc\((.+)\)", cell.source)[1]
+            code = cells[place + len(heads)]
+            signature = api_signature(code, name, "".join(cell.outputs[0]["data"]["text/markdown"]))
+            heads.append(mk_cell(api_heading(code, module, name), "markdown"))
+            cells.insert(place, heads[-1])
+            cells.insert(place + len(heads) + 1, mk_cell(signature, "markdown"))
+        self.nb.cells = cells
+
+
+class Filter(FilterDefaults):
+    """nbdev's processing, with exported code shown."""
+
+    def base_procs(self) -> list:
+        kept = [proc for proc in super().base_procs() if proc.__name__ not in DROPPED]
+        links = next(i for i, proc in enumerate(kept) if proc.__name__ == "add_links")
+        return kept[:links] + [hide_marked] + kept[links:] + [ApiCells]
+
+
+def process(path: Path):
+    """The notebook at `path` after nbdev: cells hidden, `show_doc` run, back-tick names linked."""
+    notebook = read_nb(path)
+    notebook.module_ = _default_exp(notebook)  # the underscore: kept in memory, not written
+    os.environ["IN_TEST"] = "1"  # nbdev's own guard: a cell that calls nbdev_export does nothing
+    try:
+        Filter()(notebook)
+    finally:
+        del os.environ["IN_TEST"]
+    return notebook
+
+
+def fence(text: str, attributes: str) -> str:
+    """A fenced code block that no run of back-ticks in `text` can close."""
+    ticks = "`" * max([3] + [len(run) + 1 for run in re.findall("`+", text)])
+    return f"{ticks} {{{attributes}}}\n{text.rstrip()}\n{ticks}\n"
+
+
+def options(source: str) -> tuple[dict, str]:
+    """Split a code cell into its `#| key: value` options and the code."""
+    lines = source.splitlines()
+    marked = [line for line in lines if line.startswith("#|")]
+    return yaml.safe_load("\n".join(line[2:].strip() for line in marked)) or {}, "\n".join(
+        line for line in lines if not line.startswith("#|")
+    )
+
+
+def figure(png: str, option: dict, files: Path, number: int, heading: str) -> str:
+    """Write a PNG output as a file of `files`; Markdown that shows it at its own size."""
+    data = base64.b64decode(png)
+    width, height = struct.unpack(">II", data[16:24])
+    files.mkdir(parents=True, exist_ok=True)
+    target = files / f"figure-{number}.png"
+    target.write_bytes(data)
+    caption = option.get("fig-cap", "")
+    alt = option.get("fig-alt") or caption or f"Plot drawn by the code above, in the section {heading}"
+    label = f"#{option['label']} " if "label" in option else ""
+    alt = re.sub(r"[\"\\`$]", "", alt)
+    return f'![{caption}]({files.name}/{target.name}){{{label}alt="{alt}" width={width} height={height}}}\n'
+
+
+def output_markdown(output, option: dict, files: Path, number: int, heading: str) -> str:
+    """One output of a code cell as Markdown; the richest form that a static page can show."""
+    if output.output_type == "stream":
+        return fence("".join(output["text"]), f".output .{output['name']}")
+    if output.output_type == "error":
+        return fence(f"{output['ename']}: {output['evalue']}", ".output .stderr")
+    data = {kind: "".join(value) for kind, value in output["data"].items()}
+    if "image/png" in data:
+        return figure(data["image/png"], option, files, number, heading)
+    if "text/markdown" in data:
+        return data["text/markdown"] + "\n"
+    if "text/html" in data:
+        table = re.sub(r"<style.*?</style>", "", data["text/html"], flags=re.DOTALL)
+        return f'```{{=html}}\n<div class="table-box" tabindex="0">{table}</div>\n```\n'
+    if "text/plain" not in data:
+        raise SystemExit(f"docs: cannot show an output of type {sorted(data)}")
+    return fence(data["text/plain"], ".output")
+
+
+def markdown(notebook, files: Path) -> str:
+    """The page as one Markdown text; figures are written into the folder `files`."""
+    parts, number, heading = [], 0, ""
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            parts.append(cell.source + "\n")
+            found = re.findall(r"^## +(.*?)(?: *\{.*\})?$", cell.source, flags=re.MULTILINE)
+            heading = re.sub(r"[\[\]`]|\(.*?\)", "", found[-1]) if found else heading
+            continue
+        option, code = options(cell.source)
+        if option.get("include") is False:
+            continue
+        if option.get("echo") is not False and code.strip():
+            parts.append(fence(code, ".python"))
+        for output in [] if option.get("output") is False else cell.get("outputs", []):
+            number += 1
+            shown = output_markdown(output, option, files, number, heading)
+            parts.append(shown if option.get("output") == "asis" else f":::: {{.cell-output}}\n{shown}\n::::\n")
+    return "\n".join(parts)
