@@ -121,9 +121,10 @@ def pandoc(text: str, page: Page, variables: dict[str, str], reader: str) -> str
 
 def space_operators(text: str) -> str:
     """Thin spaces around named operators such as log: TeX sets them, browsers' MathML does not."""
-    space, operator = '<mspace width="0.167em"></mspace>', r"<mrow>(?:(?!</mrow>).)*?<mo>&#8289;</mo></mrow>"
-    text = re.sub(rf'({operator})(?!\s*<mo[^>]*form="prefix"|\s*</)', rf"\1{space}", text)
-    return re.sub(rf"(</(?:mi|mn|mfrac|msub|msup|msubsup)>)({operator})", rf"\1{space}\2", text)
+    space, operator = '<mspace width="0.167em"></mspace>', r'<mrow><mi mathvariant="normal">[^<]*</mi><mo>&#8289;</mo></mrow>'
+    alone = "".join(f"(?<!<{tag}>)" for tag in ("msub", "msup", "msubsup", "munder", "mover", "munderover"))
+    text = re.sub(rf'({alone}{operator})(?!(<mrow>)?<mo[^>]*form="prefix"|</)', rf"\1{space}", text)
+    return re.sub(rf"(</(?:mn|mfrac)>)({operator})", rf"\1{space}\2", text)
 
 
 def finish(text: str, page: Page, pages: dict[str, Page]) -> str:

@@ -1,0 +1,171 @@
+"""The site in a real browser: formulas and figures drawn, search, no network, nothing too wide for a phone.
+
+Headless Chromium opens one page that holds every page of the site in frames of two widths, measures
+them and leaves what it found in its own text. The site is seen twice, as files and as served from a
+folder of a web server, because neither may make a difference. Skipped where there is no Chromium.
+"""
+import functools
+import html
+import json
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nbdev", reason="the site is built with the development dependencies")
+pytest.importorskip("pypandoc", reason="the site is built with the development dependencies")
+
+ROOT = Path(__file__).resolve().parent.parent
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--allow-file-access-from-files", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--window-size=1400,900", "--virtual-time-budget=20000",
+]  # fmt: skip
+
+PROBE = r"""
+const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+const box = (element) => element.getBoundingClientRect();
+
+function measure(frame) {
+  const page = frame.contentDocument, root = page.documentElement, window = frame.contentWindow;
+  const shown = (selector) => [...page.querySelectorAll(selector)].filter((e) => !e.closest("details:not([open])"));
+  const prose = page.getElementById("main").cloneNode(true);
+  prose.querySelectorAll("code, pre, annotation").forEach((e) => e.remove());
+  const scrolls = (e) => { for (; e; e = e.parentElement) if (/auto|scroll|hidden/.test(window.getComputedStyle(e).overflowX)) return true; };
+  return {
+    page: frame.dataset.page, width: root.clientWidth, scroll: root.scrollWidth,
+    wide: shown("main *").filter((e) => box(e).right > root.clientWidth + 1 && !scrolls(e)).map((e) => e.outerHTML.slice(0, 120)),
+    formulas: shown("math").length,
+    flat: shown("math").filter((e) => box(e).width < 1 || box(e).height < 4).map((e) => e.textContent),
+    images: shown("img").map((e) => [e.getAttribute("src"), e.naturalWidth, box(e).width]),
+    prose: prose.textContent,
+    font: window.getComputedStyle(page.body).fontFamily,
+    resources: window.performance.getEntriesByType("resource").map((e) => e.name),
+  };
+}
+
+async function search(frame, words) {
+  const page = frame.contentDocument, input = page.getElementById("search");
+  input.focus();
+  input.value = words;
+  input.dispatchEvent(new Event("input"));
+  for (let i = 0; i < 50 && !page.querySelector("#results .status"); i++) await wait(50);
+  const found = [...page.querySelectorAll("#results a")].map((a) => [a.querySelector("strong").textContent, a.href]);
+  const said = page.querySelector("#results .status")?.textContent;
+  page.getElementById("results").replaceChildren();
+  return { found, said };
+}
+
+addEventListener("load", async () => {
+  const frames = [...document.querySelectorAll("iframe")], result = { pages: frames.map(measure), search: {} };
+  for (const words of WORDS) result.search[words] = await search(frames[0], words);
+  document.body.textContent = JSON.stringify(result);
+});
+"""
+WORDS = ["log1p_ratio", "notation", "cavity mean", "zzzqqq"]
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The folder of the site, built once for all the tests of a session."""
+    out = tmp_path_factory.getbasetemp() / "site"
+    if not out.exists():
+        subprocess.run([sys.executable, "-m", "docs.build", "--no-quarto", "--out", str(out)], cwd=ROOT, check=True)
+    return out
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files and says nothing."""
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture(scope="session", params=["files", "server"])
+def seen(request, site, tmp_path_factory):
+    """What the browser saw of the site, and the addresses that it asked for."""
+    folder = tmp_path_factory.mktemp("probe")
+    shutil.copytree(site, folder / "some" / "where")
+    pages = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.html"))]
+    frames = [f'<iframe src="{page}" data-page="{page}" style="width:{w}px;height:800px"></iframe>' for page in pages for w in (1280, 390)]
+    script = f"const WORDS = {json.dumps(WORDS)};{PROBE}"
+    (folder / "probe.html").write_text(f"<!DOCTYPE html><body><script>{script}</script>{''.join(frames)}", encoding="utf-8")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    top = folder.as_uri() if request.param == "files" else f"http://127.0.0.1:{server.server_port}"
+    log = folder / "net.json"
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", f"--log-net-log={log}", "--dump-dom", f"{top}/probe.html"]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=180, encoding="utf-8")
+    server.shutdown()
+    found = json.loads(html.unescape(re.search(r"<body>(.*)</body>", done.stdout, flags=re.DOTALL)[1]))
+    # Chromium asks for things of its own; what a page asks for has that page as initiator.
+    events = [event.get("params", {}) for event in json.loads(log.read_text(encoding="utf-8"))["events"]]
+    asked = {event["url"] for event in events if event.get("initiator", "not an origin") != "not an origin" and "url" in event}
+    return {**found, "asked": asked, "top": top, "folder": folder}
+
+
+def test_every_page_opens_at_both_widths(seen, site):
+    assert len(seen["pages"]) == 2 * len(list(site.rglob("*.html")))
+    assert {page["width"] for page in seen["pages"]} == {1280, 390}
+    assert all("Liberation Sans" in page["font"] for page in seen["pages"]), "the style sheet was not applied"
+
+
+def test_formulas_are_drawn(seen):
+    assert sum(page["formulas"] for page in seen["pages"]) > 200
+    for page in seen["pages"]:
+        assert not page["flat"], (page["page"], page["flat"])
+
+
+def test_no_formula_is_left_as_text(seen):
+    for page in seen["pages"]:
+        raw = re.findall(r".{0,40}(?:\$|\\[a-zA-Z]+).{0,40}", page["prose"])
+        assert not raw, (page["page"], raw)
+        markers = re.findall(r".{0,40}(?::::|\{#|\]\(|#\||@(?:eq|fig|tbl|sec)-).{0,40}", page["prose"])
+        assert not markers, (page["page"], markers)
+
+
+def test_figures_are_drawn_at_their_own_size(seen):
+    images = [(page["page"], *image) for page in seen["pages"] for image in page["images"]]
+    assert images
+    for page, source, natural, drawn in images:
+        assert natural > 0, (page, source)
+        assert 0 < drawn <= natural + 13, (page, source)  # the dark scheme adds a white rim
+
+
+def test_nothing_is_too_wide(seen):
+    for page in seen["pages"]:
+        assert page["scroll"] <= page["width"], (page["page"], page["width"], page["scroll"], page["wide"])
+        assert not page["wide"], (page["page"], page["width"], page["wide"])
+
+
+def test_no_request_leaves_the_machine(seen):
+    assert {url for url in seen["asked"] if not url.startswith((seen["top"], "data:", "blob:"))} == set()
+    resources = {name for page in seen["pages"] for name in page["resources"]}
+    assert {name for name in resources if not name.startswith((seen["top"], "data:"))} == set()
+    if seen["top"].startswith("http"):
+        assert any(name.endswith("/some/where/site.css") for name in resources)
+        assert any(url.endswith("/some/where/search-index.js") for url in seen["asked"])
+
+
+def test_search_finds_words_and_its_links_lead_there(seen):
+    found = seen["search"]["log1p_ratio"]["found"]
+    assert found[0][0] == "log1p_ratio"
+    assert found[0][1].endswith("some/where/linalg.html#log1p_ratio")
+    assert any(heading == "Notation" for heading, _ in seen["search"]["notation"]["found"])
+    assert len(seen["search"]["cavity mean"]["found"]) > 0
+    for words in WORDS:
+        for _, link in seen["search"][words]["found"]:
+            assert link.startswith(seen["top"])
+            assert (seen["folder"] / link.removeprefix(seen["top"]).lstrip("/").partition("#")[0]).is_file()
+
+
+def test_search_says_when_it_finds_nothing(seen):
+    assert seen["search"]["zzzqqq"] == {"found": [], "said": "Nothing found."}

@@ -1,0 +1,261 @@
+"""The site that `python -m docs.build --no-quarto` writes, read as files: links, anchors, search, structure."""
+import json
+import posixpath
+import re
+import subprocess
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+pytest.importorskip("nbdev", reason="the site is built with the development dependencies")
+pytest.importorskip("pypandoc", reason="the site is built with the development dependencies")
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an installed package
+
+from docs.build import Page as SitePage
+from docs.build import listed, page_list, pandoc, read_config, space_operators
+
+VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The folder of the site, built once for all the tests of a session."""
+    out = tmp_path_factory.getbasetemp() / "site"
+    if not out.exists():
+        subprocess.run([sys.executable, "-m", "docs.build", "--no-quarto", "--out", str(out)], cwd=ROOT, check=True)
+    return out
+
+
+class Document(HTMLParser):
+    """What the tests want to know of a page: its tags with attributes, and whether tags are closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.unbalanced, self.words = [], [], [], Counter()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if self.open and self.open[-1] == tag:
+            self.open.pop()
+        elif tag not in VOID:
+            self.unbalanced.append(tag)
+
+    def handle_data(self, data):
+        self.words.update({self.open[-1] if self.open else "": len(data.strip())})
+
+    def ids(self):
+        return [attributes["id"] for _, attributes in self.tags if "id" in attributes]
+
+
+@pytest.fixture(scope="session")
+def documents(site):
+    """Every page of the site, parsed, by its path."""
+    return {p.relative_to(site).as_posix(): Document(p.read_text(encoding="utf-8")) for p in site.rglob("*.html")}
+
+
+def internal_links(page, document):
+    """(link, target path, anchor) for every link and source of a page that stays on this site."""
+    for _, attributes in document.tags:
+        for link in (attributes.get("href"), attributes.get("src")):
+            if link and not link.startswith(("http:", "https:", "data:", "mailto:")):
+                path, _, anchor = link.partition("#")
+                target = posixpath.normpath(posixpath.join(posixpath.dirname(page), unquote(path))) if path else page
+                yield link, target, unquote(anchor)
+
+
+def test_every_listed_page_is_there(documents):
+    sources = listed(read_config(ROOT)["website"]["sidebar"]["contents"])
+    assert len(documents) == len(sources) == len(set(sources))
+    assert {"index.html", "notation.html"} <= set(documents)
+
+
+def test_links_and_anchors_resolve(site, documents):
+    broken = []
+    for page, document in documents.items():
+        for link, target, anchor in internal_links(page, document):
+            if not (site / target).is_file() or (anchor and anchor not in documents[target].ids()):
+                broken.append(f"{page}: {link}")
+    assert not broken, "\n".join(broken)
+
+
+def test_no_link_depends_on_where_the_site_is_served(documents):
+    absolute = [f"{page}: {link}" for page, document in documents.items() for link, *_ in internal_links(page, document) if link.startswith("/")]
+    assert not absolute
+
+
+def test_nothing_is_loaded_from_elsewhere(site, documents):
+    loads = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src", "object": "data"}
+    outside = [
+        f"{page}: {tag} {attributes[loads[tag]]}"
+        for page, document in documents.items()
+        for tag, attributes in document.tags
+        if tag in loads and attributes.get(loads[tag], "").startswith(("http", "//"))
+    ]
+    assert not outside
+    css = (site / "site.css").read_text(encoding="utf-8")
+    assert "@import" not in css
+    assert "url(" not in css
+
+
+def luminance(colour):
+    """Relative luminance of a colour #rrggbb, as the accessibility guidelines define it."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_text_stands_out_from_its_background(scheme):
+    css = (ROOT / "docs" / "site.css").read_text(encoding="utf-8")
+    block = re.findall(r":root \{(.*?)\}", css, flags=re.DOTALL)[scheme]
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
+    assert len(colours) == 17
+    backgrounds = ("paper", "panel")
+    for name in set(colours) - {*backgrounds, "line", "accent-soft", "mark"}:
+        for background in backgrounds:
+            low, high = sorted([luminance(colours[name]), luminance(colours[background])])
+            assert (high + 0.05) / (low + 0.05) >= 4.5, f"{name} on {background}"
+    for name, background in (("accent", "accent-soft"), ("text", "mark"), ("soft", "accent-soft")):
+        low, high = sorted([luminance(colours[name]), luminance(colours[background])])
+        assert (high + 0.05) / (low + 0.05) >= 4.5, f"{name} on {background}"
+
+
+def test_pages_are_well_formed(documents):
+    for page, document in documents.items():
+        count = Counter(tag for tag, _ in document.tags)
+        assert count["h1"] == count["title"] == count["main"] == 1, page
+        assert document.words["h1"] > 0, page
+        assert document.words["title"] > 0, page
+        assert ("html", {"lang": "en"}) in document.tags, page
+        assert not document.open, f"{page}: not closed: {document.open}"
+        assert not document.unbalanced, f"{page}: closed but not open: {document.unbalanced}"
+        doubled = [name for name, times in Counter(document.ids()).items() if times > 1]
+        assert not doubled, f"{page}: ids used twice: {doubled}"
+
+
+def test_images_say_what_they_show(documents):
+    images = [(page, attributes) for page, document in documents.items() for tag, attributes in document.tags if tag == "img"]
+    assert images
+    for page, attributes in images:
+        assert attributes.get("alt", "").strip(), f"{page}: {attributes['src']}"
+        assert int(attributes["width"]) > 0
+        assert int(attributes["height"]) > 0
+
+
+def test_search_index_points_at_anchors(site, documents):
+    text = (site / "search-index.js").read_text(encoding="utf-8")
+    entries = json.loads(text.removeprefix("window.searchIndex = ").rstrip().removesuffix(";"))
+    for entry in entries:
+        page, _, anchor = entry["href"].partition("#")
+        assert page in documents
+        assert not anchor or anchor in documents[page].ids(), entry["href"]
+        assert entry["heading"], entry["href"]
+    assert {entry["href"] for entry in entries} >= set(documents)
+    assert "linalg.html#log1p_ratio" in {entry["href"] for entry in entries}
+
+
+def test_every_exported_name_has_its_anchor_and_source(documents):
+    """nbdev's index says where each name is documented: the anchor is there, and so is the link to the line."""
+    from sparse_pep._modidx import d as index
+
+    anchors = [target for names in index["syms"].values() for target, _ in names.values()]
+    assert anchors
+    for page, anchor in (target.split("#") for target in anchors):
+        public = not any(part.startswith("_") for part in anchor.split("."))
+        assert not public or anchor in documents[page].ids(), f"{page}#{anchor}"
+    lines = [attributes["href"] for document in documents.values() for _, attributes in document.tags if "#L" in attributes.get("href", "")]
+    assert len(lines) >= len({target for target in anchors if "._" not in target and "#_" not in target})
+    assert all(link.rpartition("#L")[2].isdigit() for link in lines)
+
+
+def test_a_build_writes_only_its_folder_and_repeats_itself(site, tmp_path):
+    before = {path for folder in ("nbs", "docs", "sparse_pep") for path in (ROOT / folder).rglob("*") if path.suffix != ".pyc"}
+    again = tmp_path / "again"
+    subprocess.run([sys.executable, "-m", "docs.build", "--no-quarto", "--out", str(again)], cwd=ROOT, check=True)
+    after = {path for folder in ("nbs", "docs", "sparse_pep") for path in (ROOT / folder).rglob("*") if path.suffix != ".pyc"}
+    assert after == before
+    files = [path.relative_to(site) for path in site.rglob("*") if path.is_file()]
+    assert sorted(files) == sorted(path.relative_to(again) for path in again.rglob("*") if path.is_file())
+    for path in files:
+        assert (site / path).read_bytes() == (again / path).read_bytes(), path
+
+
+def notebooks(folder, names):
+    """Empty files that stand for notebooks, and a configuration that lists `names`."""
+    for name in names:
+        (folder / name).write_text("{}", encoding="utf-8")
+    return {"website": {"sidebar": {"contents": ["index.ipynb", {"section": "More", "contents": ["01_a.ipynb"]}]}}}
+
+
+def test_a_listed_page_must_exist(tmp_path):
+    config = notebooks(tmp_path, ["index.ipynb"])
+    with pytest.raises(SystemExit, match=r"lists 01_a\.ipynb"):
+        page_list(config, tmp_path)
+
+
+def test_a_notebook_must_be_listed(tmp_path):
+    config = notebooks(tmp_path, ["index.ipynb", "01_a.ipynb", "02_forgotten.ipynb", "_draft.ipynb"])
+    with pytest.raises(SystemExit, match=r"nbs/ has 02_forgotten\.ipynb, but"):
+        page_list(config, tmp_path)
+    (tmp_path / "02_forgotten.ipynb").unlink()
+    assert page_list(config, tmp_path) == ["index.ipynb", "01_a.ipynb"]
+
+
+def render(text):
+    """A page of one piece of Markdown, as the build would render it."""
+    reader = read_config(ROOT)["format"]["html"]["from"]
+    return pandoc(f"---\ntitle: T\n---\n\n{text}\n", SitePage("x.ipynb", "x.html", "T"), {"site": "s", "root": ""}, reader)
+
+
+@pytest.mark.parametrize("text", [r"$\undefinedmacro{x}$", "$$\\frac{1}{$$"])
+def test_a_formula_without_mathml_ends_the_build(text):
+    with pytest.raises(SystemExit, match=r"nbs/x\.ipynb.*TeX math"):
+        render(text)
+
+
+def test_a_reference_to_nothing_ends_the_build():
+    with pytest.raises(SystemExit, match="@eq-missing"):
+        render("See @eq-missing.")
+
+
+def test_equations_figures_and_tables_are_numbered():
+    page = render(
+        "As in @eq-b, [-@eq-a], @fig-f and @tbl-t.\n\n$$x$$ {#eq-a}\n\n$$y$$ {#eq-b}\n\n"
+        "![A caption](f.png){#fig-f alt='f'}\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n: What it says {#tbl-t}\n"
+    )
+    for link in ('<a href="#eq-b">Equation\u00a02</a>', '<a href="#eq-a">1</a>', '<a href="#fig-f">Figure\u00a01</a>'):
+        assert link in page
+    assert '<span class="eq-number">(2)</span>' in page
+    assert "<strong>Figure\u00a01:</strong> A caption" in page
+    assert "<strong>Table\u00a01:</strong> What it says" in page
+    assert set(Document(page).ids()) >= {"eq-a", "eq-b", "fig-f", "tbl-t"}
+
+
+def test_callouts_have_titles_and_stay_out_of_the_contents():
+    page = render("::: {.callout-warning}\n## Beware\n\nOf this.\n:::\n\n::: {.callout-note}\nPlain.\n:::\n")
+    assert 'class="callout callout-warning"' in page
+    assert [line for line in page.splitlines() if "Beware" in line] == ["Beware"]
+    assert "<h2" not in page
+    assert "\nNote\n" in page
+
+
+def test_named_operators_are_spaced_only_where_tex_does():
+    space = '<mspace width="0.167em">'
+    log = '<mrow><mi mathvariant="normal">log</mi><mo>&#8289;</mo></mrow>'
+    assert space_operators(log + "<mi>p</mi>").startswith(log + space)
+    assert space in space_operators("<mn>2</mn>" + log + '<mo form="prefix">(</mo>').partition(log)[0]
+    unchanged = log + '<mo stretchy="false" form="prefix">(</mo>'
+    assert space_operators(unchanged) == unchanged
+    limit = "<munder>" + log + "<mi>n</mi></munder>"
+    assert space_operators(limit) == limit
