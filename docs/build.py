@@ -235,6 +235,7 @@ def run_quarto(root: Path, out: Path) -> None:
     paths = {"PATH": (str(Path(sys.executable).parent), "PATH"), "PYTHONPATH": (str(root), "PYTHONPATH")}
     env = os.environ | {key: os.pathsep.join(filter(None, [first, os.environ.get(old)])) for key, (first, old) in paths.items()}
     subprocess.run(["quarto", "render", "--no-cache"], cwd=stage, env=env, check=True)
+    shutil.rmtree(out, ignore_errors=True)
     shutil.move(stage / "_docs", out)
 
 

@@ -38,6 +38,10 @@ local function equations(inlines)
       local tag = pandoc.Span("(" .. number(id) .. ")", { class = "eq-number" })
       out:insert(pandoc.Span({ boxed_math(this), tag }, { id = id, class = "equation" }))
       i = i + 3
+    elseif this.t == "Math" and space and space.t == "Str" and space.text:match("^[%p’”]") then
+      -- no line break between a formula and the comma after it
+      out:insert(pandoc.Span({ boxed_math(this), space }, { class = "tied" }))
+      i = i + 2
     else
       out:insert(this.t == "Math" and boxed_math(this) or this)
       i = i + 1

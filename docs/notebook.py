@@ -42,7 +42,7 @@ def api_heading(cell, module: str, name: str) -> str:
     methods = [node.name for node in nodes if isinstance(definition(cell, name), ast.ClassDef) and node.name[0] != "_"]
     links = [f"[`{m}`]({source_link(module, f'{name}.{m}')}){{#{name.lower()}.{m.lower()}}}" for m in methods]
     listed = " · methods " + ", ".join(links) if links else ""
-    return f"### `{name}` {{#{name.lower()} .api}}\n\n::: {{.api-links}}\n[source]({source_link(module, name)}){listed}\n:::"
+    return f"### `{name}` {{.api}}\n\n::: {{.api-links}}\n[source]({source_link(module, name)}){listed}\n:::"
 
 
 def api_signature(cell, name: str, shown: str) -> str:
