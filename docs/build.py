@@ -124,7 +124,7 @@ def space_operators(text: str) -> str:
     space, operator = '<mspace width="0.167em"></mspace>', r'<mrow><mi mathvariant="normal">[^<]*</mi><mo>&#8289;</mo></mrow>'
     alone = "".join(f"(?<!<{tag}>)" for tag in ("msub", "msup", "msubsup", "munder", "mover", "munderover"))
     text = re.sub(rf'({alone}{operator})(?!(<mrow>)?<mo[^>]*form="prefix"|</)', rf"\1{space}", text)
-    return re.sub(rf"(</(?:mn|mfrac)>)({operator})", rf"\1{space}\2", text)
+    return re.sub(rf"(</(?:mn|mfrac|mstyle)>)({operator})", rf"\1{space}\2", text)
 
 
 def finish(text: str, page: Page, pages: dict[str, Page]) -> str:

@@ -86,6 +86,9 @@ class Filter(FilterDefaults):
 def process(path: Path):
     """The notebook at `path` after nbdev: cells hidden, `show_doc` run, back-tick names linked."""
     notebook = read_nb(path)
+    title = next((cell.source for cell in notebook.cells if cell.cell_type == "markdown"), "")
+    if not title.startswith("# ") or re.search(r"^(?!# |> |\s*$)", title, flags=re.MULTILINE):
+        raise SystemExit(f"docs: {path.name}: the first cell should be `# Title` and `> subtitle`; nbdev would drop anything else.")
     notebook.module_ = _default_exp(notebook)  # the underscore: kept in memory, not written
     os.environ["IN_TEST"] = "1"  # nbdev's own guard: a cell that calls nbdev_export does nothing
     try:

@@ -19,6 +19,7 @@ sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an inst
 
 from docs.build import Page as SitePage
 from docs.build import listed, page_list, pandoc, read_config, space_operators
+from docs.notebook import process
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -210,6 +211,15 @@ def test_a_notebook_must_be_listed(tmp_path):
         page_list(config, tmp_path)
     (tmp_path / "02_forgotten.ipynb").unlink()
     assert page_list(config, tmp_path) == ["index.ipynb", "01_a.ipynb"]
+
+
+def test_nothing_is_lost_from_the_title_cell(tmp_path):
+    """nbdev turns the first cell into title and subtitle, and drops what else is in it."""
+    cell = {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# Title\n\n> Subtitle.\n\nAnd more."}
+    path = tmp_path / "x.ipynb"
+    path.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"x\.ipynb: the first cell"):
+        process(path)
 
 
 def render(text):
