@@ -1,7 +1,9 @@
 """The site that `python -m docs.build --no-quarto` writes, read as files: links, anchors, search, structure."""
+import base64
 import json
 import posixpath
 import re
+import struct
 import subprocess
 import sys
 from collections import Counter
@@ -19,7 +21,7 @@ sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an inst
 
 from docs.build import Page as SitePage
 from docs.build import listed, page_list, pandoc, read_config, space_operators
-from docs.notebook import process
+from docs.notebook import fence, markdown, process
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -220,6 +222,52 @@ def test_nothing_is_lost_from_the_title_cell(tmp_path):
     path.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
     with pytest.raises(SystemExit, match=r"x\.ipynb: the first cell"):
         process(path)
+
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + struct.pack(">II", 30, 20)).decode()
+
+
+def shown(source, *outputs, folder=Path("none")):
+    """The Markdown of a notebook with a heading and one code cell."""
+    from fastcore.utils import dict2obj
+
+    cells = [{"cell_type": "markdown", "source": "## A `name` here"}, {"cell_type": "code", "source": source, "outputs": list(outputs)}]
+    return markdown(dict2obj({"cells": cells}), folder)
+
+
+def test_code_cells_obey_their_options():
+    printed = {"output_type": "stream", "name": "stdout", "text": ["said\n"]}
+    assert "x = 1" in shown("x = 1", printed)
+    assert "said" in shown("x = 1", printed)
+    assert "x = 1" not in shown("#| echo: false\nx = 1", printed)
+    assert "said" not in shown("#| output: false\nx = 1", printed)
+    assert shown("#| include: false\nx = 1", printed).strip() == "## A `name` here"
+    assert "#|" not in shown("#| echo: true\nx = 1")
+
+
+def test_figures_take_caption_label_and_description_from_their_options(tmp_path):
+    drawn = {"output_type": "display_data", "data": {"image/png": PNG, "text/plain": "<Figure>"}}
+    page = shown('#| label: fig-a\n#| fig-cap: "Of $x$"\n#| fig-alt: "A line"\nplot()', drawn, folder=tmp_path / "x_files")
+    assert '![Of $x$](x_files/figure-1.png){#fig-a alt="A line" width=30 height=20}' in page
+    assert (tmp_path / "x_files" / "figure-1.png").read_bytes() == base64.b64decode(PNG)
+    assert 'alt="Plot drawn by the code above, in the section A name here"' in shown("plot()", drawn, folder=tmp_path / "x_files")
+
+
+def test_outputs_show_their_richest_static_form():
+    table = {"text/html": "<style scoped>td {}</style><table><tr><td>1</td></tr></table>", "text/plain": "1"}
+    page = shown("table", {"output_type": "execute_result", "data": table})
+    assert '<div class="table-box" tabindex="0"><table>' in page
+    assert "<style" not in page
+    assert "*said*" in shown("x", {"output_type": "execute_result", "data": {"text/markdown": ["*said*"], "text/plain": "1"}})
+    assert "KeyError: 'a'" in shown("x", {"output_type": "error", "ename": "KeyError", "evalue": "'a'"})
+    with pytest.raises(SystemExit, match="application/odd"):
+        shown("x", {"output_type": "execute_result", "data": {"application/odd": "1"}})
+
+
+def test_no_text_can_close_its_code_block():
+    text = "a\n````\nb"
+    assert fence(text, ".output").splitlines()[0] == "````` {.output}"
+    assert fence(text, ".output").splitlines()[-1] == "`````"
 
 
 def render(text):
