@@ -70,7 +70,7 @@ addEventListener("load", async () => {
   document.body.textContent = JSON.stringify(result);
 });
 """
-WORDS = ["log1p_ratio", "notation", "cavity mean", "zzzqqq"]
+WORDS = ["log1p_ratio", "notation", "cavity mean", "zzzqqq", "cavity zzzqqq"]
 
 
 @pytest.fixture(scope="session")
@@ -167,5 +167,6 @@ def test_search_finds_words_and_its_links_lead_there(seen):
             assert (seen["folder"] / link.removeprefix(seen["top"]).lstrip("/").partition("#")[0]).is_file()
 
 
-def test_search_says_when_it_finds_nothing(seen):
-    assert seen["search"]["zzzqqq"] == {"found": [], "said": "Nothing found."}
+def test_search_wants_every_word_and_says_when_it_finds_nothing(seen):
+    for words in ("zzzqqq", "cavity zzzqqq"):
+        assert seen["search"][words] == {"found": [], "said": "Nothing found."}

@@ -215,9 +215,10 @@ def test_a_notebook_must_be_listed(tmp_path):
     assert page_list(config, tmp_path) == ["index.ipynb", "01_a.ipynb"]
 
 
-def test_nothing_is_lost_from_the_title_cell(tmp_path):
+@pytest.mark.parametrize("source", ["# Title\n\n> Subtitle.\n\nAnd more.", "> Subtitle only."])
+def test_nothing_is_lost_from_the_title_cell(tmp_path, source):
     """nbdev turns the first cell into title and subtitle, and drops what else is in it."""
-    cell = {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# Title\n\n> Subtitle.\n\nAnd more."}
+    cell = {"cell_type": "markdown", "id": "a", "metadata": {}, "source": source}
     path = tmp_path / "x.ipynb"
     path.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
     with pytest.raises(SystemExit, match=r"x\.ipynb: the first cell"):
