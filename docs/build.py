@@ -132,8 +132,6 @@ def finish(text: str, page: Page, pages: dict[str, Page]) -> str:
 
     def relative(match: re.Match) -> str:
         path, hash_, anchor = html.unescape(match[1]).partition("#")
-        if re.match(r"[a-z]+:", path) or not path:
-            return match[0]
         if path.startswith("/"):
             path = page.root + path.lstrip("/")
         source = posixpath.normpath(posixpath.join(posixpath.dirname(page.source), path))

@@ -20,7 +20,16 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an installed package
 
 from docs.build import Page as SitePage
-from docs.build import listed, page_list, pandoc, read_config, space_operators
+from docs.build import (
+    finish,
+    listed,
+    page_list,
+    pandoc,
+    read_config,
+    sidebar_html,
+    space_operators,
+    steps_html,
+)
 from docs.notebook import fence, markdown, process
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
@@ -307,6 +316,18 @@ def test_callouts_have_titles_and_stay_out_of_the_contents():
     assert [line for line in page.splitlines() if "Beware" in line] == ["Beware"]
     assert "<h2" not in page
     assert "\nNote\n" in page
+
+
+def test_links_are_made_relative_also_from_a_folder():
+    deep = SitePage("studies/01_a.ipynb", "studies/a.html", "A")
+    pages = {page.source: page for page in (deep, SitePage("00_b.ipynb", "b.html", "B"), SitePage("studies/02_c.ipynb", "studies/c.html", "C"))}
+    given = {"../00_b.ipynb#x": "../b.html#x", "02_c.ipynb": "c.html", "/b.html#y": "../b.html#y", "#z": "#z", "https://x.org/a.ipynb": None}
+    for link, wanted in given.items():
+        assert finish(f'<a href="{link}">', deep, pages) == f'<a href="{wanted or link}">'
+    assert sidebar_html(["00_b.ipynb"], pages, deep) == '<ul><li><a href="../b.html">B</a></li></ul>'
+    assert 'aria-current="page"' in sidebar_html(["studies/01_a.ipynb"], pages, deep)
+    assert 'rel="prev" href="../studies/a.html"' in steps_html([deep, pages["studies/02_c.ipynb"]], pages["studies/02_c.ipynb"])
+    assert 'rel="next"' not in steps_html([deep, pages["studies/02_c.ipynb"]], pages["studies/02_c.ipynb"])
 
 
 def test_named_operators_are_spaced_only_where_tex_does():
