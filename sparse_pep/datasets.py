@@ -162,7 +162,7 @@ def check_column(name: str, names: Sequence[str], argument: str, source: str = "
     if name in names:
         return
     folded = {other.casefold(): other for other in names}
-    close = [folded[hit] for hit in difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.5)]
+    close = [folded[hit] for hit in difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
     shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
     hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     raise ValueError(f"`{argument}`: '{source}' has no column {name!r}.{hint} Its columns: {shown}.")
@@ -342,8 +342,10 @@ def list_datasets(data_dir: str | os.PathLike | None = None) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 # %% ../nbs/14_datasets.ipynb #81045089
-def random_splits(n: int, count: int = 10, test_fraction: float = 0.1) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Seeded random splits of n rows: split k is `default_rng(k).permutation(n)`, its last part the test set.
+def random_splits(
+    n: int, count: int = 10, test_fraction: float = 0.1, seed: int = 0
+) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Seeded random splits of n rows: split k is `default_rng(seed + k).permutation(n)`, its last part the test set.
 
     Parameters
     ----------
@@ -353,6 +355,8 @@ def random_splits(n: int, count: int = 10, test_fraction: float = 0.1) -> tuple[
         Number of splits.
     test_fraction : float
         Share of test rows, above 0 and below 1; rounded to whole rows, at least one.
+    seed : int
+        Seed of the first split.
 
     Returns
     -------
@@ -369,7 +373,7 @@ def random_splits(n: int, count: int = 10, test_fraction: float = 0.1) -> tuple[
     n_test = max(1, round(test_fraction * n))
     if n - n_test < 1:
         raise ValueError(f"`n` = {n} rows are too few to split into training and test rows.")
-    orders = [np.random.default_rng(seed).permutation(n) for seed in range(count)]
+    orders = [np.random.default_rng(seed + k).permutation(n) for k in range(count)]
     return tuple((order[:-n_test], order[-n_test:]) for order in orders)
 
 # %% ../nbs/14_datasets.ipynb #1ccb90c5

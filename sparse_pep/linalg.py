@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['JITTER_STEPS', 'PRODUCT_RCOND', 'CHUNK_ELEMENTS', 'log1p_ratio', 'blas_routine', 'triangular_in_place', 'Factor',
-           'factorise', 'solve_lower', 'add_outer', 'mirror', 'chunk_slices', 'threadpools', 'thread_count',
-           'map_chunks']
+           'factor_from_lower', 'factorise', 'solve_lower', 'add_outer', 'mirror', 'chunk_slices', 'threadpools',
+           'thread_count', 'map_chunks']
 
 # %% ../nbs/00_linalg.ipynb #62d70364
 import ctypes
@@ -115,6 +115,13 @@ JITTER_STEPS = tuple(10.0**k for k in range(-12, -1))  # tried in turn when a fa
 PRODUCT_RCOND = 1e-6  # below this reciprocal condition number of L: solve rather than multiply by the inverse
 
 
+def factor_from_lower(lower: np.ndarray, jitter: float = 0.0) -> Factor:
+    """The `Factor` of a lower triangle (M, M), with its inverse where that is safe."""
+    rcond, _ = lapack.dtrcon(lower.T, norm="1", uplo="U")
+    inverse = np.ascontiguousarray(lapack.dtrtri(lower.T, lower=0)[0].T) if rcond > PRODUCT_RCOND else None
+    return Factor(lower, inverse, jitter)
+
+
 def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
     """Cholesky factor of K with a jitter that is explicit, relative, and escalated only on failure.
 
@@ -144,10 +151,7 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
         shifted = K + used * scale * np.eye(len(K)) if used else K
         lower, info = lapack.dpotrf(shifted.T, lower=0, clean=1)
         if info == 0:
-            lower = np.ascontiguousarray(lower.T)
-            rcond, _ = lapack.dtrcon(lower.T, norm="1", uplo="U")
-            inverse = np.ascontiguousarray(lapack.dtrtri(lower.T, lower=0)[0].T) if rcond > PRODUCT_RCOND else None
-            return Factor(lower, inverse, used)
+            return factor_from_lower(np.ascontiguousarray(lower.T), used)
     raise np.linalg.LinAlgError(f"`{name}` is not positive definite, even with a relative jitter of {JITTER_STEPS[-1]}.")
 
 # %% ../nbs/00_linalg.ipynb #ad858c0c
@@ -241,7 +245,8 @@ def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice
     """
     workers = max(1, min(thread_count(), len(slices)))
     shares = [slices[w::workers] for w in range(workers)]
-    if workers == 1:
-        return [work(shares[0])]
-    with threadpools().limit(limits=1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(work, shares))
+    with threadpools().limit(limits=1, user_api="blas"):
+        if workers == 1:
+            return [work(shares[0])]
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(work, shares))

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['KMEANS_ROWS', 'LOG_LIMIT', 'WINDOW', 'Model', 'to_vector', 'from_vector', 'chunk_covariances', 'model_evidence',
-           'model_gradient', 'kmeans_points', 'column_spread', 'greedy_points', 'initial_kernel', 'Objective',
-           'TrainingResult', 'climb', 'disturbed', 'train']
+           'model_gradient', 'model_predict', 'kmeans_points', 'column_spread', 'greedy_points', 'initial_kernel',
+           'Objective', 'TrainingResult', 'climb', 'disturbed', 'train']
 
 # %% ../nbs/10_training.ipynb #bc6d1589
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,7 +18,9 @@ from tqdm.auto import tqdm
 
 from .features import Features, InducingPoints
 from .kernels import Kernel, SquaredExponential
-from .regression import Evidence, adjoints, evidence
+from .linalg import chunk_slices, map_chunks
+from .regression import Evidence, adjoints, evidence, predict_f
+from .sites import Posterior
 
 # %% ../nbs/10_training.ipynb #40e8d31d
 @dataclass(frozen=True, eq=False)
@@ -131,6 +133,19 @@ def model_gradient(
     kernel_size = sum(np.size(value) for value in model.kernel.parameters().values())
     vector = np.concatenate([total[:kernel_size], [log_noise_bar], total[kernel_size:]])
     return fit, from_vector(vector, model.parameters())
+
+# %% ../nbs/10_training.ipynb #d9682120
+def model_predict(model: Model, posterior: Posterior, X: np.ndarray, chunk_size: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (S,) and variance (S,) of f at X (S, D) under the posterior of `model`. Cost 2SM² flops, memory O(chunk·M)."""
+    mean, var = np.empty(len(X)), np.empty(len(X))
+
+    def work(slices: Sequence[slice]) -> None:
+        for rows in slices:
+            Kuf = model.features.Kuf(model.kernel, X[rows])
+            mean[rows], var[rows] = predict_f(posterior, Kuf, model.kernel.diag(X[rows]))
+
+    map_chunks(work, chunk_slices(len(X), len(model.features), chunk_size))
+    return mean, var
 
 # %% ../nbs/10_training.ipynb #792eb54f
 KMEANS_ROWS = 20_000  # k-means sees at most this many rows, drawn at random
