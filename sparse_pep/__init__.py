@@ -2,6 +2,17 @@
 
 __version__ = "0.1.0"
 
-from sparse_pep.estimators import SparsePEPRegressor, load
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sparse_pep.estimators import SparsePEPRegressor, load
 
 __all__ = ["SparsePEPRegressor", "load"]
+
+
+def __getattr__(name: str):
+    """Import the estimators when one is first asked for: scikit-learn takes most of a second to load, this file none."""
+    if name in __all__:
+        return getattr(import_module("sparse_pep.estimators"), name)
+    raise AttributeError(f"module 'sparse_pep' has no attribute {name!r}")
