@@ -2,8 +2,8 @@
 (function () {
   "use strict";
   const root = document.currentScript.dataset.root;
-  const input = document.getElementById("search");
-  const box = document.getElementById("results");
+  const input = document.getElementById("_search");
+  const box = document.getElementById("_results");
   let loading = null;
 
   function load() {

@@ -37,7 +37,7 @@ const box = (element) => element.getBoundingClientRect();
 function measure(frame) {
   const page = frame.contentDocument, root = page.documentElement, window = frame.contentWindow;
   const shown = (selector) => [...page.querySelectorAll(selector)].filter((e) => !e.closest("details:not([open])"));
-  const prose = page.getElementById("main").cloneNode(true);
+  const prose = page.getElementById("_main").cloneNode(true);
   prose.querySelectorAll("code, pre, annotation").forEach((e) => e.remove());
   const scrolls = (e) => { for (; e; e = e.parentElement) if (/auto|scroll|hidden/.test(window.getComputedStyle(e).overflowX)) return true; };
   return {
@@ -53,14 +53,14 @@ function measure(frame) {
 }
 
 async function search(frame, words) {
-  const page = frame.contentDocument, input = page.getElementById("search");
+  const page = frame.contentDocument, input = page.getElementById("_search");
   input.focus();
   input.value = words;
   input.dispatchEvent(new Event("input"));
-  for (let i = 0; i < 50 && !page.querySelector("#results .status"); i++) await wait(50);
-  const found = [...page.querySelectorAll("#results a")].map((a) => [a.querySelector("strong").textContent, a.href]);
-  const said = page.querySelector("#results .status")?.textContent;
-  page.getElementById("results").replaceChildren();
+  for (let i = 0; i < 50 && !page.querySelector("#_results .status"); i++) await wait(50);
+  const found = [...page.querySelectorAll("#_results a")].map((a) => [a.querySelector("strong").textContent, a.href]);
+  const said = page.querySelector("#_results .status")?.textContent;
+  page.getElementById("_results").replaceChildren();
   return { found, said };
 }
 
