@@ -1,0 +1,263 @@
+"""Laws that every kernel obeys. A new kernel is tested by one more line in KERNELS."""
+
+import json
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from reference.compare import differences, error
+
+from sparse_pep.kernels import (
+    Combination,
+    Constant,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    SquaredExponential,
+    Stationary,
+    White,
+    kernel_from_config,
+    kernel_to_config,
+)
+
+ARD = np.array([0.8, 1.7, 2.6])  # three columns
+KERNELS = {
+    "se": SquaredExponential(1.3, 0.9),
+    "se ard": SquaredExponential(1.3, ARD),
+    "se of one column": SquaredExponential(0.4, 1.1, active_dims=(1,)),
+    "matern12": Matern12(1.3, 0.9),
+    "matern12 ard": Matern12(1.3, ARD),
+    "matern32": Matern32(1.3, 0.9),
+    "matern32 ard": Matern32(1.3, ARD),
+    "matern52": Matern52(1.3, 0.9),
+    "matern52 ard": Matern52(1.3, ARD),
+    "periodic": Periodic(1.3, 0.9, 2.3),
+    "periodic ard": Periodic(1.3, ARD, 2.3),
+    "linear": Linear(0.7),
+    "linear ard": Linear(ARD),
+    "constant": Constant(0.7),
+    "white": White(0.7),
+    "sum": SquaredExponential(1.3, ARD) + Linear(0.4),
+    "stationary sum": Matern32(1.3, ARD) + Constant(0.4) + SquaredExponential(0.2, 2.0),
+    "product": Matern52(1.3, ARD) * Periodic(1.0, 1.2, 3.1),
+    "stationary product": SquaredExponential(1.3, ARD) * Matern12(0.8, 1.9),
+    "product of three": SquaredExponential(1.3, 0.9) * Linear(0.6) * Constant(1.4),
+    "nested": (SquaredExponential(1.3, ARD) + Linear(0.4, active_dims=(0, 2))) * Matern32(0.9, 1.1, active_dims=(1,)) + White(0.3),
+}
+every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
+RNG = np.random.default_rng(0)
+X1, X2 = RNG.normal(size=(7, 3)), RNG.normal(size=(9, 3))
+BAR, BAR_SELF, BAR_DIAG = RNG.normal(size=(7, 9)), RNG.normal(size=(7, 7)), RNG.normal(size=9)
+
+
+def leaves(kernel):
+    """The kernels without parts that `kernel` is made of."""
+    return [leaf for part in kernel.kernels for leaf in leaves(part)] if isinstance(kernel, Combination) else [kernel]
+
+
+def stationary(kernel):
+    return all(isinstance(leaf, (Stationary, Constant)) for leaf in leaves(kernel))
+
+
+def stretched(kernel, factor):
+    """The kernel with every length (also a period) multiplied; only where all parameters but variances are lengths."""
+    lengths = ("log_period",) if isinstance(kernel, Periodic) else ("log_lengthscale",)
+    parameters = kernel.parameters()
+    return kernel.with_parameters({k: v + np.log(factor) * k.endswith(lengths) for k, v in parameters.items()})
+
+
+def same_parameters(first, second):
+    assert first.keys() == second.keys()
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name])
+
+
+@every_kernel
+def test_symmetric_and_positive_semi_definite(kernel):
+    K = kernel(X2)
+    assert K.shape == (9, 9)
+    assert error(K, K.T) < 1e-15
+    values = np.linalg.eigvalsh(K)
+    assert values[0] > -1e-14 * values[-1]
+    assert values[-1] > 0
+
+
+@every_kernel
+def test_diagonal_agrees_with_the_matrix(kernel):
+    assert error(kernel.diag(X2), np.diag(kernel(X2))) < 1e-14
+
+
+@every_kernel
+def test_exchanging_the_arguments_transposes(kernel):
+    assert error(kernel(X1, X2), kernel(X2, X1).T) < 1e-14
+
+
+@every_kernel
+def test_both_call_forms_agree_but_for_white_noise(kernel):
+    beyond = kernel(X1) - kernel(X1, X1.copy())
+    if any(isinstance(leaf, White) for leaf in leaves(kernel)):
+        assert np.min(np.diag(beyond)) > 0.1
+        beyond -= np.diag(np.diag(beyond))
+    assert np.max(np.abs(beyond)) < 1e-14 * np.max(kernel.diag(X1))
+
+
+@every_kernel
+def test_each_entry_depends_on_its_two_rows_only(kernel):
+    apart = np.array([[kernel(X1[m : m + 1], X2[n : n + 1])[0, 0] for n in range(9)] for m in range(7)])
+    assert error(kernel(X1, X2), apart) < 1e-13
+
+
+@every_kernel
+@pytest.mark.parametrize("alone", [False, True], ids=["k(X1, X2)", "k(X1)"])
+def test_pull_back_equals_finite_differences(kernel, alone):
+    other, bar = (None, BAR_SELF) if alone else (X2, BAR)
+    gradient, X1_bar = kernel.vjp(X1, other)[1](bar.copy())
+    parameters = kernel.parameters()
+    assert gradient.keys() == parameters.keys()
+    for name, value in parameters.items():
+        numeric = differences(lambda v, name=name: np.vdot(bar, kernel.with_parameters({**parameters, name: v})(X1, other)), value)
+        assert error(gradient[name], numeric, max(1e-3, np.max(np.abs(numeric)))) < 1e-8, name
+    numeric = differences(lambda X: np.vdot(bar, kernel(X, other)), X1)
+    assert error(X1_bar, numeric, max(1e-3, np.max(np.abs(numeric)))) < 1e-8
+
+
+@every_kernel
+def test_pull_back_of_the_diagonal_equals_finite_differences(kernel):
+    gradient = kernel.diag_vjp(X2)[1](BAR_DIAG.copy())
+    parameters = kernel.parameters()
+    assert gradient.keys() == parameters.keys()
+    for name, value in parameters.items():
+        numeric = differences(lambda v, name=name: BAR_DIAG @ kernel.with_parameters({**parameters, name: v}).diag(X2), value)
+        assert error(gradient[name], numeric, max(1e-3, np.max(np.abs(numeric)))) < 1e-9, name
+
+
+@every_kernel
+def test_pull_back_is_linear_and_leaves_its_argument_alone(kernel):
+    K, pull = kernel.vjp(X1, X2)
+    first, second, bar = pull(BAR), pull(BAR**2), BAR.copy()
+    both = pull(BAR + 2.0 * BAR**2)
+    for name in first[0]:
+        scale = np.max(np.abs(first[0][name])) + np.max(np.abs(second[0][name])) + 1e-3
+        assert error(both[0][name], first[0][name] + 2.0 * second[0][name], scale) < 1e-13
+    assert error(both[1], first[1] + 2.0 * second[1], np.max(np.abs(second[1])) + 1e-3) < 1e-13
+    np.testing.assert_array_equal(BAR, bar)
+    np.testing.assert_array_equal(K, kernel(X1, X2))
+
+
+@every_kernel
+def test_parameters_go_round(kernel):
+    moved = {name: value + 0.3 for name, value in kernel.parameters().items()}
+    back = kernel.with_parameters(moved).parameters()
+    assert back.keys() == moved.keys()
+    for name, value in moved.items():
+        assert error(back[name], value) < 1e-14
+    same = kernel.with_parameters(kernel.parameters())
+    assert error(same(X1, X2), kernel(X1, X2), 1.0) < 1e-14
+    assert type(same) is type(kernel)
+
+
+@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if "active_dims" in {f.name for f in fields(k)} and k.active_dims is None])
+def test_active_dims_is_the_kernel_on_those_columns(name):
+    kernel, dims = KERNELS[name], (4, 0, 2)
+    wide1, wide2 = RNG.normal(size=(7, 5)), RNG.normal(size=(9, 5))
+    chosen = replace(kernel, active_dims=dims)
+    for other, narrow, bar in ((wide2, wide2[:, dims], BAR), (None, None, BAR_SELF)):
+        (K, pull), (expected, narrow_pull) = chosen.vjp(wide1, other), kernel.vjp(np.ascontiguousarray(wide1[:, dims]), narrow)
+        assert error(K, expected) < 1e-15
+        (gradient, X_bar), (expected_gradient, narrow_bar) = pull(bar), narrow_pull(bar)
+        assert error(X_bar[:, dims], narrow_bar) < 1e-14
+        assert not np.any(X_bar[:, [1, 3]])
+        for key in gradient:
+            assert error(gradient[key], expected_gradient[key]) < 1e-14
+    assert error(chosen.diag(wide1), kernel.diag(wide1[:, dims])) < 1e-15
+
+
+@every_kernel
+def test_description_goes_through_json_without_a_change(kernel):
+    back = kernel_from_config(json.loads(json.dumps(kernel_to_config(kernel))))
+    assert type(back) is type(kernel)
+    same_parameters(back.parameters(), kernel.parameters())
+    np.testing.assert_array_equal(back(X1, X2), kernel(X1, X2))
+    np.testing.assert_array_equal(back(X1), kernel(X1))
+
+
+@every_kernel
+@pytest.mark.parametrize("case", ["duplicates", "constant columns", "far apart", "close by", "one row"])
+def test_finite_where_data_are_odd(kernel, case):
+    rows = {
+        "duplicates": np.vstack([X1, X1[:3], X1[:3]]),
+        "constant columns": np.column_stack([X1[:, 0], np.full(7, 3.0), np.zeros(7)]),
+        "far apart": np.vstack([X1, np.full((1, 3), 1e100), np.full((1, 3), -1e100)]),
+        "close by": np.vstack([X1, X1 + 1e-160, X1 * (1 + 1e-15)]),
+        "one row": X1[:1],
+    }[case]
+    for other in (None, rows.copy(), X2):
+        K, pull = kernel.vjp(rows, other)
+        gradient, X_bar = pull(np.ones_like(K))
+        assert all(np.all(np.isfinite(value)) for value in (K, X_bar, *gradient.values()))
+    assert np.all(np.isfinite(kernel.diag(rows)))
+
+
+@every_kernel
+def test_equal_rows_have_equal_covariances(kernel):
+    K = kernel(np.vstack([X1, X1]), X2)
+    assert error(K[:7], K[7:]) == 0.0
+
+
+@pytest.mark.parametrize("factor", [1e-6, 0.3, 1e6])
+@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if stationary(k) or isinstance(k, Periodic)])
+def test_stretching_inputs_and_lengths_changes_nothing(name, factor):
+    kernel = KERNELS[name]
+    wider = stretched(kernel, factor)
+    assert error(wider(factor * X1, factor * X2), kernel(X1, X2)) < 1e-13
+    _, X1_bar = wider.vjp(factor * X1, factor * X2)[1](BAR)
+    assert error(factor * X1_bar, kernel.vjp(X1, X2)[1](BAR)[1], 1.0) < 1e-12
+
+
+@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if stationary(k)])
+def test_a_large_offset_changes_nothing(name):
+    kernel = KERNELS[name]
+    A, B = (np.round(X * 2**20) / 2**20 for X in (X1, X2))  # so that 1e6 more is still exact
+    assert np.array_equal((A + 1e6) - 1e6, A)
+    scale = kernel.diag(A)[0]
+    assert error(kernel(A + 1e6, B + 1e6), kernel(A, B), scale) < 1e-9
+    assert error(kernel(A + 1e6), kernel(A), scale) < 1e-9
+    for other, bar in ((B, BAR), (None, BAR_SELF)):
+        moved, here = (kernel.vjp(A + c, None if other is None else B + c)[1](bar) for c in (1e6, 0.0))
+        for key in here[0]:
+            assert error(moved[0][key], here[0][key], 10.0 * scale) < 1e-9
+        assert error(moved[1], here[1], 10.0 * scale) < 1e-9
+
+
+@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if stationary(k)])
+def test_inputs_far_from_the_others_do_not_spoil_digits(name):
+    """A far cluster makes the sum of squares large; two near points in it must still be told apart."""
+    kernel, near = KERNELS[name], np.round(X1 * 2**20) / 2**20
+    both, scale = np.vstack([near, near + 2.0**20]), kernel.diag(near)[0]
+    for K in (kernel(both), kernel(both, both.copy())):
+        assert error(K[7:, 7:], kernel(near), scale) < 1e-9
+        assert error(K[:7, :7], kernel(near), scale) < 1e-9
+
+
+@every_kernel
+def test_sum_and_product_with_another_kernel(kernel):
+    other = Matern32(0.7, 1.3)
+    assert error((kernel + other)(X1, X2), kernel(X1, X2) + other(X1, X2)) < 1e-14
+    assert error((kernel * other)(X1, X2), kernel(X1, X2) * other(X1, X2)) < 1e-14
+    assert error((other * kernel).diag(X1), kernel.diag(X1) * other.diag(X1)) < 1e-14
+
+
+@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, Periodic, Linear, Constant, White])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
+def test_parameters_must_be_positive_and_finite(kind, value):
+    for name in kind.trained:
+        with pytest.raises(ValueError, match=name):
+            kind(**{name: value})
+
+
+@pytest.mark.parametrize("config", [{}, {"kind": "Exotic"}, {"kind": "Matern32", "colour": 1}, {"kind": "Sum"}, {"kind": "Sum", "kernels": [{}]}])
+def test_a_description_of_no_kernel_is_refused(config):
+    with pytest.raises(ValueError, match="not the description of a kernel"):
+        kernel_from_config(config)

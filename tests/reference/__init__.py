@@ -1,0 +1,1 @@
+"""Dense, slow, obvious versions of what the package computes, to compare with."""

@@ -1,0 +1,88 @@
+"""The same in 50-digit arithmetic (mpmath), for a few data."""
+
+import mpmath as mp
+import numpy as np
+
+mp.mp.dps = 50
+
+
+def kernel(name, variance, lengthscale, x1, x2):
+    """k(x1, x2) of two points."""
+    r2 = mp.fsum(((mp.mpf(a) - mp.mpf(b)) / mp.mpf(ell)) ** 2 for a, b, ell in zip(x1, x2, lengthscale))
+    if name == "se":
+        return mp.mpf(variance) * mp.exp(-r2 / 2)
+    degree = {"matern12": 1, "matern32": 3, "matern52": 5}[name]
+    r = mp.sqrt(degree * r2)
+    return mp.mpf(variance) * (1 + (degree > 1) * r + (degree > 3) * r**2 / 3) * mp.exp(-r)
+
+
+def gram(covariance, X1, X2):
+    """k(X1, X2); `covariance` is (name, variance, lengthscales)."""
+    return mp.matrix([[kernel(*covariance, x1, x2) for x2 in X2] for x1 in X1])
+
+
+def log_det(K):
+    """log |K| of a positive definite matrix."""
+    L = mp.cholesky(K)
+    return 2 * mp.fsum(mp.log(L[i, i]) for i in range(K.rows))
+
+
+class Regression:
+    """log Z_PEP, q(u) and predictions of f, exact for the given float64 inputs, as float64 numbers."""
+
+    def __init__(self, covariance, X, y, Z, noise, power):
+        self.covariance, self.Z = covariance, Z
+        power = [mp.mpf(float(a)) for a in np.broadcast_to(power, len(y))]
+        noise, y = mp.mpf(noise), mp.matrix([mp.mpf(float(value)) for value in y])
+        self.Kuu, self.Kuf = gram(covariance, Z, Z), gram(covariance, Z, X)
+        self.Q = self.Kuf.T * self.Kuu**-1 * self.Kuf
+        self.dff = [kernel(*covariance, x, x) - self.Q[n, n] for n, x in enumerate(X)]
+        self.scale = [a * d + noise for a, d in zip(power, self.dff)]
+        K = self.Q + mp.diag(self.scale)
+        correction = mp.fsum((1 - a) / (2 * a) * mp.log1p(a * d / noise) if a else d / (2 * noise) for a, d in zip(power, self.dff))
+        fit = (y.T * K**-1 * y)[0]
+        self.log_evidence = float(-(fit + log_det(K) + len(y) * mp.log(2 * mp.pi)) / 2 - correction)
+        weighted = self.Kuf * mp.diag([1 / s for s in self.scale])
+        self.A = self.Kuu + weighted * self.Kuf.T
+        self.weights = self.A**-1 * weighted * y
+
+    def q(self):
+        """Mean (M,) and covariance (M, M) of q(u)."""
+        return as_float(self.Kuu * self.weights).ravel(), as_float(self.Kuu * self.A**-1 * self.Kuu)
+
+    def predict_f(self, X):
+        """Mean (S,) and variance (S,) of f."""
+        Kus = gram(self.covariance, self.Z, X)
+        lost, gained = Kus.T * self.Kuu**-1 * Kus, Kus.T * self.A**-1 * Kus
+        var = [kernel(*self.covariance, x, x) - lost[s, s] + gained[s, s] for s, x in enumerate(X)]
+        return as_float(Kus.T * self.weights).ravel(), np.array([float(v) for v in var])
+
+    def condition(self):
+        """Condition number of Kuu in the 1-norm."""
+        return float(mp.mnorm(self.Kuu, 1) * mp.mnorm(self.Kuu**-1, 1))
+
+
+def as_float(K):
+    """A matrix of mpmath as an array of float64."""
+    return np.array(K.tolist(), dtype=float)
+
+
+def tilted(y, noise, mean, var, power):
+    """z = log E[p(y|f)^power]/power for f ~ N(mean, var) by quadrature, and its first two derivatives in the mean."""
+    y, noise, var, power = (mp.mpf(float(value)) for value in (y, noise, var, power))
+
+    def log_p(f):
+        return -((y - f) ** 2 / noise + mp.log(2 * mp.pi * noise)) / 2
+
+    def z(m):
+        def density(f):
+            return mp.exp(-((f - m) ** 2) / (2 * var)) / mp.sqrt(2 * mp.pi * var)
+
+        ends = [m + k * mp.sqrt(var) for k in (-16, -8, -4, 0, 4, 8, 16)]
+        if power == 0:
+            return mp.quad(lambda f: density(f) * log_p(f), ends)
+        return mp.log1p(mp.quad(lambda f: density(f) * mp.expm1(power * log_p(f)), ends)) / power
+
+    m, h = mp.mpf(float(mean)), mp.mpf("1e-8")
+    below, here, above = z(m - h), z(m), z(m + h)
+    return float(here), float((above - below) / (2 * h)), float((above - 2 * here + below) / h**2)

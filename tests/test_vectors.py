@@ -1,0 +1,155 @@
+"""Exact numbers, computed elsewhere with 50 digits: every regression case with pseudo-points and single-datum factors."""
+
+import numpy as np
+import pytest
+from reference.compare import error
+from reference.highprec import Regression
+
+from sparse_pep.estimators import SparsePEPRegressor
+from sparse_pep.features import InducingPoints, unexplained_variance
+from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
+from sparse_pep.linalg import factorise, solve_lower
+from sparse_pep.sites import gaussian_tilted, posterior_from_sums, q_moments, sequential_sweep
+from sparse_pep.training import Model, model_evidence, model_gradient, model_predict
+
+KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}
+PROBLEMS = ["r01_se_1d", "r02_se_ard_2d", "r06_matern12", "r08_matern52", "r14_Z_equals_X"]
+GRADIENTS = {
+    "log_variance": "kernel.log_variance",
+    "log_lengthscales": "kernel.log_lengthscale",
+    "log_noise_var": "log_noise_variance",
+    "Z": "features.Z",
+}
+TINY_POWERS = (1e-6, 1e-9, 1e-12)
+
+
+class Problem:
+    """One problem of the file, with its cases and the model that they are about."""
+
+    def __init__(self, problem):
+        self.cases = problem["cases"]
+        self.X, self.y, self.Z, self.X_test = (np.array(problem[name]) for name in ("X", "y", "Z", "Xtest"))
+        parts = problem["kernel"]
+        self.covariance = parts["name"], parts["variance"], parts["lengthscales"]
+        self.noise = problem["noise_var"]
+        self.model = Model(KERNELS[parts["name"]](*self.covariance[1:]), InducingPoints(self.Z), self.noise)
+
+    def results(self, power):
+        """What the functions give, under the names of the file."""
+        fit, gradient = model_gradient(self.model, self.X, self.y, power)
+        assert fit.log_evidence == model_evidence(self.model, self.X, self.y, power).log_evidence
+        assert fit.posterior.Kuu.jitter == 0.0
+        q_mean, q_cov = q_moments(fit.posterior)
+        f_mean, f_var = model_predict(self.model, fit.posterior, self.X_test)
+        return {"logZ": fit.log_evidence, "q_mean": q_mean, "q_cov": q_cov, "f_mean": f_mean, "f_var": f_var}, gradient
+
+    def estimator_results(self, power):
+        """The same from the estimator."""
+        model = SparsePEPRegressor(
+            kernel=self.model.kernel, features=self.model.features, power=power, noise_variance=self.noise, optimizer=None, jitter=0.0
+        ).fit(self.X, self.y)
+        assert model.diagnostics_["jitter"] == 0.0
+        f_mean, f_var = model.predict_f(self.X_test)
+        values = model.log_marginal_likelihood_value_, model.q_mean_, model.q_cov_, f_mean, f_var
+        return dict(zip(("logZ", "q_mean", "q_cov", "f_mean", "f_var"), values)), model.log_marginal_likelihood_gradient()
+
+
+def problem_of(vectors, name):
+    return Problem(next(problem for problem in vectors["regression"] if problem["id"] == name))
+
+
+def relative_errors(got, gradient, case):
+    """Name of a quantity to its error relative to its largest entry."""
+    errors = {name: error(value, case[name]) for name, value in got.items()}
+    largest = max(np.max(np.abs(value)) for value in case["grad"].values())
+    for name, key in GRADIENTS.items():
+        exact = np.array(case["grad"][name])
+        # With Z = X the evidence is level in Z: its exact gradient there is 0, and what counts is its share of the whole.
+        scale = largest if np.max(np.abs(exact)) < 1e-12 * largest else None
+        errors[name] = error(gradient[key], exact, scale)
+    return errors
+
+
+def check(errors):
+    for name, value in errors.items():
+        limit = 1e-7 if name in GRADIENTS else 1e-8
+        assert value < limit, f"{name}: relative error {value:.1e}"
+
+
+def test_no_case_is_left_out(vectors):
+    plain = [problem["id"] for problem in vectors["regression"] if problem["features"] is None and problem["blocks"] is None]
+    assert plain == PROBLEMS
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("way", ["results", "estimator_results"])
+def test_every_quantity(vectors, name, way):
+    problem = problem_of(vectors, name)
+    assert problem.cases
+    for case in problem.cases:
+        check(relative_errors(*getattr(problem, way)(case["alpha"]), case))
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_one_power_for_each_datum_that_is_the_same_for_all(vectors, name):
+    problem = problem_of(vectors, name)
+    for case in problem.cases:
+        check(relative_errors(*problem.estimator_results(np.full(len(problem.y), case["alpha"])), case))
+
+
+@pytest.mark.parametrize("name", ["r01_se_1d", "r02_se_ard_2d", "r06_matern12", "r08_matern52"])
+def test_private_powers_against_fifty_digits(vectors, name):
+    problem = problem_of(vectors, name)
+    power = np.resize([0.0, 1.0, 0.5, 1e-6, 0.3, 1.0, 0.0], len(problem.y))
+    exact = Regression(problem.covariance, problem.X, problem.y, problem.Z, problem.noise, power)
+    (q_mean, q_cov), (f_mean, f_var) = exact.q(), exact.predict_f(problem.X_test)
+    expected = {"logZ": exact.log_evidence, "q_mean": q_mean, "q_cov": q_cov, "f_mean": f_mean, "f_var": f_var}
+    got, _ = problem.estimator_results(power)
+    for key, value in expected.items():
+        assert error(got[key], value) < 1e-8, key
+
+
+def test_the_high_precision_reference_agrees_with_the_file(vectors):
+    problem = problem_of(vectors, "r01_se_1d")
+    for case in problem.cases:
+        exact = Regression(problem.covariance, problem.X, problem.y, problem.Z, problem.noise, case["alpha"])
+        assert error(exact.log_evidence, case["logZ"]) < 1e-15
+        assert error(exact.q()[1], case["q_cov"]) < 1e-15
+        assert error(exact.predict_f(problem.X_test)[1], case["f_var"]) < 1e-15
+
+
+@pytest.mark.parametrize("name", ["r01_se_1d", "r02_se_ard_2d", "r06_matern12", "r08_matern52"])
+def test_power_goes_to_zero_linearly_down_to_rounding(vectors, name):
+    problem = problem_of(vectors, name)
+    limit, limit_gradient = problem.results(0.0)
+    moved = {power: problem.results(power) for power in TINY_POWERS}
+    for key in limit | limit_gradient:
+        at_zero = np.asarray((limit | limit_gradient)[key])
+        change = {power: np.asarray((values | gradient)[key]) - at_zero for power, (values, gradient) in moved.items()}
+        size = np.max(np.abs(at_zero))
+        slope = np.max(np.abs(change[1e-6])) / 1e-6
+        assert slope > 1e-3 * size, f"{key} does not move with the power: this test would see nothing"
+        for power in (1e-9, 1e-12):
+            # slope itself is a difference over 1e-6, so it is known to about 1e-6 of itself and rounding / 1e-6
+            beyond = np.max(np.abs(change[power] - change[1e-6] * power / 1e-6))
+            assert beyond < 1e-4 * slope * power + 2e-14 * size, f"{key} at {power}: {beyond / size:.1e}"
+
+
+def test_passes_of_the_procedure(vectors):
+    problem = problem_of(vectors, vectors["regression_iterations"]["problem"])
+    factor = factorise(problem.model.features.Kuu(problem.model.kernel))
+    V = solve_lower(factor, problem.model.features.Kuf(problem.model.kernel, problem.X))
+    dff, _ = unexplained_variance(problem.model.kernel.diag(problem.X), V)
+
+    def tilted(rows, cavity_mean, cavity_var, power):
+        return gaussian_tilted(problem.y[rows], problem.noise, cavity_mean, cavity_var, power)
+
+    for case in vectors["regression_iterations"]["cases"]:
+        precision, shift, done = np.zeros(len(problem.y)), np.zeros(len(problem.y)), 0
+        for state in case["after_passes"]:
+            for _ in range(state["passes"] - done):
+                precision, shift = sequential_sweep(factor, V, dff, tilted, precision, shift, case["alpha"], step=case["alpha"])
+            done = state["passes"]
+            q_mean, q_cov = q_moments(posterior_from_sums(factor, V * precision @ V.T, V @ shift))
+            assert error(q_mean, state["q_mean"]) < 1e-8
+            assert error(q_cov, state["q_cov"]) < 1e-8
