@@ -1,0 +1,167 @@
+"""Properties of the numerical ground floor, over shapes and scales."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given
+from hypothesis import strategies as st
+from reference.compare import error, properties
+from threadpoolctl import threadpool_limits
+
+from sparse_pep.linalg import add_outer, chunk_slices, factorise, log1p_ratio, map_chunks, mirror, solve_lower
+
+seeds = st.integers(0, 2**32 - 1)
+sizes = st.integers(1, 12)
+scales = st.sampled_from([1e-150, 1e-6, 1.0, 1e6, 1e150])
+
+
+def covariance(M, seed, decades=2.0):
+    """A random covariance matrix (M, M) with eigenvalues from 1 down to 10^-decades."""
+    rng = np.random.default_rng(seed)
+    Q, _ = np.linalg.qr(rng.normal(size=(M, M)))
+    K = (Q * 10.0 ** -np.linspace(0.0, decades, M)) @ Q.T
+    return np.ascontiguousarray((K + K.T) / 2)
+
+
+@properties
+@given(st.floats(-1.0, 1e300, exclude_min=True))
+def test_log1p_ratio_is_exact_everywhere(x):
+    with mp.workdps(50):
+        exact = float(mp.log1p(mp.mpf(x)) / mp.mpf(x)) if x else 1.0
+    assert error(log1p_ratio(x), exact) < 5e-16
+
+
+@pytest.mark.parametrize("x", [5e-324, 1e-308, 1e-160, -1e-160, 1e-17, -1e-17, 1e-9, -1.0 + 2**-53, 1e308])
+def test_log1p_ratio_at_the_ends(x):
+    with mp.workdps(400):
+        exact = float(mp.log1p(mp.mpf(x)) / mp.mpf(x))
+    assert error(log1p_ratio(np.array([x])), [exact]) < 5e-16
+
+
+@properties
+@given(sizes, seeds, scales)
+def test_factor_is_that_of_the_matrix(M, seed, scale):
+    K = scale * covariance(M, seed)
+    before = K.copy()
+    factor = factorise(K)
+    np.testing.assert_array_equal(K, before)
+    assert factor.jitter == 0.0
+    assert not np.any(np.triu(factor.lower, 1))
+    assert error(factor.lower @ factor.lower.T, K) < 1e-14
+    assert error(factor.half_log_det, 0.5 * np.linalg.slogdet(K)[1], M + abs(np.log(scale)) * M) < 1e-13
+
+
+@properties
+@given(sizes, seeds, scales, st.sampled_from([1e-12, 1e-6, 1e-2]))
+def test_jitter_asked_for_is_relative_to_the_mean_of_the_diagonal(M, seed, scale, jitter):
+    K = scale * covariance(M, seed)
+    factor = factorise(K, jitter)
+    assert factor.jitter == jitter
+    expected = K + jitter * np.trace(K) / M * np.eye(M)
+    assert error(factor.lower @ factor.lower.T, expected) < 1e-14
+    assert error(np.diag(factor.lower @ factor.lower.T) - np.diag(K), np.full(M, jitter * np.trace(K) / M), np.max(K)) < 1e-14
+
+
+@properties
+@given(st.integers(2, 12), seeds, scales)
+def test_a_singular_matrix_is_factorised_with_the_least_jitter_that_works(M, seed, scale):
+    v = np.random.default_rng(seed).normal(size=(M, 1))
+    K = scale * (v @ v.T)
+    K -= 1e-15 * np.trace(K) * np.eye(M)  # surely not positive definite
+    factor = factorise(K)
+    assert 0.0 < factor.jitter <= 1e-12
+    assert error(factor.lower @ factor.lower.T, K) < 1e-11
+
+
+def test_escalation_starts_above_the_jitter_asked_for_and_goes_on_until_it_works():
+    Q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))
+    K = (Q * [1.0, 1.0, 1.0, -1e-5]) @ Q.T
+    needed = 1e-5 / (np.trace(K) / 4)
+    for asked in (0.0, 1e-7, 1e-6):
+        used = factorise(K, asked).jitter
+        assert needed < used <= 10.001 * needed
+
+
+def test_a_hopeless_matrix_is_refused_by_name():
+    with pytest.raises(np.linalg.LinAlgError, match="Kuu.*jitter"):
+        factorise(np.diag([1.0, -1.0]), name="Kuu")
+    with pytest.raises(np.linalg.LinAlgError, match="Kuu.*finite"):
+        factorise(np.diag([1.0, np.nan]), name="Kuu")
+
+
+@properties
+@given(sizes, st.integers(0, 9), seeds, st.sampled_from([1.0, 8.0, 11.0]), st.booleans())
+def test_solve_lower_against_scipy(M, n, seed, decades, transpose):
+    rng = np.random.default_rng(seed)
+    factor, right = factorise(covariance(M, seed, decades)), rng.normal(size=(M, n))
+    expected = scipy.linalg.solve_triangular(factor.lower, right, lower=True, trans=int(transpose))
+    before = right.copy()
+    got = solve_lower(factor, right, transpose)
+    np.testing.assert_array_equal(right, before)
+    condition = np.linalg.cond(factor.lower)
+    assert error(got, expected) < 1e-15 * condition if n else got.shape == (M, 0)
+    if n:
+        assert error(solve_lower(factor, right[:, 0], transpose), got[:, 0]) < 1e-15 * condition
+        assert error(solve_lower(factor, np.asfortranarray(right), transpose), got) == 0.0
+
+
+@pytest.mark.parametrize("decades", [11.0, 12.0])
+def test_residual_stays_small_where_the_factor_is_ill_conditioned(decades):
+    """A product with the inverse of an ill-conditioned factor has a large residual, a solve has not."""
+    right = np.random.default_rng(0).normal(size=(40, 5))
+    for seed in range(5):
+        K = covariance(40, seed, decades) + 0.0
+        factor = factorise(K)
+        if factor.inverse is not None:
+            assert np.linalg.cond(factor.lower) < 1e7
+        got = solve_lower(factor, right)
+        residual = np.abs(factor.lower @ got - right)
+        assert np.max(residual) < 1e-13 * np.max(np.abs(factor.lower)) * np.max(np.abs(got)) * 40
+
+
+@properties
+@given(sizes, st.integers(0, 9), seeds)
+def test_add_outer_and_mirror(M, n, seed):
+    rng = np.random.default_rng(seed)
+    S, V = rng.normal(size=(M, M)), rng.normal(size=(M, n))
+    S = S + S.T
+    expected, upper = S + V @ V.T, np.triu(S, 1)
+    add_outer(S, V)
+    np.testing.assert_array_equal(np.triu(S, 1), upper)
+    assert error(mirror(S), expected, 1.0 + n) < 1e-14
+
+
+@properties
+@given(st.integers(0, 500), st.integers(1, 2000), st.none() | st.integers(1, 600))
+def test_chunks_cover_every_row_once_and_in_order(N, M, chunk_size):
+    slices = chunk_slices(N, M, chunk_size)
+    rows = np.arange(N)
+    np.testing.assert_array_equal(np.concatenate([rows[s] for s in slices] or [rows]), rows)
+    assert all(1 <= s.stop - s.start <= (chunk_size or N) for s in slices)
+
+
+@pytest.mark.parametrize("chunk_size", [0, -1])
+def test_chunks_of_no_rows_are_refused(chunk_size):
+    with pytest.raises(ValueError, match="chunk_size"):
+        chunk_slices(10, 3, chunk_size)
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize("n", [1, 2, 5, 9])
+def test_map_chunks_gives_every_chunk_to_one_thread(limit, n):
+    slices = chunk_slices(n, 1, 1)
+    with threadpool_limits(limit, user_api="blas"):
+        shares = map_chunks(list, slices)
+    assert sorted(s.start for share in shares for s in share) == list(range(n))
+    assert len(shares) <= min(limit, n)
+    assert all(share == sorted(share, key=lambda s: s.start) for share in shares)
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_an_error_in_a_chunk_comes_out(limit):
+    def work(slices):
+        raise np.linalg.LinAlgError("in a chunk")
+
+    with threadpool_limits(limit, user_api="blas"), pytest.raises(np.linalg.LinAlgError, match="in a chunk"):
+        map_chunks(work, chunk_slices(9, 1, 2))
