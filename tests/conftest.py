@@ -17,7 +17,7 @@ def outside(variable: str, default: Path) -> Path:
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Folder of real data sets (`regression/`, `classification/`, `toy/`)."""
     return outside("SPARSE_PEP_DATA", BESIDE / "data")
