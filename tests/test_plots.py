@@ -1,0 +1,216 @@
+"""Pictures: what is drawn, where, and what is refused."""
+
+import types
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from sparse_pep.plots import (
+    BAND,
+    mark_points,
+    one_column,
+    plot_energy_trace,
+    plot_posterior_1d,
+    plot_power_sweep,
+    posterior_curves,
+    sweep_lines,
+)
+
+X = np.linspace(-1.0, 3.0, 9)
+Y = X**2
+
+
+class Line:
+    """Predicts 2x with a standard deviation of 0.5, of which the noise has 0.3."""
+
+    def predict(self, X, return_std=False):
+        assert X.ndim == 2 and X.shape[1] == 1 and return_std
+        return 2.0 * X[:, 0], np.full(len(X), 0.5)
+
+
+class NoisyLine(Line):
+    noise_variance_ = 0.09
+
+
+class FullLine(NoisyLine):
+    features_ = types.SimpleNamespace(Z=np.array([[0.0], [1.0], [50.0]]))
+
+    def predict_f(self, X):
+        return 2.0 * X[:, 0], np.full(len(X), 0.01)
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def labels(ax):
+    return ax.get_legend_handles_labels()[1]
+
+
+def bands(ax):
+    """Half widths of the filled bands, at the left edge."""
+    edges = [band.get_paths()[0].vertices for band in ax.collections]
+    return [np.ptp(v[v[:, 0] == v[:, 0].min(), 1]) / 2 for v in edges]
+
+
+@pytest.mark.parametrize(
+    "model, std_f, words",
+    [
+        (Line(), None, ["95 % of y", "data", "mean"]),
+        (NoisyLine(), 0.4, ["95 % of y", "95 % of f", "data", "mean"]),
+        (FullLine(), 0.1, ["95 % of y", "95 % of f", "data", "mean", "pseudo-points after (1 more beyond)"]),
+    ],
+)
+def test_what_a_model_tells_is_what_is_drawn(model, std_f, words):
+    mean, std, of_f = posterior_curves(model, X)
+    np.testing.assert_array_equal(mean, 2.0 * X)
+    np.testing.assert_array_equal(std, 0.5)
+    assert of_f is None if std_f is None else np.allclose(of_f, std_f)
+    ax = plot_posterior_1d(model, X[:, None], Y)
+    assert labels(ax) == words
+    np.testing.assert_allclose(bands(ax), BAND * np.array([0.5] + ([] if std_f is None else [std_f])))
+
+
+def test_the_band_holds_95_percent():
+    assert 2.0 * norm.cdf(BAND) - 1.0 == pytest.approx(0.95, abs=1e-12)
+
+
+def test_noise_larger_than_the_variance_of_y_does_not_make_nan():
+    model = NoisyLine()
+    model.noise_variance_ = 0.26
+    np.testing.assert_array_equal(posterior_curves(model, X)[2], 0.0)
+
+
+def test_lines_data_and_marks_lie_where_they_should():
+    fig, given = plt.subplots()
+    ax = plot_posterior_1d(FullLine(), X, Y, ax=given, Z_start=[0.5, 0.6, 0.7], n_grid=11, margin=0.25)
+    assert ax is given and len(plt.get_fignums()) == 1
+    lines = {line.get_label(): line for line in ax.lines}
+    np.testing.assert_array_equal(lines["data"].get_xydata(), np.c_[X, Y])
+    np.testing.assert_allclose(lines["mean"].get_xydata(), np.c_[np.linspace(-2, 4, 11), 2 * np.linspace(-2, 4, 11)])
+    assert ax.get_xlim() == (-2.0, 4.0)
+    before, after = lines["pseudo-points before"], lines["pseudo-points after (1 more beyond)"]
+    np.testing.assert_array_equal(before.get_xdata(), [0.5, 0.6, 0.7])
+    np.testing.assert_array_equal(after.get_xdata(), [0.0, 1.0])
+    assert np.all(np.array(before.get_ydata()) > 0.9) and np.all(np.array(after.get_ydata()) < 0.1)
+    fig.canvas.draw()
+    heights = ax.transAxes.inverted().transform(after.get_transform().transform(after.get_xydata()))[:, 1]
+    assert np.all(heights < 0.1)  # a height in the axes, not in the units of y
+
+
+def test_one_datum_can_be_drawn():
+    assert plot_posterior_1d(Line(), [1.0], [2.0]).get_xlim() == (0.92, 1.08)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"X": np.c_[X, X]}, "`X` has 2 columns"),
+        ({"X": np.zeros((2, 2, 1))}, "`X` must have shape"),
+        ({"X": 3.0}, "`X` must have shape"),
+        ({"X": [], "y": []}, "`X` must have shape"),
+        ({"X": np.where(X > 0, X, np.nan)}, "`X` holds NaN"),
+        ({"y": np.where(X > 0, X, np.inf)}, "`y` holds NaN or infinity"),
+        ({"y": np.c_[Y, Y]}, "`y` has 2 columns"),
+        ({"y": Y[:-1]}, "same length; they have 9 and 8"),
+        ({"Z_start": np.zeros((3, 2))}, "`Z` has 2 columns"),
+        ({"n_grid": 1}, "`n_grid` must be at least 2"),
+    ],
+)
+def test_a_posterior_of_another_shape_is_refused_and_nothing_is_opened(change, words):
+    with pytest.raises(ValueError, match=words):
+        plot_posterior_1d(Line(), **({"X": X, "y": Y} | change), ax=None if "Z_start" not in change else plt.gca())
+    assert len(plt.get_fignums()) == ("Z_start" in change)
+
+
+def test_a_column_is_a_vector():
+    np.testing.assert_array_equal(one_column([[1], [2]]), [1.0, 2.0])
+    np.testing.assert_array_equal(one_column([1, 2]), [1.0, 2.0])
+
+
+def test_all_marks_beyond_the_plot_are_counted():
+    ax = plt.gca()
+    ax.set_xlim(0, 1)
+    mark_points(ax, [-5.0, 7.0], 0.5, "x", "black", "points")
+    assert labels(ax) == ["points (2 more beyond)"]
+    assert len(ax.lines[0].get_xdata()) == 0
+
+
+def test_the_trace_marks_the_best_and_leaves_out_failed_steps():
+    ax = plot_energy_trace([-5.0, np.inf, -1.0, np.nan, -2.0], label="a")
+    line, best = ax.lines
+    np.testing.assert_array_equal(line.get_ydata(), [-5.0, np.nan, -1.0, np.nan, -2.0])
+    assert best.get_xydata().tolist() == [[2.0, -1.0]]
+    again = plot_energy_trace([-3.0, -2.5], ax=ax, label="b")
+    assert again is ax and labels(ax) == ["a", "b"] and len(plt.get_fignums()) == 1
+    assert ax.lines[2].get_color() == ax.lines[3].get_color() != line.get_color()
+
+
+@pytest.mark.parametrize("values", [[], [np.nan], [-np.inf], 1.0, [[1.0, 2.0]]])
+def test_a_trace_without_values_is_refused(values):
+    with pytest.raises(ValueError, match="`values` must be a vector with at least one finite value"):
+        plot_energy_trace(values)
+    assert not plt.get_fignums()
+
+
+ROWS = [
+    {"data": "b", "power": 1, "split": 0, "smse": 0.4},
+    {"data": "b", "power": 0, "split": 0, "smse": 0.2},
+    {"data": "b", "power": 0, "split": 1, "smse": 0.4},
+    {"data": "a", "power": 0.5, "split": 0, "smse": 0.1},
+]
+
+
+def test_a_sweep_is_averaged_by_data_set_and_power():
+    lines = sweep_lines(ROWS, "smse")
+    assert list(lines) == ["b", "a"]
+    np.testing.assert_allclose(lines["b"], [[0.0, 0.3, 0.1], [1.0, 0.4, 0.0]])
+    np.testing.assert_allclose(lines["a"], [[0.5, 0.1, 0.0]])
+    assert list(sweep_lines([{"power": 0, "smll": 1.0}], "smll")) == [""]
+
+
+def test_a_pandas_table_serves_too():
+    pandas = pytest.importorskip("pandas")
+    for name, line in sweep_lines(pandas.DataFrame(ROWS), "smse").items():
+        np.testing.assert_array_equal(line, sweep_lines(ROWS, "smse")[name])
+
+
+def test_a_sweep_has_one_line_a_data_set_told_apart_by_more_than_colour():
+    ax = plot_power_sweep(ROWS, "smse", ax=plt.gca())
+    assert labels(ax) == ["b", "a"] and ax.get_legend() is not None
+    assert len(plt.get_fignums()) == 1 and ax.get_ylabel().startswith("SMSE")
+    drawn = [container.lines[0] for container in ax.containers]
+    np.testing.assert_allclose(drawn[0].get_xydata(), [[0.0, 0.3], [1.0, 0.4]])
+    bars = ax.containers[0].lines[2][0].get_segments()
+    np.testing.assert_allclose(bars, [[[0.0, 0.2], [0.0, 0.4]], [[1.0, 0.4], [1.0, 0.4]]])
+    assert drawn[0].get_marker() != drawn[1].get_marker() and drawn[0].get_color() != drawn[1].get_color()
+
+
+def test_a_sweep_of_one_unnamed_set_has_no_legend():
+    assert plot_power_sweep([{"power": 0, "smse": 1.0}]).get_legend() is None
+
+
+def test_many_data_sets_can_be_drawn():
+    assert len(plot_power_sweep([{"data": str(i), "power": 0, "smse": i} for i in range(20)]).containers) == 20
+
+
+@pytest.mark.parametrize(
+    "table, metric, words",
+    [
+        ([], "smse", "at least one row"),
+        (ROWS, "smll", "no 'smll'; its keys are data, power, split, smse"),
+        ([*ROWS, {"smse": 1}], "smse", "no 'power'; its keys are smse"),
+    ],
+)
+def test_a_sweep_without_its_columns_is_refused(table, metric, words):
+    with pytest.raises(ValueError, match=words):
+        plot_power_sweep(table, metric)
+    assert not plt.get_fignums()
