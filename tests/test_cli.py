@@ -1,0 +1,555 @@
+"""The command line: what it prints and writes, and what it says when something is wrong."""
+
+import csv
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparse_pep import SparsePEPRegressor, load
+from sparse_pep.cli import (
+    average_rows,
+    check_output,
+    find_scaling,
+    fit_scaled,
+    format_table,
+    main,
+    one_line_warnings,
+    parse_powers,
+    power_name,
+    predict_unscaled,
+    write_csv,
+)
+from sparse_pep.datasets import snelson_like
+from sparse_pep.features import InducingPoints
+
+PROGRAM = [sys.executable, "-c", "from sparse_pep.cli import main; main(prog_name='sparse-pep')"]
+
+
+def run(*words, stdin=None):
+    return CliRunner().invoke(main, [str(word) for word in words], prog_name="sparse-pep", input=stdin)
+
+
+def accept(*words, stdin=None):
+    result = run(*words, stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def numbers(text):
+    """Columns of a printed CSV of numbers."""
+    names, *rows = csv.reader(io.StringIO(text))
+    return dict(zip(names, np.array(rows, dtype=float).T))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Every test works in an empty folder of its own, with no data folder named."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def trial():
+    """trial.csv: response = 50 + 10 sin(dose) + noise of 0.5; `age` is useless, `site` constant."""
+    rng = np.random.default_rng(0)
+    dose = rng.uniform(0.0, 5.0, 80)
+    response = 50.0 + 10.0 * np.sin(dose) + 0.5 * rng.standard_normal(80)
+    rows = np.c_[dose, rng.standard_normal(80), np.full(80, 7.0), response]
+    write_csv("trial.csv", ["dose", "age", "site", "response"], rows.tolist())
+    return rows
+
+
+@pytest.fixture
+def model(trial):
+    accept("fit", "trial.csv", "--target", "response", "--inducing", 10, "--max-iter", 60)
+    return trial
+
+
+# ---- fit and predict ------------------------------------------------------------------------------------------------
+
+
+def test_fit_then_predict_recovers_the_function_in_the_units_of_the_target(model):
+    dose = np.linspace(0.5, 4.5, 9)
+    write_csv("new.csv", ["dose", "age", "site"], np.c_[dose, 0 * dose, 0 * dose + 7].tolist())
+    result = accept("predict", "model.npz", "new.csv")
+    assert result.stdout == "" and "response for 9 rows" in result.stderr
+    found = numbers(Path("predictions.csv").read_text())
+    assert list(found) == ["mean", "std"]
+    np.testing.assert_allclose(found["mean"], 50.0 + 10.0 * np.sin(dose), atol=1.0)
+    assert np.all(found["std"] > 0.4) and np.all(found["std"] < 0.9)
+
+
+def test_columns_are_matched_by_name(model):
+    write_csv("a.csv", ["dose", "age", "site"], [[1.0, 0.2, 7.0], [4.0, 0.1, 7.0]])
+    write_csv("b.csv", ["note", "site", "dose", "age"], [["x", 7.0, 1.0, 0.2], ["", 7.0, 4.0, 0.1]])
+    a = accept("predict", "model.npz", "a.csv", "--out", "-").stdout
+    assert a == accept("predict", "model.npz", "b.csv", "--out", "-").stdout
+    assert numbers(a)["mean"][0] > 55.0 > 45.0 > numbers(a)["mean"][1]
+
+
+def test_predictions_are_those_of_the_model_to_the_last_digit(model):
+    rows = model[:5, :3]
+    write_csv("new.csv", ["dose", "age", "site"], rows.tolist())
+    accept("predict", "model.npz", "new.csv", "--out", "p.csv")
+    found, fitted = numbers(Path("p.csv").read_text()), load("model.npz")
+    mean, std = predict_unscaled(fitted, rows, fitted.extra_)
+    np.testing.assert_array_equal(found["mean"], mean)
+    np.testing.assert_array_equal(found["std"], std)
+
+
+def test_data_come_through_a_pipe_too(model):
+    text = Path("trial.csv").read_text()
+    accept("fit", "-", "--target", "response", "--inducing", 10, "--max-iter", 60, "--out", "piped.npz", stdin=text)
+    from_file = accept("predict", "model.npz", "trial.csv", "--out", "-").stdout
+    assert accept("predict", "piped.npz", "-", "--out", "-", stdin=text).stdout == from_file
+    assert len(from_file.splitlines()) == 81
+
+
+def test_the_summary_of_a_fit(trial):
+    options = ["--power", 0, "--inducing", 10, "--max-iter", 80, "--test-fraction", 0.25, "--seed", 3]
+    result = accept("fit", "trial.csv", "--target", "response", *options)
+    assert "power 0 (VFE), 10 pseudo-points, 60 rows" in result.stdout
+    assert "wrote model.npz" in result.stdout
+    noise = float(re.search(r"deviation: ([\d.]+) \(units of response\)", result.stdout)[1])
+    assert 0.35 < noise < 0.7
+    scores = re.search(r"20 rows held out: SMSE ([\d.-]+), SMLL ([\d.-]+)", result.stdout)
+    assert float(scores[1]) < 0.05 and float(scores[2]) < -1.5
+    assert "%|" in result.stderr  # the bar
+    assert load("model.npz").power == 0
+
+
+@pytest.mark.parametrize(
+    "kernel, name", [("se", "SquaredExponential"), ("matern12", "Matern12"), ("matern52", "Matern52")]
+)
+def test_the_kernel_asked_for_is_the_one_trained(trial, kernel, name):
+    accept("fit", "trial.csv", "--target", "response", "--kernel", kernel, "--inducing", 5, "--max-iter", 2, "--quiet")
+    fitted = load("model.npz")
+    assert type(fitted.kernel_).__name__ == name
+    assert np.shape(fitted.kernel_.lengthscale) == (3,)
+
+
+def test_quiet_has_no_bar_and_the_seed_decides(trial):
+    line = ["fit", "trial.csv", "--target", "response", "--inducing", 5, "--max-iter", 5, "--quiet", "--seed"]
+    result = accept(*line, 1, "--out", "a.npz")
+    assert "it/s" not in result.stderr and "%|" not in result.stderr
+    accept(*line, 1, "--out", "b.npz")
+    accept(*line, 2, "--out", "c.npz")
+    Z = [load(name).features_.Z for name in ("a.npz", "b.npz", "c.npz")]
+    np.testing.assert_array_equal(Z[0], Z[1])
+    assert not np.array_equal(Z[0], Z[2])
+
+
+def test_without_standardising_the_model_holds_the_units_of_the_file(trial):
+    options = ["--inducing", 10, "--max-iter", 60, "--no-standardize", "--noise-variance", 2.0, "--quiet"]
+    accept("fit", "trial.csv", "--target", "response", *options)
+    fitted = load("model.npz")
+    assert fitted.noise_variance == 2.0 and fitted.extra_["y_scale"] == 1.0
+    np.testing.assert_array_equal(fitted.extra_["x_mean"], np.zeros(3))
+    mean = numbers(accept("predict", "model.npz", "trial.csv", "--out", "-").stdout)["mean"]
+    np.testing.assert_allclose(mean, fitted.predict(trial[:, :3]), rtol=1e-12)
+
+
+def test_warnings_are_one_line_each(trial):
+    result = accept("fit", "trial.csv", "--target", "response", "--inducing", 500, "--max-iter", 1, "--quiet")
+    lines = result.stderr.splitlines()
+    assert len(lines) == 2 and all(line.startswith("Warning: ") for line in lines)
+    assert any("inducing" in line for line in lines) and any("converge" in line for line in lines)
+
+
+def test_a_model_from_python_has_no_column_names(trial):
+    X, y = snelson_like(20)
+    SparsePEPRegressor(n_inducing=5, max_iter=1).fit(X, y).save("plain.npz")
+    result = run("predict", "plain.npz", "trial.csv")
+    assert result.exit_code == 2 and "does not name its columns" in result.stderr
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------
+
+FIT = "fit trial.csv --target response --max-iter 1 --inducing 5"
+REFUSED = {  # command line, words of the message
+    "fit absent.csv --target y": ["no file 'absent.csv'"],
+    "fit . --target y": ["'.' cannot be read"],
+    "fit trial.csv": ["--target", "fit --help"],
+    "fit trial.csv --target Response1": ["'Response1'", "Did you mean 'response'"],
+    "fit text.csv --target response": ["text.csv", "row 3", "'age'", "'old'"],
+    "fit nan.csv --target response": ["nan.csv", "row 2", "'dose'", "missing"],
+    "fit infinite.csv --target response": ["row 2", "'response'", "finite"],
+    "fit huge.csv --target response": ["too large"],
+    "fit one.csv --target response": ["target", "different values"],
+    "fit same.csv --target response": ["target", "different values"],
+    "compare same.csv --target response": ["target", "different values"],
+    "fit only.csv --target response": ["no input column"],
+    "fit head.csv --target response": ["no rows"],
+    "fit numbers.csv --target response": ["no header"],
+    "fit semicolon.csv --target response": ["commas"],
+    f"{FIT} --power 1.5": ["--power", "1.5", "0<=x<=1"],
+    f"{FIT} --power -0.1": ["--power"],
+    f"{FIT} --power nan": ["power"],
+    f"{FIT} --power half": ["--power", "half"],
+    f"{FIT} --noise-variance -1": ["--noise-variance"],
+    f"{FIT} --noise-variance 0": ["--noise-variance"],
+    f"{FIT} --inducing 0": ["--inducing"],
+    f"{FIT} --inducing 2.5": ["--inducing"],
+    f"{FIT} --max-iter 0": ["--max-iter"],
+    f"{FIT} --test-fraction 1": ["--test-fraction"],
+    f"{FIT} --test-fraction 0.999": ["too few"],
+    f"{FIT} --kernel cosine": ["--kernel", "matern32"],
+    f"{FIT} --seed -1": ["--seed"],
+    f"{FIT} --out nowhere/m.npz": ["--out", "'nowhere/m.npz'", "does not exist"],
+    f"{FIT} --out folder": ["--out", "not a regular file"],
+    f"{FIT} --colour red": ["--colour"],
+    "predict absent.npz trial.csv": ["absent.npz"],
+    "predict trial.csv trial.csv": ["trial.csv"],
+    "predict folder trial.csv": ["folder"],
+    "predict other.npz trial.csv": ["other.npz"],
+    "compare trial.csv": ["--target"],
+    "compare --target y": ["name the file"],
+    "compare trial.csv --target response --data diabetes": ["not both"],
+    "compare --data absent": ["no data set 'absent'", "diabetes", "SPARSE_PEP_DATA"],
+    "compare --data yacht --data-dir absent": ["'absent'", "not a folder"],
+    "compare --powers 0,two": ["--powers", "'two'"],
+    "compare --powers 0,1.1": ["--powers", "'1.1'"],
+    "compare --splits 0": ["--splits"],
+    "compare --out folder": ["--out"],
+    "demo --out trial.csv": ["trial.csv"],
+    "frobnicate": ["frobnicate", "--help"],
+}
+BAD_FILES = {
+    "text.csv": "dose,age,response\n1,2,3\n1,old,3\n",
+    "nan.csv": "dose,response\nNaN,3\n",
+    "infinite.csv": "dose,response\n3,inf\n",
+    "huge.csv": "dose,response\n1e300,1\n-1e300,2\n1,3\n",
+    "one.csv": "dose,response\n1,2\n",
+    "same.csv": "dose,response\n" + "1,5\n" * 30,
+    "only.csv": "response\n1\n2\n",
+    "head.csv": "dose,response\n",
+    "numbers.csv": "1,2\n3,4\n",
+    "semicolon.csv": "dose;response\n1;2\n",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_bad_input_is_one_line_and_leaves_nothing_behind(trial, line):
+    for name, text in BAD_FILES.items():
+        Path(name).write_text(text)
+    Path("folder").mkdir()
+    np.savez("other.npz", a=np.arange(3))
+    before = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
+    result = run(*line.split())
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: ") and result.stderr.count("\n") == 1 and result.stdout == ""
+    for word in REFUSED[line]:
+        assert word in result.stderr
+    assert {path: path.stat().st_mtime_ns for path in Path().rglob("*")} == before
+
+
+def test_a_damaged_model_is_refused(model):
+    whole = Path("model.npz").read_bytes()
+    for name, content in {"cut": whole[: len(whole) // 2], "empty": b"", "turned": whole[::-1]}.items():
+        Path(f"{name}.npz").write_bytes(content)
+        result = run("predict", f"{name}.npz", "trial.csv", "--out", "p.csv")
+        assert result.exit_code == 2 and result.stderr.count("\n") == 1 and f"{name}.npz" in result.stderr
+    assert not Path("p.csv").exists()
+
+
+def test_predicting_without_an_input_column_names_it(model):
+    write_csv("short.csv", ["dose", "sites", "age"], [[1, 2, 3]])
+    result = run("predict", "model.npz", "short.csv")
+    assert result.exit_code == 2 and "'site'" in result.stderr and "Did you mean 'sites'" in result.stderr
+
+
+def test_our_own_errors_keep_their_traceback(monkeypatch):
+    monkeypatch.setattr("sparse_pep.cli.check_output", lambda path: 1 / 0)
+    assert isinstance(run("fit", "trial.csv", "--target", "y").exception, ZeroDivisionError)
+
+
+def test_stopping_is_not_an_error_of_the_user(monkeypatch):
+    def stop(path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sparse_pep.cli.check_output", stop)
+    result = run("fit", "trial.csv", "--target", "y")
+    assert result.exit_code == 130 and result.stderr.strip() == "Stopped."
+
+
+# ---- help -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", sorted(main.commands))
+def test_every_command_teaches_by_an_example(command):
+    text = accept(command, "--help").stdout
+    assert f"Example: sparse-pep {command}" in text
+    for option in main.commands[command].params:
+        if isinstance(option, click.Option):
+            assert option.help, option.name
+    for line in re.findall(rf"Example: sparse-pep ({command}.*)", text):  # an example that would not parse misleads
+        words = line.split()[1:]
+        main.commands[command].make_context(command, list(words), resilient_parsing=False)
+
+
+def test_no_command_shows_the_commands():
+    for words in ([], ["--help"], ["-h"]):
+        text = accept(*words).stdout
+        assert all(command in text for command in ("demo", "fit", "predict", "compare"))
+    assert re.search(r"\d+\.\d+\.\d+", accept("--version").stdout)
+
+
+# ---- demo and compare -----------------------------------------------------------------------------------------------
+
+
+def test_demo_writes_what_it_says_and_its_next_step_works():
+    result = accept("demo", "--quick", "--max-iter", 15, "--inducing", 10, "--out", "a/b")
+    assert [line.split()[:2] for line in result.stdout.splitlines()[3:6]] == [
+        ["0.0", "VFE"],
+        ["0.5", "Power"],
+        ["1.0", "FITC"],
+    ]
+    assert result.stdout.splitlines()[2].split() == "power name log ML/N SMSE SMLL converged seconds".split()
+    assert "demo" in result.stderr  # the bar
+    assert sorted(path.name for path in Path("a/b").iterdir()) == ["held_out.csv", "model.npz", "posterior.png"]
+    assert Path("a/b/posterior.png").read_bytes().startswith(b"\x89PNG")
+    assert load("a/b/model.npz").power == 0.5
+    command = re.search(r"next: sparse-pep (.*)", result.stdout)[1]
+    accept(*command.split())
+    found = numbers(Path("predictions.csv").read_text())
+    held_out = numbers(Path("a/b/held_out.csv").read_text())["progression"]
+    error = np.mean((found["mean"] - held_out) ** 2) / np.var(held_out)
+    line = next(line for line in result.stdout.splitlines() if "Power EP" in line)
+    assert f"{error:.4f}" in line  # the SMSE of the table, from the files
+
+
+def table_of(text, title):
+    """Rows of a printed table under its title."""
+    lines = text.split(title + "\n")[1].split("\n\n")[0].splitlines()
+    return [re.split(r"  +", line.strip()) for line in lines]
+
+
+def test_compare_on_a_file(trial):
+    line = ["compare", "trial.csv", "--target", "response", "--powers", "0, 1", "--inducing", 8, "--max-iter", 40]
+    result = accept(*line[:5], "0,1", *line[6:], "--splits", 2, "--out", "scores.csv")
+    single, means = table_of(result.stdout, "each split"), table_of(result.stdout, "averages")
+    assert single[0][:4] == ["data", "power", "name", "split"] and len(single) == 5
+    assert [row[:4] for row in single[1:]] == [
+        ["trial", p, n, s] for p, n in (("0", "VFE"), ("1", "FITC")) for s in "01"
+    ]
+    assert means[0][:4] == ["data", "power", "name", "splits"] and len(means) == 3
+    smse = means[0].index("SMSE")
+    for mean, group in zip(means[1:], (single[1:3], single[3:5])):
+        assert mean[3] == "2" and float(mean[smse]) < 0.1
+        assert abs(float(mean[smse]) - np.mean([float(row[smse]) for row in group])) < 1.1e-4
+    with open("scores.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4 and [row["split"] for row in rows] == ["0", "1", "0", "1"]
+    np.testing.assert_allclose(
+        [float(row["SMSE"]) for row in rows], [float(row[smse]) for row in single[1:]], atol=1e-4
+    )
+
+
+def test_compare_takes_diabetes_when_nothing_is_named():
+    result = accept("compare", "--powers", "0.25", "--inducing", 5, "--splits", 1, "--max-iter", 5, "--quiet")
+    assert table_of(result.stdout, "averages")[1][:4] == ["diabetes", "0.25", "Power EP", "1"]
+    assert all(line.startswith("Warning: diabetes, power 0.25, split 0: ") for line in result.stderr.splitlines())
+
+
+def test_compare_on_real_data(data_dir):
+    names = ["boston", "concrete", "energy", "yacht", "wine_red"]
+    words = [word for name in names for word in ("--data", name)]
+    result = accept("compare", *words, "--data-dir", data_dir, "--inducing", 20, "--max-iter", 25, "--splits", 1)
+    rows = table_of(result.stdout, "averages")
+    assert [row[0] for row in rows[1:]] == [name for name in names for _ in range(3)]
+    smse, smll = rows[0].index("SMSE"), rows[0].index("SMLL")
+    limits = dict(zip(names, (0.4, 0.4, 0.2, 0.2, 0.9)))
+    for row in rows[1:]:
+        assert 0.0 < float(row[smse]) < limits[row[0]] and float(row[smll]) < 0.0
+
+
+# ---- pieces ---------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    units=st.tuples(*[st.floats(-6, 6).map(lambda e: 10.0**e)] * 3),
+    shifts=st.tuples(*[st.floats(-100, 100)] * 3),
+)
+def test_a_change_of_units_changes_nothing_but_the_units(units, shifts):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (30, 2))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(30)
+    unit, shift = np.array(units[:2]), np.array(shifts[:2])
+    here, there = find_scaling(X, y), find_scaling(unit * (X + shift), units[2] * (y + shifts[2]))
+    features = InducingPoints(rng.uniform(-2, 2, (8, 2)))
+    options = {"features": features, "optimizer": None, "noise_variance": 0.05}
+    mean, std = predict_unscaled(fit_scaled(X, y, here, **options), X, here)
+    model = fit_scaled(unit * (X + shift), units[2] * (y + shifts[2]), there, **options)
+    mean_there, std_there = predict_unscaled(model, unit * (X + shift), there)
+    np.testing.assert_allclose(mean_there / units[2] - shifts[2], mean, atol=1e-6)
+    np.testing.assert_allclose(std_there / units[2], std, rtol=1e-6)
+
+
+def test_constant_columns_keep_their_scale():
+    scaling = find_scaling(np.c_[np.full(5, 3.0), np.arange(5.0)], np.array([1.0, 3.0, 1.0, 3.0, 2.0]))
+    np.testing.assert_array_equal(scaling["x_scale"][0], 1.0)
+    np.testing.assert_allclose(scaling["x_scale"][1], np.sqrt(2.0))
+    assert scaling["y_mean"] == 2.0 and scaling["y_scale"] == pytest.approx(np.sqrt(0.8))
+
+
+def test_a_table_is_aligned():
+    text = format_table([{"a": "x", "b": 1.0}, {"a": "long", "b": -10.26}], {"a": "", "b": ".1f"})
+    assert text == "a         b\nx       1.0\nlong  -10.3"
+    assert format_table([], {"a": "", "b": ".1f"}) == "a  b"
+
+
+def test_names_of_powers():
+    assert [power_name(power) for power in (0, 1e-9, 0.5, 1)] == ["VFE", "Power EP", "Power EP", "FITC"]
+
+
+def test_powers_from_text():
+    assert parse_powers("0, 0.5,1,0.50") == [0.0, 0.5, 1.0]
+    for text in ("", "0,,1", "nan", "-1", "1e1"):
+        with pytest.raises(ValueError, match="--powers"):
+            parse_powers(text)
+
+
+def test_averages_keep_the_order_and_count_what_converged():
+    rows = [
+        {"data": "b", "power": p, "name": "n", "log ML/N": p, "SMSE": s, "SMLL": -s, "seconds": 1.0, "converged": c}
+        for p, s, c in ((1.0, 2.0, "yes"), (0.0, 5.0, "no"), (1.0, 4.0, "no"))
+    ]
+    first, second = average_rows(rows)
+    assert (first["power"], first["SMSE"], first["SMLL"], first["splits"], first["converged"]) == (
+        1.0,
+        3.0,
+        -3.0,
+        2,
+        "1/2",
+    )
+    assert (second["power"], second["SMSE"], second["converged"]) == (0.0, 5.0, "0/1")
+
+
+def test_equal_warnings_are_shown_once_and_others_are_left_to_python(capsys):
+    with one_line_warnings("here: "):
+        warnings.warn("two\nlines")
+        warnings.warn("two\nlines")
+        warnings.warn("another")
+    assert capsys.readouterr().err == "Warning: here: two lines\nWarning: here: another\n"
+    with pytest.raises(ValueError), one_line_warnings():
+        warnings.warn("before the end")
+        raise ValueError
+    assert capsys.readouterr().err == "Warning: before the end\n"
+
+
+# ---- whole files ----------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_whole_or_as_it_was():
+    def torn():
+        yield [1]
+        raise RuntimeError
+
+    write_csv("f", ["a"], [[0.1], [1e300]])
+    with pytest.raises(RuntimeError):
+        write_csv("f", ["a"], torn())
+    assert Path("f").read_text() == "a\n0.1\n1e+300\n" and os.listdir() == ["f"]
+    write_csv("f", ["b"], [])
+    assert Path("f").read_text() == "b\n" and os.listdir() == ["f"]
+
+
+def test_a_link_stays_a_link(folder):
+    Path("real").mkdir()
+    Path("link.csv").symlink_to("real/there.csv")
+    write_csv("link.csv", ["a"], [[1]])
+    assert Path("link.csv").is_symlink() and Path("real/there.csv").read_text() == "a\n1\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/null"), reason="no devices")
+def test_a_device_is_not_replaced():
+    with pytest.raises(ValueError, match="not a regular file"):
+        check_output("/dev/null")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_is_closed_is_named_before_the_work(folder):
+    Path("closed").mkdir(mode=0o500)
+    with pytest.raises(ValueError, match="cannot be written to"):
+        check_output("closed/model.npz")
+
+
+def environment():
+    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+
+
+def start(words, patch=""):
+    command = [*PROGRAM[:2], patch + PROGRAM[2], *map(str, words)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL")
+def test_a_killed_fit_leaves_the_old_model_or_none():
+    X = np.random.default_rng(0).standard_normal((4000, 4))
+    write_csv("large.csv", list("abcdy"), np.c_[X, np.sin(X).sum(axis=1)].tolist())
+    Path("old.npz").write_bytes(b"the old model")
+    for out in ("old.npz", "new.npz"):
+        process = start(["fit", "large.csv", "--target", "y", "--inducing", 200, "--out", out])
+        seen = b""
+        while b" 1/5000" not in seen and process.poll() is None:  # the bar has reached an iteration: training is on
+            seen += os.read(process.stderr.fileno(), 4096)
+        assert process.poll() is None, seen
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    assert Path("old.npz").read_bytes() == b"the old model"
+    assert sorted(os.listdir()) == ["large.csv", "old.npz"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL")
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_killed_between_writing_and_renaming(model, command):
+    patch = "import os, signal\nos.replace = os.rename = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+    words = {
+        "fit": ["fit", "trial.csv", "--target", "response", "--inducing", 5, "--max-iter", 1, "--out", "out"],
+        "predict": ["predict", "model.npz", "trial.csv", "--out", "out"],
+    }[command]
+    process = start(words, patch)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not Path("out").exists()
+
+
+# ---- as a process ---------------------------------------------------------------------------------------------------
+
+
+def test_as_a_process_in_a_pipe(model):
+    done = subprocess.run(
+        [*PROGRAM, "predict", "model.npz", "-", "--out", "-"],
+        input=Path("trial.csv").read_bytes(), capture_output=True, env=environment(),
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stderr == b""
+    assert done.stdout.decode() == accept("predict", "model.npz", "trial.csv", "--out", "-").stdout
+    done = subprocess.run(
+        [*PROGRAM, "fit", "none.csv", "--target", "y"], capture_output=True, env=environment(), text=True
+    )
+    assert done.returncode == 2 and done.stdout == "" and done.stderr == "Error: `path`: there is no file 'none.csv'.\n"
+
+
+def test_the_installed_script_starts_soon():
+    script = Path(sys.executable).with_name("sparse-pep")
+    if not script.exists():
+        pytest.skip("sparse-pep is not installed beside this Python")
+    begin = time.perf_counter()
+    done = subprocess.run([script, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and "Power Expectation Propagation" in done.stdout
+    assert time.perf_counter() - begin < 20.0
