@@ -14,7 +14,7 @@ import numpy as np
 
 from .features import unexplained_variance
 from sparse_pep.linalg import (
-    Factor, add_outer, chunk_slices, factorise, log1p_ratio, map_chunks, mirror, solve_lower,
+    Factor, Scratch, add_outer, add_rank_one, chunk_slices, factorise, log1p_ratio, map_chunks, mirror, solve_lower,
 )
 from .sites import Posterior, posterior_from_sums, q_moments
 
@@ -88,7 +88,7 @@ def forward_chunks(Kuu: Factor, covariances: Callable, y, noise_variance, power,
     precision_sum, shift_sum, terms, n_clipped = np.zeros((M, M)), np.zeros(M), 0.0, 0
     for rows in rows_list:
         Kuf, kff, _ = covariances(rows)
-        V = solve_lower(Kuu, Kuf, overwrite=True)
+        V = solve_lower(Kuu, Kuf, out=Kuf)
         dff[rows], clipped = unexplained_variance(kff, V)
         here = y[rows], dff[rows], noise_variance[rows], power[rows]
         precision, shift = gaussian_sites(*here)
@@ -170,9 +170,9 @@ def predict_f(posterior: Posterior, Kus: np.ndarray, kss: np.ndarray) -> tuple[n
     ----------
     Bui, Yan and Turner (2017), m_f and V_ff' in section 3.4.
     """
-    V = solve_lower(posterior.Kuu, Kus, overwrite=True)
+    V = solve_lower(posterior.Kuu, Kus, out=Kus)
     unexplained, _ = unexplained_variance(kss, V)
-    T = solve_lower(posterior.B, V, overwrite=True)
+    T = solve_lower(posterior.B, V, out=V)
     return posterior.b @ T, unexplained + np.einsum("ms,ms->s", T, T)
 
 
@@ -185,7 +185,7 @@ def predict_f_cov(posterior: Posterior, Kus: np.ndarray, Kss: np.ndarray) -> tup
 # %% ../nbs/04_regression.ipynb #a8ec688e
 def adjoint_chunk(
     posterior: Posterior, V: np.ndarray, y: np.ndarray, dff: np.ndarray, noise_variance: np.ndarray, power: np.ndarray,
-    outer: np.ndarray,
+    outer: np.ndarray, scratch: Scratch,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Adjoints of one chunk of data.
 
@@ -199,6 +199,8 @@ def adjoint_chunk(
         Of the chunk.
     outer : ndarray (M, M)
         Its lower triangle gains V diag(e) Vᵀ.
+    scratch : Scratch
+        Memory to work in.
 
     Returns
     -------
@@ -210,20 +212,19 @@ def adjoint_chunk(
         The chunk's share of ∂ log Z / ∂ log σ². Cost of all: 4nM² flops.
     """
     precision, shift = gaussian_sites(y, dff, noise_variance, power)
-    T = solve_lower(posterior.B, V)
+    T = solve_lower(posterior.B, V, out=scratch("T", V.shape))
     var = np.einsum("mn,mn->n", T, T)
     d1 = shift - precision * (posterior.b @ T)
     e = power * (precision**2 * var + d1**2)
     rho = 1.0 - power * precision * var
     noise_bar = noise_variance * d1**2 + ((1.0 - power) * (var / rho + dff) - noise_variance) * precision * rho
     T *= precision
-    T -= np.outer(posterior.b, d1)
-    solve_lower(posterior.B, T, transpose=True, overwrite=True)  # B⁻¹ V τ − β d1ᵀ
-    root = V * np.sqrt(e)
-    add_outer(outer, root)
+    add_rank_one(T, -posterior.b, d1)
+    solve_lower(posterior.B, T, transpose=True, out=T)  # B⁻¹ V τ − β d1ᵀ
+    add_outer(outer, np.multiply(V, np.sqrt(e), out=scratch("root", V.shape)))
     V *= precision - e
     V -= T
-    solve_lower(posterior.Kuu, V, transpose=True, overwrite=True)
+    solve_lower(posterior.Kuu, V, transpose=True, out=V)
     return V, 0.5 * (e - precision), 0.5 * float(noise_bar.sum())
 
 # %% ../nbs/04_regression.ipynb #2718e883
@@ -243,12 +244,12 @@ def Kuu_adjoint(posterior: Posterior, precision: np.ndarray, outer: np.ndarray) 
 # %% ../nbs/04_regression.ipynb #51e1ee0e
 def backward_chunks(fit: Evidence, covariances: Callable, y, noise_variance, power, rows_list: Sequence[slice]) -> tuple:
     """Sums over some chunks: V diag(e) Vᵀ (lower triangle), what the pull-backs return, ∂ log Z / ∂ log σ²."""
-    outer, pulled, log_noise_bar = np.zeros_like(fit.precision), 0.0, 0.0
+    outer, pulled, log_noise_bar, scratch = np.zeros_like(fit.precision), 0.0, 0.0, Scratch()
     for rows in rows_list:
         Kuf, _, pull = covariances(rows)
-        V = solve_lower(fit.posterior.Kuu, Kuf)
+        V = solve_lower(fit.posterior.Kuu, Kuf, out=scratch("V", Kuf.shape))
         here = y[rows], fit.dff[rows], noise_variance[rows], power[rows]
-        Kuf_bar, kff_bar, noise_bar = adjoint_chunk(fit.posterior, V, *here, outer)
+        Kuf_bar, kff_bar, noise_bar = adjoint_chunk(fit.posterior, V, *here, outer, scratch)
         pulled = pulled + pull(Kuf_bar, kff_bar)
         log_noise_bar += noise_bar
     return outer, pulled, log_noise_bar

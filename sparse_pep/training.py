@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 
 from .features import Features, InducingPoints
 from .kernels import Kernel, SquaredExponential
-from .linalg import chunk_slices, map_chunks
+from .linalg import chunk_slices, map_chunks, one_blas_thread
 from .regression import Evidence, adjoints, evidence, predict_f
 from .sites import Posterior
 
@@ -95,6 +95,7 @@ def chunk_covariances(model: Model, X: np.ndarray) -> Callable:
     return covariances
 
 # %% ../nbs/10_training.ipynb #1237c54c
+@one_blas_thread()
 def model_evidence(
     model: Model, X: np.ndarray, y: np.ndarray, power: float | np.ndarray, jitter: float = 0.0, chunk_size: int | None = None
 ) -> Evidence:
@@ -102,6 +103,7 @@ def model_evidence(
     return evidence(model.features.Kuu(model.kernel), chunk_covariances(model, X), y, model.noise_variance, power, jitter, chunk_size)
 
 
+@one_blas_thread()
 def model_gradient(
     model: Model, X: np.ndarray, y: np.ndarray, power: float | np.ndarray, jitter: float = 0.0, chunk_size: int | None = None
 ) -> tuple[Evidence, dict[str, np.ndarray]]:
@@ -135,6 +137,7 @@ def model_gradient(
     return fit, from_vector(vector, model.parameters())
 
 # %% ../nbs/10_training.ipynb #d9682120
+@one_blas_thread()
 def model_predict(model: Model, posterior: Posterior, X: np.ndarray, chunk_size: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Mean (S,) and variance (S,) of f at X (S, D) under the posterior of `model`. Cost 2SM² flops, memory O(chunk·M)."""
     mean, var = np.empty(len(X)), np.empty(len(X))
@@ -364,6 +367,7 @@ def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = (
     return model.with_parameters({**parameters, **moved})
 
 
+@one_blas_thread()
 def train(
     model: Model, X: np.ndarray, y: np.ndarray, power: float | np.ndarray = 0.5, jitter: float = 1e-8, max_iter: int = 1000,
     tol: float = 1e-5, fixed: Collection[str] = (), n_restarts: int = 0, rng: np.random.Generator | None = None,

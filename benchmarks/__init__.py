@@ -1,0 +1,1 @@
+"""Speed against the floor that BLAS sets in the same process. Never part of CI."""

@@ -1,0 +1,95 @@
+"""Energy and every gradient of sparse GP regression, timed against a dgemm of 2NM² flops in the same process.
+
+    python -m benchmarks.regression                      # the three standard sizes, powers 0, 0.5 and 1
+    python -m benchmarks.regression --sizes 10000x100 --powers 0.5 --repeats 20
+
+One row a size and power: milliseconds of the floor and of the evaluation (medians of alternating runs), their ratio, and the
+peak memory of a fresh process that holds the data and does two evaluations, beyond the same process with the data alone.
+Threads: as BLAS is set up (OMP_NUM_THREADS).
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from sparse_pep.features import InducingPoints
+from sparse_pep.kernels import SquaredExponential
+from sparse_pep.training import Model, model_gradient
+
+DIMENSIONS = 8
+
+
+def problem(n_data: int, n_inducing: int) -> tuple[Model, np.ndarray, np.ndarray]:
+    """A model with ARD kernel and inputs, targets of a smooth function in noise."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_data, DIMENSIONS))
+    y = np.sin(X).sum(axis=1) + 0.3 * rng.normal(size=n_data)
+    kernel = SquaredExponential(1.0, np.full(DIMENSIONS, 2.0))
+    return Model(kernel, InducingPoints(X[:n_inducing].copy()), 0.1), X, y
+
+
+def seconds(work) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def compare(n_data: int, n_inducing: int, power: float, repeats: int) -> tuple[float, float]:
+    """Median seconds of the floor and of one evaluation, measured in blocks that alternate so that both see the same machine."""
+    model, X, y = problem(n_data, n_inducing)
+    A, K = np.random.default_rng(1).random((n_inducing, n_inducing)), np.random.default_rng(2).random((n_inducing, n_data))
+
+    def floor():
+        return A @ K
+
+    def evaluation():
+        return model_gradient(model, X, y, power, jitter=1e-8)
+
+    times = {floor: [], evaluation: []}
+    for _ in range(repeats):
+        for work, record in times.items():
+            work()  # not counted: caches and threads settle
+            record.append(min(seconds(work) for _ in range(3)))
+    return float(np.median(times[floor])), float(np.median(times[evaluation]))
+
+
+def peak_megabytes(n_data: int, n_inducing: int, power: float, evaluations: int) -> float:
+    """Peak resident memory of a fresh process that makes the data and does some evaluations, in MB."""
+    code = (
+        "from benchmarks.regression import *\n"
+        f"model, X, y = problem({n_data}, {n_inducing})\n"
+        f"for _ in range({evaluations}): model_gradient(model, X, y, {power}, jitter=1e-8)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    scale = 1e6 if sys.platform == "darwin" else 1e3  # bytes there, kilobytes elsewhere
+    return int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout) / scale
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs="+", default=["10000x100", "10000x500", "100000x200"], metavar="NxM")
+    parser.add_argument("--powers", nargs="+", type=float, default=[0.0, 0.5, 1.0])
+    parser.add_argument("--repeats", type=int, default=7)
+    arguments = parser.parse_args()
+    print(f"{'N':>9} {'M':>5} {'power':>6} {'floor ms':>9} {'ours ms':>9} {'ratio':>6} {'peak MB':>8} {'beyond data':>12}")
+    for size in arguments.sizes:
+        n_data, n_inducing = map(int, size.split("x"))
+        data_alone = peak_megabytes(n_data, n_inducing, 0.0, evaluations=0)
+        for power in arguments.powers:
+            floor, ours = compare(n_data, n_inducing, power, arguments.repeats)
+            peak = peak_megabytes(n_data, n_inducing, power, evaluations=2)
+            print(
+                f"{n_data:9d} {n_inducing:5d} {power:6.2f} {1e3 * floor:9.2f} {1e3 * ours:9.2f} {ours / floor:6.2f} "
+                f"{peak:8.0f} {peak - data_alone:12.0f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
