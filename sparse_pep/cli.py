@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['KERNELS', 'SCORES', 'find_scaling', 'starting_kernel', 'fit_scaled', 'predict_unscaled', 'check_output', 'write_csv',
            'format_table', 'power_name', 'OneLineErrors', 'one_line_warnings', 'main', 'score_rows', 'run_split',
-           'demo_figure', 'save_model', 'demo', 'describe_fit', 'training_options', 'fit', 'predict', 'parse_powers',
-           'chosen_data', 'average_rows', 'compare']
+           'demo_figure', 'save_model', 'demo_command', 'describe_fit', 'training_options', 'fit_command',
+           'predict_command', 'parse_powers', 'chosen_data', 'average_rows', 'compare_command']
 
 # %% ../nbs/15_cli.ipynb #2f96d384
 import contextlib
@@ -361,14 +361,14 @@ def save_model(
     model.save(check_output(path), extra={"feature_names": list(names), "target": target, **scaling})
 
 # %% ../nbs/15_cli.ipynb #d182a28b
-@main.command()
+@main.command("demo")
 @click.option(
     "--out", default="demo", show_default=True, help="Folder for the figure, the model and the held-out rows."
 )
 @click.option("--inducing", default=50, show_default=True, type=click.IntRange(1), help="Number of pseudo-points, M.")
 @click.option("--max-iter", default=5000, show_default=True, type=click.IntRange(1), help="Most training iterations.")
 @click.option("--quick", is_flag=True, help="At most 20 pseudo-points and 100 iterations.")
-def demo(out: str, inducing: int, max_iter: int, quick: bool) -> None:
+def demo_command(out: str, inducing: int, max_iter: int, quick: bool) -> None:
     """Train on scikit-learn's diabetes data at three powers, and draw a fit in one dimension.
 
     Prints one table: the approximate log marginal likelihood a datum, and SMSE and SMLL on held-out
@@ -454,7 +454,7 @@ def training_options(command: Callable) -> Callable:
     return command
 
 # %% ../nbs/15_cli.ipynb #c8db4a75
-@main.command()
+@main.command("fit")
 @click.argument("data")
 @click.option("--target", required=True, help="Column to predict; every other column is an input.")
 @click.option("--out", default="model.npz", show_default=True, help="Model file to write.")
@@ -474,7 +474,7 @@ def training_options(command: Callable) -> Callable:
     "--standardize/--no-standardize", default=True, show_default=True, help="Scale inputs and target to unit variance."
 )
 @training_options
-def fit(
+def fit_command(
     data, target, out, power, inducing, noise_variance, test_fraction, standardize, kernel, max_iter, tol, seed, quiet
 ) -> None:
     """Train on the CSV file DATA and write a model file.
@@ -507,11 +507,11 @@ def fit(
     click.echo(f"wrote {out}")
 
 # %% ../nbs/15_cli.ipynb #e27c8cf8
-@main.command()
+@main.command("predict")
 @click.argument("model")
 @click.argument("data")
 @click.option("--out", default="predictions.csv", show_default=True, help="CSV file to write; - is standard output.")
-def predict(model: str, data: str, out: str) -> None:
+def predict_command(model: str, data: str, out: str) -> None:
     """Predict the rows of the CSV file DATA with a model file written by `fit`.
 
     Writes one row for each row of DATA, in the same order: the predictive mean of the target and its
@@ -605,7 +605,7 @@ def average_rows(rows: Sequence[Mapping]) -> list[dict]:
     return out
 
 # %% ../nbs/15_cli.ipynb #721df911
-@main.command()
+@main.command("compare")
 @click.argument("data", required=False)
 @click.option("--target", help="Column of DATA to predict.")
 @click.option(
@@ -617,7 +617,7 @@ def average_rows(rows: Sequence[Mapping]) -> list[dict]:
 @click.option("--splits", default=3, show_default=True, type=click.IntRange(1), help="Number of train/test splits.")
 @click.option("--out", help="CSV file for the single scores.")
 @training_options
-def compare(data, target, names, data_dir, powers, inducing, splits, out, kernel, max_iter, tol, seed, quiet) -> None:
+def compare_command(data, target, names, data_dir, powers, inducing, splits, out, kernel, max_iter, tol, seed, quiet) -> None:
     """Compare powers on held-out rows: SMSE and SMLL for each data set, power and split.
 
     Data are the CSV file DATA (ten per cent held out, at random, in each split), or sets by name with

@@ -455,12 +455,12 @@ def test_averages_keep_the_order_and_count_what_converged():
 
 def test_equal_warnings_are_shown_once_and_others_are_left_to_python(capsys):
     with one_line_warnings("here: "):
-        warnings.warn("two\nlines")
-        warnings.warn("two\nlines")
-        warnings.warn("another")
+        warnings.warn("two\nlines", stacklevel=1)
+        warnings.warn("two\nlines", stacklevel=1)
+        warnings.warn("another", stacklevel=1)
     assert capsys.readouterr().err == "Warning: here: two lines\nWarning: here: another\n"
     with pytest.raises(ValueError), one_line_warnings():
-        warnings.warn("before the end")
+        warnings.warn("before the end", stacklevel=1)
         raise ValueError
     assert capsys.readouterr().err == "Warning: before the end\n"
 
