@@ -30,9 +30,10 @@ from sparse_pep.cli import (
     parse_powers,
     power_name,
     predict_unscaled,
+    run_split,
     write_csv,
 )
-from sparse_pep.datasets import snelson_like
+from sparse_pep.datasets import Dataset, random_splits, snelson_like
 from sparse_pep.features import InducingPoints
 
 PROGRAM = [sys.executable, "-c", "from sparse_pep.cli import main; main(prog_name='sparse-pep')"]
@@ -340,6 +341,24 @@ def test_demo_writes_what_it_says_and_its_next_step_works():
     error = np.mean((found["mean"] - held_out) ** 2) / np.var(held_out)
     line = next(line for line in result.stdout.splitlines() if "Power EP" in line)
     assert f"{error:.4f}" in line  # the SMSE of the table, from the files
+
+
+def test_a_quick_demo_is_a_small_one():
+    assert "M = 20\n" in accept("demo", "--quick").stdout
+    fitted = load("demo/model.npz")
+    assert len(fitted.q_mean_) == 20 and fitted.n_iter_ <= 100
+
+
+def test_a_row_says_what_was_trained():
+    X, y = snelson_like(80)
+    data = Dataset("one", X, y, ("x",), random_splits(80, 2))
+    row, model, scaling = run_split(data, 1, 0.0, n_inducing=6, tol=1e-3, max_iter=500)
+    assert list(row) == ["data", "power", "name", "split", "log ML/N", "SMSE", "SMLL", "converged", "seconds"]
+    assert (row["data"], row["power"], row["name"], row["split"]) == ("one", 0.0, "VFE", 1)
+    assert row["log ML/N"] == model.log_marginal_likelihood_value_ / 72
+    assert row["converged"] == "yes" and row["seconds"] > 0.0
+    assert scaling["y_mean"] == np.mean(y[data.splits[1][0]])
+    assert run_split(data, 1, 0.0, n_inducing=6, max_iter=1)[0]["converged"] == "no"
 
 
 def table_of(text, title):
