@@ -1,0 +1,49 @@
+"""Small random regression problems whose Kuu is well conditioned, so that dense references keep their digits."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from sparse_pep.features import InducingPoints
+from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
+from sparse_pep.training import Model
+
+KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}
+
+
+class Problem:
+    """A model, data, test inputs and a power; `name` is the kernel's in `reference.dense`."""
+
+    def __init__(self, seed, N, M, D, name="se", power=0.5, ard=True, scale_X=1.0, scale_y=1.0):
+        rng = np.random.default_rng(seed)
+        lengthscale = rng.uniform(0.5, 1.0, size=D if ard else None)
+        Z = rng.normal(size=(M, D))
+        Z[:, 0] = rng.permutation(M) + rng.uniform(-0.2, 0.2, size=M)  # a lengthscale or more apart
+        X, self.X_test = ((rng.normal(size=(n, D)) + [M / 2, *np.zeros(D - 1)]) * scale_X for n in (N, 4))
+        self.X, self.y = X, scale_y * (np.sin(2 * X[:, 0] / scale_X) + rng.normal(size=N))
+        self.name, self.power = name, np.resize([0.0, 1.0, 0.5, 1e-7], N) if power == "private" else power
+        kernel = KERNELS[name](scale_y**2 * rng.uniform(0.5, 2.0), scale_X * lengthscale)
+        self.model = Model(kernel, InducingPoints(scale_X * Z), float(scale_y**2 * rng.uniform(0.05, 0.5)))
+
+    def arrays(self):
+        """Kuu, Kuf and kff of the model at the data."""
+        kernel, features = self.model.kernel, self.model.features
+        return features.Kuu(kernel), features.Kuf(kernel, self.X), kernel.diag(self.X)
+
+    def data(self):
+        """What `model_evidence` and `model_gradient` take after the model."""
+        return self.X, self.y, self.power
+
+
+# one datum, one inducing point, more inducing points than data, one column: all within reach
+problems = st.builds(
+    Problem,
+    seed=st.integers(0, 2**32 - 1),
+    N=st.integers(1, 15),
+    M=st.integers(1, 7),
+    D=st.integers(1, 3),
+    name=st.sampled_from(sorted(KERNELS)),
+    power=st.sampled_from([0.0, 1e-9, 0.3, 0.5, 1.0, "private"]),
+    ard=st.booleans(),
+    scale_X=st.sampled_from([1e-6, 1.0, 1e6]),
+    scale_y=st.sampled_from([1e-6, 1.0, 1e6]),
+)

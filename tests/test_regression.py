@@ -1,0 +1,331 @@
+"""The closed form against dense references, and the laws it must obey, over shapes, scales and powers."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import dense
+from reference.compare import error, gradient_error, properties
+from reference.highprec import Regression
+from reference.problems import KERNELS, Problem, problems
+from threadpoolctl import threadpool_limits
+
+from sparse_pep.features import InducingPoints
+from sparse_pep.kernels import Constant, SquaredExponential, White
+from sparse_pep.regression import adjoints, evidence, gaussian_sites, predict_f_cov
+from sparse_pep.sites import q_moments
+from sparse_pep.training import Model, model_evidence, model_gradient, model_predict
+
+
+def everything(model, X, y, power, X_test, **options):
+    """All results of a model, by name, as arrays."""
+    fit, gradient = model_gradient(model, X, y, power, **options)
+    q_mean, q_cov = q_moments(fit.posterior)
+    f_mean, f_var = model_predict(model, fit.posterior, X_test, options.get("chunk_size"))
+    precision, shift = gaussian_sites(y, fit.dff, model.noise_variance, power)
+    results = {"log_evidence": fit.log_evidence, "q_mean": q_mean, "q_cov": q_cov, "f_mean": f_mean, "f_var": f_var}
+    return results | {"precision": precision, "shift": shift} | gradient
+
+
+@properties
+@given(problems)
+def test_evidence_posterior_and_prediction_against_dense(p):
+    fit, arrays = model_evidence(p.model, *p.data()), p.arrays()
+    noise = p.model.noise_variance
+    assert fit.posterior.Kuu.jitter == 0.0
+    expected = dense.log_evidence(*arrays, p.y, noise, p.power)
+    assert error(fit.log_evidence, expected, abs(expected) + len(p.y)) < 1e-11
+    q = dense.posterior(*arrays, p.y, noise, p.power)
+    for got, exact in zip(q_moments(fit.posterior), q):
+        assert error(got, exact) < 1e-9
+    kernel = p.model.kernel
+    Kus, Kss = p.model.features.Kuf(kernel, p.X_test), kernel(p.X_test)
+    mean, cov = dense.predict(arrays[0], Kus, Kss, *q)
+    got_mean, got_var = model_predict(p.model, fit.posterior, p.X_test)
+    largest = np.max(np.abs(q[0]))
+    assert error(got_mean, mean, largest) < 1e-9
+    assert error(got_var, np.diag(cov), kernel.diag(p.X_test)[0]) < 1e-10
+    joint_mean, joint_cov = predict_f_cov(fit.posterior, Kus, Kss)
+    assert error(joint_mean, mean, largest) < 1e-9
+    assert error(joint_cov, cov, kernel.diag(p.X_test)[0]) < 1e-10
+
+
+@properties
+@given(problems)
+def test_gradient_against_dense_complex_steps(p):
+    fit, gradient = model_gradient(p.model, *p.data())
+    expected = dense.model_gradient(p.name, p.model.parameters(), *p.data())
+    unit = {key: 1.0 for key in expected} | {"features.Z": p.model.kernel.lengthscale}  # compare per lengthscale, not per metre
+    assert gradient_error({k: v * unit[k] for k, v in gradient.items()}, {k: v * unit[k] for k, v in expected.items()}) < 1e-8
+    assert fit.log_evidence == model_evidence(p.model, *p.data()).log_evidence
+
+
+@properties
+@given(problems, st.booleans())
+def test_adjoints_against_dense_complex_steps(p, private_noise):
+    Kuu, Kuf, kff = p.arrays()
+    N, M = Kuf.shape[::-1]
+    noise = p.model.noise_variance * (np.linspace(0.5, 2.0, N) if private_noise else 1.0)
+
+    def covariances(rows):
+        def pull(Kuf_bar, kff_bar):
+            whole = np.zeros((M + 1, N))
+            whole[:-1, rows], whole[-1, rows] = Kuf_bar, kff_bar
+            return whole
+
+        return Kuf[:, rows].copy(order="C"), kff[rows], pull
+
+    fit = evidence(Kuu, covariances, p.y, noise, p.power, chunk_size=4)
+    Kuu_bar, pulled, log_noise_bar = adjoints(fit, covariances, p.y, noise, p.power, chunk_size=4)
+
+    def log_z(Kuu=Kuu, Kuf=Kuf, kff=kff, log_noise=0.0):
+        return dense.log_evidence(Kuu, Kuf, kff, p.y, noise * np.exp(log_noise), p.power)
+
+    assert error(fit.log_evidence, log_z(), abs(log_z()) + N) < 1e-11
+    assert error(pulled[:-1], dense.complex_step(lambda K: log_z(Kuf=K), Kuf)) < 1e-9
+    assert error(pulled[-1], dense.complex_step(lambda k: log_z(kff=k), kff)) < 1e-9
+    expected = dense.complex_step(lambda K: log_z(Kuu=K), Kuu)
+    assert error(Kuu_bar, (expected + expected.T) / 2) < 1e-9
+    assert error(Kuu_bar, Kuu_bar.T) < 1e-12
+    assert error(log_noise_bar, dense.complex_step(lambda s: log_z(log_noise=s), np.zeros(())), N) < 1e-10
+
+
+@properties
+@given(problems)
+def test_ends_of_the_power_axis(p):
+    arrays, noise = p.arrays(), p.model.noise_variance
+    vfe, fitc = (model_evidence(p.model, p.X, p.y, power).log_evidence for power in (0.0, 1.0))
+    scale = abs(vfe) + len(p.y)
+    assert error(vfe, dense.titsias_bound(*arrays, p.y, noise), scale) < 1e-11
+    assert error(fitc, dense.fitc_log_evidence(*arrays, p.y, noise), scale) < 1e-11
+    assert vfe <= dense.exact_log_evidence(p.model.kernel(p.X), p.y, noise) + 1e-11 * scale
+
+
+@properties
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.sampled_from([0.0, 0.5, 1.0, "private"]))
+def test_inducing_points_on_all_data_give_the_exact_gp(seed, N, power):
+    p = Problem(seed, N, N, 2, "matern32", power)
+    p.X = p.model.features.Z.copy()
+    fit, noise, K = model_evidence(p.model, *p.data()), p.model.noise_variance, p.model.kernel(p.X)
+    exact = dense.exact_log_evidence(K, p.y, noise)
+    assert error(fit.log_evidence, exact, abs(exact) + N) < 1e-11
+    q_mean, q_cov = q_moments(fit.posterior)
+    assert error(q_mean, K @ np.linalg.solve(K + noise * np.eye(N), p.y)) < 1e-10
+    assert error(q_cov, noise * np.linalg.solve(K + noise * np.eye(N), K)) < 1e-10
+
+
+@properties
+@given(problems, st.floats(-6, 6))
+def test_units_of_y(p, decade):
+    c = 10.0**decade
+    kernel = p.model.kernel
+    other = Model(type(kernel)(c**2 * kernel.variance, kernel.lengthscale), p.model.features, c**2 * p.model.noise_variance)
+    here, there = (everything(m, p.X, y, p.power, p.X_test) for m, y in ((p.model, p.y), (other, c * p.y)))
+    shift, N = len(p.y) * np.log(c), len(p.y)
+    assert error(there["log_evidence"], here["log_evidence"] - shift, abs(here["log_evidence"]) + N + abs(shift)) < 1e-12
+    for key, unit in {"q_mean": c, "q_cov": c**2, "f_mean": c, "f_var": c**2, "precision": c**-2, "shift": 1 / c}.items():
+        assert error(there[key], unit * here[key]) < 1e-10, key
+    assert gradient_error(*({k: v for k, v in r.items() if k in p.model.parameters()} for r in (there, here))) < 1e-8
+
+
+@properties
+@given(problems, st.floats(-6, 6))
+def test_units_of_x(p, decade):
+    c, kernel = 10.0**decade, p.model.kernel
+    other = Model(type(kernel)(kernel.variance, c * kernel.lengthscale), InducingPoints(c * p.model.features.Z), p.model.noise_variance)
+    here = everything(p.model, p.X, p.y, p.power, p.X_test)
+    there = everything(other, c * p.X, p.y, p.power, c * p.X_test)
+    assert error(c * there.pop("features.Z"), here.pop("features.Z"), 1 / np.min(kernel.lengthscale) * (abs(here["log_evidence"]) + len(p.y))) < 1e-9
+    for key, value in here.items():
+        scale = max(np.max(np.abs(value)), abs(here["log_evidence"]) + len(p.y) if key in p.model.parameters() else 0.0)
+        assert error(there[key], value, scale) < 1e-10, key
+
+
+@properties
+@given(problems, st.integers(0, 100))
+def test_order_of_the_data_and_of_the_inducing_points_does_not_matter(p, seed):
+    rng = np.random.default_rng(seed)
+    rows, points = rng.permutation(len(p.y)), rng.permutation(len(p.model.features))
+    other = Model(p.model.kernel, InducingPoints(p.model.features.Z[points]), p.model.noise_variance)
+    power = p.power[rows] if np.ndim(p.power) else p.power
+    here, there = everything(p.model, *p.data(), p.X_test), everything(other, p.X[rows], p.y[rows], power, p.X_test)
+    assert error(there["log_evidence"], here["log_evidence"], abs(here["log_evidence"]) + len(p.y)) < 1e-12
+    assert error(there["q_mean"], here["q_mean"][points]) < 1e-9
+    assert error(there["precision"], here["precision"][rows]) < 1e-10
+    assert error(there["features.Z"], here["features.Z"][points], max(1e-12, np.max(np.abs(here["features.Z"])))) < 1e-8 or (
+        np.max(np.abs(here["features.Z"] * p.model.kernel.lengthscale)) < 1e-6 * abs(here["kernel.log_variance"])
+    )
+
+
+@properties
+@given(problems)
+def test_one_power_and_the_same_for_each_datum_agree(p):
+    if np.ndim(p.power) == 0:
+        one, each = (everything(p.model, p.X, p.y, power, p.X_test) for power in (p.power, np.full(len(p.y), p.power)))
+        for key, value in one.items():
+            np.testing.assert_array_equal(each[key], value)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, "private"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_chunks_and_threads_change_nothing(power, name):
+    p = Problem(5, 23, 5, 2, name, power)
+    expected = everything(p.model, *p.data(), p.X_test)
+    for chunk_size in (1, 7, 22, 23, 1000):
+        for limit in (1, 2):
+            with threadpool_limits(limit, user_api="blas"):
+                got = everything(p.model, *p.data(), p.X_test, chunk_size=chunk_size)
+            for key, value in expected.items():
+                assert error(got[key], value) < 1e-10, (key, chunk_size, limit)
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_the_same_call_gives_the_same_bits(limit):
+    p = Problem(6, 400, 6, 2)
+    with threadpool_limits(limit, user_api="blas"):
+        first, second = (everything(p.model, *p.data(), p.X_test, chunk_size=16) for _ in range(2))
+    for key, value in first.items():
+        np.testing.assert_array_equal(value, second[key])
+
+
+@properties
+@given(st.integers(0, 2**32 - 1), st.integers(2, 20), st.integers(1, 5), st.sampled_from(sorted(KERNELS)))
+def test_one_more_inducing_point_never_lowers_the_bound(seed, N, M, name):
+    p = Problem(seed, N, M, 1, name)
+    bounds = []
+    for extra in ([], [[-2.0]], [[-2.0], [M + 1.0]], [[-2.0], [M + 1.0], p.X[0]]):
+        Z = np.vstack([p.model.features.Z, *extra])
+        model = Model(p.model.kernel, InducingPoints(Z), p.model.noise_variance)
+        bounds.append(model_evidence(model, p.X, p.y, 0.0).log_evidence)
+    assert np.all(np.diff(bounds) > -1e-10 * (abs(bounds[0]) + N))
+    exact = dense.exact_log_evidence(p.model.kernel(p.X), p.y, p.model.noise_variance)
+    assert bounds[-1] <= exact + 1e-10 * (abs(exact) + N)
+
+
+@properties
+@given(problems)
+def test_data_may_repeat(p):
+    """Every datum twice, with twice the noise, is the same posterior as once: at every power where D = 0."""
+    p.X = p.model.features.Z.copy()
+    p.y = np.resize(p.y, len(p.X))
+    twice = Model(p.model.kernel, p.model.features, 2 * p.model.noise_variance)
+    once = model_evidence(p.model, p.X, p.y, 0.5)
+    both = model_evidence(twice, np.vstack([p.X, p.X]), np.tile(p.y, 2), 0.5)
+    for got, expected in zip(q_moments(both.posterior), q_moments(once.posterior)):
+        assert error(got, expected) < 1e-9
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("case", ["all rows equal", "constant column", "points twice", "points on duplicate data", "y constant"])
+def test_degenerate_data_give_finite_answers_that_are_right(power, case):
+    p = Problem(11, 12, 4, 2, "matern52", power)
+    X, y, Z = p.X.copy(), p.y.copy(), p.model.features.Z.copy()
+    if case == "all rows equal":
+        X[:] = X[0]
+    elif case == "constant column":
+        X[:, 1] = Z[:, 1] = 3.0
+    elif case == "points twice":
+        Z = np.vstack([Z, Z])
+    elif case == "points on duplicate data":
+        X, Z = np.vstack([X[:4]] * 3), X[:4].copy()
+    else:
+        y[:] = 2.0
+    model = Model(p.model.kernel, InducingPoints(Z), p.model.noise_variance)
+    fit, gradient = model_gradient(model, X, y, power)
+    distinct = InducingPoints(np.unique(Z, axis=0))
+    Kuu, Kuf, kff = distinct.Kuu(p.model.kernel), distinct.Kuf(p.model.kernel, X), p.model.kernel.diag(X)
+    expected = dense.log_evidence(Kuu, Kuf, kff, y, p.model.noise_variance, power)
+    # A jitter j, where one was needed, moves the evidence by about j times N variance/noise.
+    allowed = 1e-11 + fit.posterior.Kuu.jitter * len(y) * float(p.model.kernel.variance) / p.model.noise_variance
+    assert fit.posterior.Kuu.jitter <= 1e-11
+    assert error(fit.log_evidence, expected, abs(expected)) < allowed
+    assert all(np.all(np.isfinite(value)) for value in gradient.values())
+    mean, var = model_predict(model, fit.posterior, p.X_test)
+    assert np.all(np.isfinite(mean))
+    assert np.all(var > 0)
+
+
+@pytest.mark.parametrize("jitter", [1e-6, 1e-3])
+@pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
+def test_gradient_is_right_when_jitter_was_added(power, jitter):
+    p = Problem(3, 10, 4, 2, "se", power)
+    fit, gradient = model_gradient(p.model, *p.data(), jitter=jitter)
+    parameters = p.model.parameters()
+    assert fit.posterior.Kuu.jitter == jitter
+    assert error(fit.log_evidence, dense.model_log_evidence("se", parameters, *p.data(), jitter)) < 1e-12
+    expected = dense.model_gradient("se", parameters, *p.data(), jitter)
+    assert gradient_error(gradient, expected) < 1e-9
+    without = dense.model_gradient("se", parameters, *p.data())
+    assert gradient_error(expected, without) > 1e-8, "the jitter makes no difference: this test would see nothing"
+
+
+def test_gradient_is_right_when_jitter_was_needed():
+    """Two equal pseudo-inputs and a constant kernel: Kuu is singular to the last bit."""
+    X, y = np.linspace(0, 1, 5)[:, None], np.array([1.0, 2.0, 0.5, 1.5, 1.0])
+    model = Model(Constant(1.7), InducingPoints(np.array([[0.3], [0.3], [0.7]])), 0.4)
+    fit, gradient = model_gradient(model, X, y, 0.5)
+    used = fit.posterior.Kuu.jitter
+    assert 0 < used <= 1e-10
+    level = dense.exact_log_evidence(1.7 * np.ones((5, 5)), y, 0.4)
+    assert error(fit.log_evidence, level) < 1e-4 + 100 * used
+    fit, gradient = model_gradient(model, X, y, 0.5, jitter=1e-4)
+
+    def log_z(log_variance):
+        v = np.exp(log_variance)
+        return dense.log_evidence(v * (np.ones((3, 3)) + 1e-4 * np.eye(3)), v * np.ones((3, 5)), v * np.ones(5), y, 0.4, 0.5)
+
+    assert error(fit.log_evidence, log_z(np.log(1.7))) < 1e-10
+    assert error(gradient["kernel.log_variance"], dense.complex_step(log_z, np.log(1.7))) < 1e-8
+
+
+@pytest.mark.parametrize("spacing", [1.0, 0.4, 0.25, 0.16])
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_digits_where_Kuu_is_ill_conditioned(spacing, power):
+    """No more digits are lost than the condition number of the Cholesky factor takes: half of those of Kuu."""
+    rng = np.random.default_rng(8)
+    Z = spacing * np.arange(8.0)[:, None]
+    X, X_test = rng.uniform(0, Z.max(), size=(14, 1)), rng.uniform(0, Z.max(), size=(3, 1))
+    y, noise = np.sin(X[:, 0]) + 0.1 * rng.normal(size=14), 0.05
+    exact = Regression(("se", 1.3, [1.0]), X, y, Z, noise, power)
+    model = Model(SquaredExponential(1.3, [1.0]), InducingPoints(Z), noise)
+    fit = model_evidence(model, X, y, power)
+    assert fit.posterior.Kuu.jitter == 0.0
+    limit = 1e-14 * np.sqrt(exact.condition())
+    assert error(fit.log_evidence, exact.log_evidence) < limit
+    f_mean, f_var = model_predict(model, fit.posterior, X_test)
+    exact_mean, exact_var = exact.predict_f(X_test)
+    assert error(f_mean, exact_mean) < limit
+    assert error(f_var, exact_var, 1.3) < limit
+
+
+def test_condition_numbers_reach_1e12():
+    Z = 0.16 * np.arange(8.0)[:, None]
+    assert 1e11 < Regression(("se", 1.3, [1.0]), Z[:2], np.ones(2), Z, 0.05, 0.5).condition() < 1e14
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_memory_holds_no_array_of_data_by_inducing_points(power):
+    rng = np.random.default_rng(0)
+    N, M = 50_000, 100
+    X, y = rng.normal(size=(N, 2)), rng.normal(size=N)
+    model = Model(SquaredExponential(1.0, [1.0, 1.0]), InducingPoints(rng.normal(size=(M, 2))), 0.1)
+    tracemalloc.start()
+    try:
+        fit, _ = model_gradient(model, X, y, power, jitter=1e-8)
+        model_predict(model, fit.posterior, X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < N * M * 8 / 3
+
+
+def test_white_noise_in_the_kernel_is_unexplained_by_points():
+    """With a White term D holds its variance, so at power 1 it acts as noise."""
+    p = Problem(2, 9, 3, 1)
+    noisy = Model(p.model.kernel + White(0.3), p.model.features, p.model.noise_variance)
+    fit = model_evidence(noisy, p.X, p.y, 1.0)
+    Kuu, Kuf, kff = p.arrays()
+    expected = dense.fitc_log_evidence(Kuu + 0.3 * np.eye(3), Kuf, kff + 0.3, p.y, p.model.noise_variance)
+    assert error(fit.log_evidence, expected) < 1e-11

@@ -1,0 +1,280 @@
+"""Where training starts, how it climbs, and what it does when a step fails."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import dense
+from reference.compare import differences, error, gradient_error, properties
+from reference.problems import Problem, problems
+
+from sparse_pep.features import InducingPoints
+from sparse_pep.kernels import Constant, Linear, Matern32, Periodic, SquaredExponential, White
+from sparse_pep.training import (
+    Model,
+    climb,
+    column_spread,
+    disturbed,
+    from_vector,
+    greedy_points,
+    initial_kernel,
+    kmeans_points,
+    model_evidence,
+    model_gradient,
+    to_vector,
+    train,
+)
+
+COMPOSITES = {
+    "sum": SquaredExponential(1.3, [0.8, 1.5]) + Linear(0.3),
+    "product": Matern32(0.8, 1.2) * Periodic(1.0, 1.1, 2.4),
+    "nested": (SquaredExponential(1.3, 0.9, active_dims=(1,)) + Constant(0.2)) * Matern32(0.8, 1.2) + White(0.1),
+}
+
+
+def wave(N=60, seed=0, noise=0.1):
+    """A noisy sine (N, 1), (N,)."""
+    rng = np.random.default_rng(seed)
+    X = np.sort(rng.uniform(0, 6, size=(N, 1)), axis=0)
+    return X, np.sin(X[:, 0]) + noise * rng.normal(size=N)
+
+
+def start(M=6, kernel=None):
+    return Model(kernel or SquaredExponential(1.0, [1.0]), InducingPoints(np.linspace(0.2, 5.8, M)[:, None]), 0.5)
+
+
+@properties
+@given(problems)
+def test_parameters_go_round(p):
+    parameters = p.model.parameters()
+    vector = to_vector(parameters)
+    back = p.model.with_parameters(from_vector(vector, parameters)).parameters()
+    assert list(back) == list(parameters)
+    for name, value in parameters.items():
+        assert np.shape(back[name]) == np.shape(value)
+        assert error(back[name], value, 1.0 + np.max(np.abs(value))) < 1e-15
+    assert vector.shape == (sum(np.size(value) for value in parameters.values()),)
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_vector_of_another_length_is_refused(change):
+    parameters = start().parameters()
+    with pytest.raises(ValueError, match=r"expected 9 parameters.*got"):
+        from_vector(np.zeros(9 + change), parameters)
+
+
+@pytest.mark.parametrize("kernel", COMPOSITES.values(), ids=COMPOSITES.keys())
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_gradient_of_composite_kernels_against_differences(kernel, power):
+    p = Problem(4, 12, 4, 2)
+    model = Model(kernel, p.model.features, 0.2)
+    _, gradient = model_gradient(model, p.X, p.y, power)
+    parameters = model.parameters()
+    assert list(gradient) == list(parameters)
+
+    def log_z(name, value):
+        return model_evidence(model.with_parameters({**parameters, name: value}), p.X, p.y, power).log_evidence
+
+    numeric = {name: differences(lambda v, name=name: log_z(name, v), value, 1e-3) for name, value in parameters.items()}
+    assert gradient_error(gradient, numeric) < 1e-6
+
+
+@properties
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.sampled_from(["se", "matern12", "matern52"]))
+def test_greedy_points_are_the_pivots_of_a_dense_cholesky(seed, M, name):
+    p = Problem(seed, 20, 3, 2, name)
+    chosen = greedy_points(p.model.kernel, p.X, M)
+    K = p.model.kernel(p.X)
+    # A constant diagonal ties the first pivot: both take the first row.
+    np.testing.assert_array_equal(chosen, p.X[dense.pivoted_cholesky(K, M)])
+
+
+def test_greedy_points_follow_the_diagonal_of_a_kernel_that_is_not_stationary():
+    X = np.random.default_rng(0).normal(size=(15, 2))
+    kernel = Linear(1.0) + SquaredExponential(0.1, 0.7)
+    np.testing.assert_array_equal(greedy_points(kernel, X, 6), X[dense.pivoted_cholesky(kernel(X), 6)])
+
+
+@properties
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 12))
+def test_no_method_puts_two_points_in_one_place(seed, n_distinct, M):
+    rng = np.random.default_rng(seed)
+    distinct = rng.normal(size=(n_distinct, 2))
+    X = distinct[np.resize(np.arange(n_distinct), 20)]
+    for Z in (kmeans_points(X, M, rng), greedy_points(SquaredExponential(1.0, 1.0), X, M, 1e-8)):
+        assert Z.shape == (len(Z), 2)
+        assert 1 <= len(Z) <= min(M, n_distinct)
+        assert len(np.unique(np.round(Z, 9), axis=0)) == len(Z)
+    if M >= n_distinct:
+        np.testing.assert_array_equal(kmeans_points(X, M, rng), np.unique(distinct, axis=0))
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_kmeans_does_not_depend_on_the_units_of_a_column(scale):
+    X = np.random.default_rng(3).normal(size=(80, 2))
+    units = np.array([scale, 1.0])
+    here, there = (kmeans_points(data, 5, np.random.default_rng(1)) for data in (X, X * units))
+    assert error(there / units, here) < 1e-9
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_spread_of_a_constant_column_is_one(offset):
+    X = np.column_stack([np.full(9, offset), np.full(9, 0.1) * 3, offset + np.arange(9.0)])
+    np.testing.assert_array_equal(column_spread(X)[:2], 1.0)
+    assert error(column_spread(X)[2], np.std(np.arange(9.0))) < 1e-6
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_initial_kernel_has_the_units_of_the_data(scale):
+    X = np.random.default_rng(0).normal(size=(30, 3)) * [1.0, 10.0, scale]
+    y = scale * X[:, 0]
+    kernel = initial_kernel(X, y)
+    assert error(kernel.variance, np.var(y)) < 1e-14
+    assert error(kernel.lengthscale, np.sqrt(3) * X.std(0)) < 1e-14
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_training_climbs_to_a_level_place_and_reports_it(power):
+    X, y = wave()
+    result = train(start(), X, y, power, tol=1e-9)
+    assert result.converged
+    assert result.log_evidence > model_evidence(start(), X, y, power, 1e-8).log_evidence + 10
+    assert result.log_evidence == model_evidence(result.model, X, y, power, 1e-8).log_evidence
+    assert len(result.history) == result.n_iter + 1
+    assert np.all(np.diff(result.history) >= 0)
+    assert result.history[-1] == result.log_evidence
+    assert result.n_evaluations >= result.n_iter
+    _, gradient = model_gradient(result.model, X, y, power, 1e-8)
+    assert np.max(np.abs(to_vector(gradient))) < 0.5
+    assert 0.05 < np.sqrt(result.model.noise_variance) < 0.2
+
+
+@pytest.mark.parametrize("fixed", [{"features.Z"}, {"log_noise_variance"}, {"kernel.log_lengthscale", "kernel.log_variance"}])
+def test_what_is_fixed_stays_and_the_rest_moves(fixed):
+    X, y = wave()
+    before, after = start().parameters(), train(start(), X, y, fixed=fixed, max_iter=10, n_restarts=1).model.parameters()
+    for name, value in before.items():
+        if name in fixed:
+            assert error(after[name], value, 1.0) < 1e-15
+        else:
+            assert np.all(after[name] != value)
+
+
+def test_running_out_of_iterations_is_said():
+    X, y = wave()
+    result = train(start(), X, y, max_iter=2)
+    assert not result.converged
+    assert result.n_iter == 2
+    assert "ITERATIONS" in result.message.upper()
+
+
+def test_restarts_start_elsewhere_and_the_best_is_kept():
+    X, y = wave()
+    # A start that takes everything for noise and stays there
+    poor = Model(SquaredExponential(1e-3, [1e3]), start().features, 1.0)
+    alone = train(poor, X, y, 0.5, max_iter=30, fixed={"features.Z"})
+    ends = [train(poor, X, y, 0.5, max_iter=30, fixed={"features.Z"}, n_restarts=n).log_evidence for n in (1, 6)]
+    assert alone.log_evidence <= ends[0] <= ends[1]
+    rng = np.random.default_rng(0)
+    model = disturbed(poor, rng, {"log_noise_variance"})
+    assert model.kernel.variance != poor.kernel.variance
+    assert error(model.noise_variance, poor.noise_variance) < 1e-15
+    np.testing.assert_array_equal(model.features.Z, poor.features.Z)
+    climbs = [climb(m, lambda m: model_gradient(m, X, y, 0.5, 1e-8), 60, 30, fixed={"features.Z"}).log_evidence
+              for m in (poor, disturbed(poor, np.random.default_rng(0), {"features.Z"}))]
+    assert ends[0] == max(climbs)
+
+
+@pytest.mark.parametrize("failure", ["exception", "nan", "infinite slope"])
+def test_a_step_that_fails_is_turned_back_from(failure):
+    """The evidence cannot be computed at noise below 0.3, where the climb would go: it stops short of there, no worse off."""
+    X, y = wave()
+    failed = []
+
+    def gradient_of(model):
+        fit, gradient = model_gradient(model, X, y, 0.5, 1e-8)
+        if model.noise_variance < 0.3:
+            failed.append(model)
+            if failure == "exception":
+                raise np.linalg.LinAlgError("Kuu")
+            if failure == "nan":
+                object.__setattr__(fit, "log_evidence", np.nan)
+            else:
+                gradient["log_noise_variance"] = np.array(np.inf)
+        return fit, gradient
+
+    result = climb(start(), gradient_of, len(y), max_iter=50)
+    assert failed
+    assert result.n_rejected == len(failed)
+    assert result.log_evidence > model_evidence(start(), X, y, 0.5, 1e-8).log_evidence + 1
+    assert result.model.noise_variance >= 0.3
+    assert np.isfinite(result.log_evidence)
+
+
+def test_a_single_failure_does_not_end_the_climb():
+    X, y = wave()
+    calls = []
+
+    def gradient_of(model):
+        calls.append(model)
+        if len(calls) == 4:
+            raise np.linalg.LinAlgError("once")
+        return model_gradient(model, X, y, 0.5, 1e-8)
+
+    result = climb(start(), gradient_of, len(y), tol=1e-7)
+    best = train(start(), X, y, 0.5, tol=1e-7)
+    assert result.n_rejected == 1
+    assert result.n_iter > 5
+    assert error(result.log_evidence, best.log_evidence) < 0.02
+
+
+def test_a_start_that_cannot_be_evaluated_is_an_error():
+    def gradient_of(model):
+        raise np.linalg.LinAlgError("at the start")
+
+    with pytest.raises(np.linalg.LinAlgError, match="at the start"):
+        climb(start(), gradient_of, 10)
+
+
+def test_other_errors_are_not_swallowed():
+    X, y = wave()
+    calls = []
+
+    def gradient_of(model):
+        calls.append(model)
+        if len(calls) == 3:
+            raise TypeError("a mistake")
+        return model_gradient(model, X, y, 0.5, 1e-8)
+
+    with pytest.raises(TypeError, match="a mistake"):
+        climb(start(), gradient_of, len(y))
+
+
+def test_jitter_that_was_needed_on_the_way_is_reported():
+    X, y = wave()
+    singular = Model(SquaredExponential(1.0, [1.0]), InducingPoints(np.repeat(np.linspace(0, 6, 4), 3)[:, None]), 0.5)
+    result = train(singular, X, y, jitter=0.0, max_iter=5)
+    assert result.jitter > 0.0
+    assert train(start(), X, y, jitter=0.0, max_iter=5, fixed={"features.Z", "kernel.log_lengthscale"}).jitter == 0.0
+
+
+@pytest.mark.parametrize("case", ["duplicates", "constant column", "large offset", "y tiny", "two data"])
+@pytest.mark.parametrize("power", [0.0, 1.0])
+def test_odd_data_train_without_an_exception(case, power):
+    X, y = wave(20)
+    X = np.column_stack([X, np.cos(3 * X)])
+    if case == "duplicates":
+        X, y = np.vstack([X, X]), np.concatenate([y, y])
+    elif case == "constant column":
+        X[:, 1] = 7.0
+    elif case == "large offset":
+        X = X + 1e6
+    elif case == "y tiny":
+        y = 1e-9 * y
+    else:
+        X, y = X[:2], y[:2]
+    Z = InducingPoints(kmeans_points(X, 5, np.random.default_rng(0)))
+    first = Model(initial_kernel(X, y), Z, float(np.var(y)))
+    result = train(first, X, y, power, max_iter=25)
+    assert np.isfinite(result.log_evidence)
+    assert result.log_evidence > model_evidence(first, X, y, power, 1e-8).log_evidence
