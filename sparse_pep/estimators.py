@@ -22,13 +22,31 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .features import Features, InducingPoints, features_from_config, features_to_config
-from .kernels import Kernel, SquaredExponential, kernel_from_config, kernel_to_config
+from sparse_pep.features import (
+    Features,
+    InducingPoints,
+    features_from_config,
+    features_to_config,
+)
+from sparse_pep.kernels import (
+    Kernel,
+    SquaredExponential,
+    kernel_from_config,
+    kernel_to_config,
+)
 from .linalg import factor_from_lower
 from .regression import Evidence, gaussian_sites, predict_f_cov, q_moments
 from .sites import Posterior
 from sparse_pep.training import (
-    Model, from_vector, initial_kernel, kmeans_points, model_evidence, model_gradient, model_predict, to_vector, train,
+    Model,
+    from_vector,
+    initial_kernel,
+    kmeans_points,
+    model_evidence,
+    model_gradient,
+    model_predict,
+    to_vector,
+    train,
 )
 
 # %% ../nbs/12_estimators.ipynb #1c9a108b
@@ -48,15 +66,25 @@ def require_power(power: float | ArrayLike, n_data: int) -> np.ndarray:
     """`power` as a float64 array, () or (N,), checked to lie in [0, 1]."""
     power = np.asarray(power, dtype=float)
     if power.ndim and power.shape != (n_data,):
-        raise ValueError(f"`power` must be one number or one for each of the {n_data} data; got shape {power.shape}.")
+        raise ValueError(
+            f"`power` must be one number or one for each of the {n_data} data; got shape {power.shape}."
+        )
     if not np.all((power >= 0.0) & (power <= 1.0)):
-        raise ValueError(f"`power` must lie in [0, 1], from variational (0) to EP (1); got {power}.")
+        raise ValueError(
+            f"`power` must lie in [0, 1], from variational (0) to EP (1); got {power}."
+        )
     return power
 
 # %% ../nbs/12_estimators.ipynb #a3e2bfb3
 def starting_model(
-    X: np.ndarray, y: np.ndarray, kernel: Kernel | None, features: Features | None, noise_variance: float,
-    n_inducing: int, from_data: bool, rng: np.random.Generator,
+    X: np.ndarray,
+    y: np.ndarray,
+    kernel: Kernel | None,
+    features: Features | None,
+    noise_variance: float,
+    n_inducing: int,
+    from_data: bool,
+    rng: np.random.Generator,
 ) -> Model:
     """The model a fit starts from: what is given, and for the rest what the data suggest (if `from_data`)."""
     if kernel is None and from_data:
@@ -69,7 +97,8 @@ def starting_model(
         if len(features) < n_inducing:
             warnings.warn(
                 f"`n_inducing` reduced from {n_inducing} to {len(features)}: there are only {len(features)} distinct rows in X.",
-                UserWarning, stacklevel=4,
+                UserWarning,
+                stacklevel=4,
             )
     return Model(kernel, features, noise_variance)
 
@@ -81,7 +110,9 @@ FORMAT_VERSION = 1
 def write_aside(path: str | Path, write) -> None:
     """Call write(file) on a temporary file in the folder of `path`, then rename it to `path` in one step."""
     path = Path(path)
-    handle, aside = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part")
+    handle, aside = tempfile.mkstemp(
+        dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part"
+    )
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
@@ -101,10 +132,20 @@ def read_archive(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
             arrays = {name: archive[name] for name in archive.files}
         description = json.loads(str(arrays.pop("description")))
         version = description["version"] if description["format"] == FORMAT else None
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zipfile.LargeZipFile) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        EOFError,
+        zipfile.BadZipFile,
+        zipfile.LargeZipFile,
+    ) as error:
         raise ValueError(f"`{path}` is not a {FORMAT} file, or it is damaged.") from error
     if version is None or version > FORMAT_VERSION:
-        raise ValueError(f"`{path}` was written by a newer version of sparse_pep (format {version}; this one reads up to {FORMAT_VERSION}).")
+        raise ValueError(
+            f"`{path}` was written by a newer version of sparse_pep (format {version}; this one reads up to {FORMAT_VERSION})."
+        )
     return description, arrays
 
 # %% ../nbs/12_estimators.ipynb #471a891e
@@ -168,9 +209,23 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
     """
 
     def __init__(
-        self, *, kernel=None, features=None, n_inducing=100, power=0.5, noise_variance=1.0, optimizer="lbfgs",
-        max_iter=1000, jitter=1e-8, chunk_size=None, normalize_y=False, random_state=None, verbose=0, tol=1e-5,
-        n_restarts=0, fixed=(),
+        self,
+        *,
+        kernel=None,
+        features=None,
+        n_inducing=100,
+        power=0.5,
+        noise_variance=1.0,
+        optimizer="lbfgs",
+        max_iter=1000,
+        jitter=1e-8,
+        chunk_size=None,
+        normalize_y=False,
+        random_state=None,
+        verbose=0,
+        tol=1e-5,
+        n_restarts=0,
+        fixed=(),
     ):
         self.kernel = kernel
         self.features = features
@@ -194,24 +249,57 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         Raises ValueError for bad data or arguments; warns (ConvergenceWarning) if training did not converge.
         """
         self._check_arguments()
-        X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=2)
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            y_numeric=True,
+            dtype=np.float64,
+            ensure_all_finite=False,
+            ensure_min_samples=2,
+        )
         require_finite(X, "X")
         require_finite(y, "y")
         if np.all(y == y[0]):
-            raise ValueError(f"`y` has one value only ({y[0]} in all {len(y)} rows): there is nothing to learn.")
+            raise ValueError(
+                f"`y` has one value only ({y[0]} in all {len(y)} rows): there is nothing to learn."
+            )
         self._power = require_power(self.power, len(y))
-        self.y_mean_, self.y_scale_ = (float(np.mean(y)), float(np.std(y))) if self.normalize_y else (0.0, 1.0)
+        self.y_mean_, self.y_scale_ = (
+            (float(np.mean(y)), float(np.std(y))) if self.normalize_y else (0.0, 1.0)
+        )
         self._X, self._y = X, (y - self.y_mean_) / self.y_scale_
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         start = starting_model(
-            self._X, self._y, self.kernel, self.features, self.noise_variance, self.n_inducing, self.optimizer is not None, rng
+            self._X,
+            self._y,
+            self.kernel,
+            self.features,
+            self.noise_variance,
+            self.n_inducing,
+            self.optimizer is not None,
+            rng,
         )
         if self.optimizer is None:
-            self.converged_, self.n_iter_, self.diagnostics_ = True, 0, {"message": "nothing was trained"}
+            self.converged_, self.n_iter_, self.diagnostics_ = (
+                True,
+                0,
+                {"message": "nothing was trained"},
+            )
             return self._conclude(start)
         result = train(
-            start, self._X, self._y, self._power, self.jitter, self.max_iter, self.tol, self.fixed, self.n_restarts, rng,
-            self.chunk_size, bool(self.verbose),
+            start,
+            self._X,
+            self._y,
+            self._power,
+            self.jitter,
+            self.max_iter,
+            self.tol,
+            self.fixed,
+            self.n_restarts,
+            rng,
+            self.chunk_size,
+            bool(self.verbose),
         )
         self.converged_, self.n_iter_ = result.converged, result.n_iter
         self.diagnostics_ = {
@@ -224,7 +312,8 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         if not result.converged:
             warnings.warn(
                 f"training stopped before it converged ({result.message}); raise `max_iter` or `tol`, or standardise X.",
-                ConvergenceWarning, stacklevel=2,
+                ConvergenceWarning,
+                stacklevel=2,
             )
         return self._conclude(result.model)
 
@@ -237,9 +326,15 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
             raise ValueError("ask for `return_std` or `return_cov`, not both.")
         if not return_cov:
             mean, var = self.predict_f(X)
-            return (mean, np.sqrt(var + self.noise_variance_ * self.y_scale_**2)) if return_std else mean
+            return (
+                (mean, np.sqrt(var + self.noise_variance_ * self.y_scale_**2))
+                if return_std
+                else mean
+            )
         X = self._test_inputs(X)
-        mean, cov = predict_f_cov(self._posterior, self.features_.Kuf(self.kernel_, X), self.kernel_(X))
+        mean, cov = predict_f_cov(
+            self._posterior, self.features_.Kuf(self.kernel_, X), self.kernel_(X)
+        )
         cov += self.noise_variance_ * np.eye(len(X))
         return self.y_mean_ + self.y_scale_ * mean, self.y_scale_**2 * cov
 
@@ -255,7 +350,9 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         var = var + self.noise_variance_ * self.y_scale_**2
         y = np.asarray(y, dtype=float)
         if y.shape != mean.shape:
-            raise ValueError(f"`y` must have shape {mean.shape}, one value a row of X; got {y.shape}.")
+            raise ValueError(
+                f"`y` must have shape {mean.shape}, one value a row of X; got {y.shape}."
+            )
         return -0.5 * (np.log(2 * np.pi * var) + (y - mean) ** 2 / var)
 
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state=0) -> np.ndarray:
@@ -268,7 +365,9 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return self._model.parameters()
 
-    def log_marginal_likelihood(self, theta: ArrayLike | None = None, eval_gradient: bool = False):
+    def log_marginal_likelihood(
+        self, theta: ArrayLike | None = None, eval_gradient: bool = False
+    ):
         """log Z_PEP of the training data in nats, at `theta` (P,): all of `parameters()`, one after the other.
 
         With `eval_gradient` also the gradient (P,). Without `theta`, at the fitted parameters. Cost 2NM², or 7NM² flops.
@@ -292,49 +391,87 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         extra = extra or {}
-        arrays = {f"extra.{name}": value for name, value in extra.items() if isinstance(value, np.ndarray)}
+        arrays = {
+            f"extra.{name}": value
+            for name, value in extra.items()
+            if isinstance(value, np.ndarray)
+        }
         if self._power.ndim:
             arrays["power"] = self._power
         description = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
-            "arguments": {name: getattr(self, name) for name in SAVED_ARGUMENTS} | {"fixed": list(self.fixed)},
+            "arguments": {name: getattr(self, name) for name in SAVED_ARGUMENTS}
+            | {"fixed": list(self.fixed)},
             "power": None if self._power.ndim else float(self._power),
             "kernel": kernel_to_config(self.kernel_),
             "features": features_to_config(self.features_),
             "scalars": {name: getattr(self, name) for name in SAVED_SCALARS},
             "feature_names": list(getattr(self, "feature_names_in_", [])),
-            "diagnostics": {k: v for k, v in self.diagnostics_.items() if not isinstance(v, np.ndarray)},
-            "extra": {name: value for name, value in extra.items() if not isinstance(value, np.ndarray)},
+            "diagnostics": {
+                k: v for k, v in self.diagnostics_.items() if not isinstance(v, np.ndarray)
+            },
+            "extra": {
+                name: value
+                for name, value in extra.items()
+                if not isinstance(value, np.ndarray)
+            },
         }
-        arrays |= {f"diagnostics.{k}": v for k, v in self.diagnostics_.items() if isinstance(v, np.ndarray)}
+        arrays |= {
+            f"diagnostics.{k}": v
+            for k, v in self.diagnostics_.items()
+            if isinstance(v, np.ndarray)
+        }
         arrays |= {name: getattr(self, name) for name in SAVED_ARRAYS}
-        arrays |= {"Kuu_lower": self._posterior.Kuu.lower, "B_lower": self._posterior.B.lower, "b": self._posterior.b}
+        arrays |= {
+            "Kuu_lower": self._posterior.Kuu.lower,
+            "B_lower": self._posterior.B.lower,
+            "b": self._posterior.b,
+        }
         text = np.array(json.dumps(description))
         write_aside(path, lambda file: np.savez(file, description=text, **arrays))
 
     def _check_arguments(self) -> None:
         """Check everything that can be checked before the data are seen."""
-        positive = {"noise_variance": self.noise_variance, "n_inducing": self.n_inducing, "max_iter": self.max_iter, "tol": self.tol}
+        positive = {
+            "noise_variance": self.noise_variance,
+            "n_inducing": self.n_inducing,
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+        }
         for name, value in positive.items():
             if not np.isscalar(value) or not np.isfinite(value) or value <= 0:
                 raise ValueError(f"`{name}` must be a positive number; got {value!r}.")
         if not np.isscalar(self.jitter) or not 0.0 <= self.jitter < 1.0:
-            raise ValueError(f"`jitter` must lie in [0, 1), relative to the diagonal of Kuu; got {self.jitter!r}.")
+            raise ValueError(
+                f"`jitter` must lie in [0, 1), relative to the diagonal of Kuu; got {self.jitter!r}."
+            )
         if self.optimizer not in ("lbfgs", None):
-            raise ValueError(f"`optimizer` must be 'lbfgs' or None; got {self.optimizer!r}.")
+            raise ValueError(
+                f"`optimizer` must be 'lbfgs' or None; got {self.optimizer!r}."
+            )
         for name, kind in (("kernel", Kernel), ("features", Features)):
             if not isinstance(getattr(self, name), (kind, type(None))):
-                raise ValueError(f"`{name}` must be a sparse_pep {kind.__name__} or None; got {getattr(self, name)!r}.")
+                raise ValueError(
+                    f"`{name}` must be a sparse_pep {kind.__name__} or None; got {getattr(self, name)!r}."
+                )
 
     def _conclude(self, model: Model) -> "SparsePEPRegressor":
         """Set the fitted attributes from the final model."""
-        fit: Evidence = model_evidence(model, self._X, self._y, self._power, self.jitter, self.chunk_size)
+        fit: Evidence = model_evidence(
+            model, self._X, self._y, self._power, self.jitter, self.chunk_size
+        )
         self._model, self._posterior = model, fit.posterior
-        self.kernel_, self.features_, self.noise_variance_ = model.kernel, model.features, float(model.noise_variance)
+        self.kernel_, self.features_, self.noise_variance_ = (
+            model.kernel,
+            model.features,
+            float(model.noise_variance),
+        )
         self.log_marginal_likelihood_value_ = fit.log_evidence
         self.q_mean_, self.q_cov_ = q_moments(fit.posterior)
-        self.site_precision_, self.site_shift_ = gaussian_sites(self._y, fit.dff, self.noise_variance_, self._power)
+        self.site_precision_, self.site_shift_ = gaussian_sites(
+            self._y, fit.dff, self.noise_variance_, self._power
+        )
         self.diagnostics_ |= {
             "jitter": fit.posterior.Kuu.jitter,
             "n_clipped": fit.n_clipped,
@@ -346,8 +483,16 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         """The fitted model, or the same at other parameters; the training data must be there."""
         check_is_fitted(self)
         if not hasattr(self, "_X"):
-            raise ValueError("a loaded model has no training data, so its log marginal likelihood cannot be computed again.")
-        return self._model if theta is None else self._model.with_parameters(from_vector(np.asarray(theta, dtype=float), self.parameters()))
+            raise ValueError(
+                "a loaded model has no training data, so its log marginal likelihood cannot be computed again."
+            )
+        return (
+            self._model
+            if theta is None
+            else self._model.with_parameters(
+                from_vector(np.asarray(theta, dtype=float), self.parameters())
+            )
+        )
 
     def _test_inputs(self, X: ArrayLike) -> np.ndarray:
         """X (S, D) checked against what the model was fitted on."""
@@ -357,8 +502,27 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         return X
 
 # %% ../nbs/12_estimators.ipynb #2cd1f8fb
-SAVED_ARGUMENTS = ("n_inducing", "noise_variance", "optimizer", "max_iter", "jitter", "chunk_size", "normalize_y", "verbose", "tol", "n_restarts")
-SAVED_SCALARS = ("y_mean_", "y_scale_", "noise_variance_", "log_marginal_likelihood_value_", "converged_", "n_iter_", "n_features_in_")
+SAVED_ARGUMENTS = (
+    "n_inducing",
+    "noise_variance",
+    "optimizer",
+    "max_iter",
+    "jitter",
+    "chunk_size",
+    "normalize_y",
+    "verbose",
+    "tol",
+    "n_restarts",
+)
+SAVED_SCALARS = (
+    "y_mean_",
+    "y_scale_",
+    "noise_variance_",
+    "log_marginal_likelihood_value_",
+    "converged_",
+    "n_iter_",
+    "n_features_in_",
+)
 SAVED_ARRAYS = ("q_mean_", "q_cov_", "site_precision_", "site_shift_")
 
 
@@ -369,22 +533,47 @@ def load(path: str | Path) -> SparsePEPRegressor:
     """
     description, arrays = read_archive(path)
     try:
-        power = description["power"] if description["power"] is not None else arrays["power"]
-        kernel, features = kernel_from_config(description["kernel"]), features_from_config(description["features"])
-        model = SparsePEPRegressor(kernel=kernel, features=features, power=power, **description["arguments"])
+        power = (
+            description["power"] if description["power"] is not None else arrays["power"]
+        )
+        kernel, features = (
+            kernel_from_config(description["kernel"]),
+            features_from_config(description["features"]),
+        )
+        model = SparsePEPRegressor(
+            kernel=kernel, features=features, power=power, **description["arguments"]
+        )
         for name in SAVED_SCALARS:
             setattr(model, name, description["scalars"][name])
         for name in SAVED_ARRAYS:
             setattr(model, name, arrays[name])
-        model.kernel_, model.features_, model._power = kernel, features, np.asarray(power, dtype=float)
+        model.kernel_, model.features_, model._power = (
+            kernel,
+            features,
+            np.asarray(power, dtype=float),
+        )
         model._model = Model(kernel, features, model.noise_variance_)
         jitter = description["diagnostics"]["jitter"]
-        model._posterior = Posterior(factor_from_lower(arrays["Kuu_lower"], jitter), factor_from_lower(arrays["B_lower"]), arrays["b"])
-        traces = {name.removeprefix("diagnostics."): value for name, value in arrays.items() if name.startswith("diagnostics.")}
+        model._posterior = Posterior(
+            factor_from_lower(arrays["Kuu_lower"], jitter),
+            factor_from_lower(arrays["B_lower"]),
+            arrays["b"],
+        )
+        traces = {
+            name.removeprefix("diagnostics."): value
+            for name, value in arrays.items()
+            if name.startswith("diagnostics.")
+        }
         model.diagnostics_ = description["diagnostics"] | traces
-        model.extra_ = description["extra"] | {name.removeprefix("extra."): value for name, value in arrays.items() if name.startswith("extra.")}
+        model.extra_ = description["extra"] | {
+            name.removeprefix("extra."): value
+            for name, value in arrays.items()
+            if name.startswith("extra.")
+        }
     except (KeyError, TypeError) as error:
-        raise ValueError(f"`{path}` is a {FORMAT} file, but it is not complete: {error}.") from error
+        raise ValueError(
+            f"`{path}` is a {FORMAT} file, but it is not complete: {error}."
+        ) from error
     if description["feature_names"]:
         model.feature_names_in_ = np.array(description["feature_names"], dtype=object)
     return model

@@ -64,7 +64,9 @@ class InducingPoints(Features):
     def __post_init__(self):
         Z = inputs_2d(self.Z, "Z")
         if not len(Z) or not np.all(np.isfinite(Z)):
-            raise ValueError(f"`Z` must be finite and have at least one row; got shape {Z.shape} with {np.sum(~np.isfinite(Z))} values that are not finite.")
+            raise ValueError(
+                f"`Z` must be finite and have at least one row; got shape {Z.shape} with {np.sum(~np.isfinite(Z))} values that are not finite."
+            )
         object.__setattr__(self, "Z", Z)
 
     def __len__(self) -> int:
@@ -75,7 +77,9 @@ class InducingPoints(Features):
 
     def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
         if X.shape[1] != self.Z.shape[1]:
-            raise ValueError(f"`X` has {X.shape[1]} columns, but the pseudo-inputs `Z` have {self.Z.shape[1]}.")
+            raise ValueError(
+                f"`X` has {X.shape[1]} columns, but the pseudo-inputs `Z` have {self.Z.shape[1]}."
+            )
         return self.named(kernel.vjp(self.Z, X))
 
     def named(self, vjp: tuple[np.ndarray, Callable]) -> tuple[np.ndarray, Callable]:
@@ -129,6 +133,10 @@ def features_to_config(features: Features) -> dict:
 def features_from_config(config: dict) -> Features:
     """The features that `features_to_config` described. ValueError if the kind is unknown or its fields do not fit."""
     try:
-        return FEATURE_KINDS[config["kind"]](**{key: value for key, value in config.items() if key != "kind"})
+        return FEATURE_KINDS[config["kind"]](
+            **{key: value for key, value in config.items() if key != "kind"}
+        )
     except (KeyError, TypeError) as error:
-        raise ValueError(f"not the description of inducing features; known kinds: {', '.join(FEATURE_KINDS)}.") from error
+        raise ValueError(
+            f"not the description of inducing features; known kinds: {', '.join(FEATURE_KINDS)}."
+        ) from error

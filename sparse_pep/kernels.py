@@ -26,13 +26,17 @@ def inputs_2d(X: ArrayLike, name: str = "X") -> np.ndarray:
     """X as a float64 array (N, D); a ValueError names `name` if it has not two dimensions."""
     X = np.asarray(X, dtype=float)
     if X.ndim != 2:
-        raise ValueError(f"`{name}` must have shape (N, D); got {X.shape}. Use X[:, None] for one-dimensional inputs.")
+        raise ValueError(
+            f"`{name}` must have shape (N, D); got {X.shape}. Use X[:, None] for one-dimensional inputs."
+        )
     return X
 
 
 def can_expand(A: np.ndarray, B: np.ndarray) -> bool:
     """Whether ‖a‖² + ‖b‖² − 2aᵀb keeps enough digits for these (centred) points."""
-    return all(np.einsum("nd,nd->n", P, P).max(initial=0.0) <= EXPANSION_LIMIT for P in (A, B))
+    return all(
+        np.einsum("nd,nd->n", P, P).max(initial=0.0) <= EXPANSION_LIMIT for P in (A, B)
+    )
 
 # %% ../nbs/01_kernels.ipynb #6e7a9bda
 def minus_half_square(A: np.ndarray, B: np.ndarray, offset: float = 0.0) -> np.ndarray:
@@ -57,7 +61,9 @@ def minus_half_square(A: np.ndarray, B: np.ndarray, offset: float = 0.0) -> np.n
     return left @ right.T
 
 # %% ../nbs/01_kernels.ipynb #8d4f7972
-def weighted_moments(W: np.ndarray, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def weighted_moments(
+    W: np.ndarray, A: np.ndarray, B: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """First and second moments of the differences bₙ − aₘ under weights W.
 
     Parameters
@@ -77,7 +83,10 @@ def weighted_moments(W: np.ndarray, A: np.ndarray, B: np.ndarray) -> tuple[np.nd
     D = A.shape[1]
     if not can_expand(A, B):
         differences = (B[:, d] - A[:, d, None] for d in range(D))
-        columns = [(np.einsum("mn,mn->m", W, delta), np.einsum("mn,mn,mn->", W, delta, delta)) for delta in differences]
+        columns = [
+            (np.einsum("mn,mn->m", W, delta), np.einsum("mn,mn,mn->", W, delta, delta))
+            for delta in differences
+        ]
         return np.column_stack([c[0] for c in columns]), np.array([c[1] for c in columns])
     moments = W @ np.column_stack([B, B**2, np.ones(len(B))])
     WB, WBB, total = moments[:, :D], moments[:, D:-1], moments[:, -1:]
@@ -94,7 +103,9 @@ class Kernel:
     trained: ClassVar[tuple[str, ...]] = ("variance",)
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable]:
         """K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back.
 
         The pull-back takes K_bar (M, n) and returns the derivatives of Σ K_bar ∘ K: a dictionary over
@@ -120,14 +131,18 @@ class Kernel:
 
     def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Kernel":
         """The same kernel at other values of `parameters()`."""
-        return replace(self, **{name: np.exp(parameters[f"log_{name}"]) for name in self.trained})
+        return replace(
+            self, **{name: np.exp(parameters[f"log_{name}"]) for name in self.trained}
+        )
 
     def columns(self, X: np.ndarray) -> np.ndarray:
         """The columns of X that the kernel looks at."""
         if self.active_dims is None:
             return X
         if max(self.active_dims) >= X.shape[1]:
-            raise ValueError(f"`active_dims` {self.active_dims} asks for more columns than the {X.shape[1]} of X.")
+            raise ValueError(
+                f"`active_dims` {self.active_dims} asks for more columns than the {X.shape[1]} of X."
+            )
         return X[:, list(self.active_dims)]
 
     def spread(self, part: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -149,13 +164,21 @@ def check_positive(kernel: Kernel) -> None:
     """Turn the trained fields into float64 and check that they are positive and finite, and `active_dims` a tuple."""
     for name in kernel.trained:
         value = np.asarray(getattr(kernel, name), dtype=float)
-        if value.ndim > 1 or value.size == 0 or not np.all(np.isfinite(value) & (value > 0)):
-            raise ValueError(f"`{name}` of {type(kernel).__name__} must be positive and finite, a number or a vector (D,); got {value}.")
+        if (
+            value.ndim > 1
+            or value.size == 0
+            or not np.all(np.isfinite(value) & (value > 0))
+        ):
+            raise ValueError(
+                f"`{name}` of {type(kernel).__name__} must be positive and finite, a number or a vector (D,); got {value}."
+            )
         object.__setattr__(kernel, name, value)
     if kernel.active_dims is not None:
         dims = tuple(int(d) for d in np.atleast_1d(kernel.active_dims))
         if len(set(dims)) != len(dims) or not dims or min(dims) < 0:
-            raise ValueError(f"`active_dims` must be distinct column numbers from 0; got {kernel.active_dims}.")
+            raise ValueError(
+                f"`active_dims` must be distinct column numbers from 0; got {kernel.active_dims}."
+            )
         object.__setattr__(kernel, "active_dims", dims)
 
 # %% ../nbs/01_kernels.ipynb #7b1283a6
@@ -181,7 +204,9 @@ class Stationary(Kernel):
     def __post_init__(self):
         check_positive(self)
         if self.variance.ndim:
-            raise ValueError(f"`variance` of {type(self).__name__} must be one number; got shape {self.variance.shape}.")
+            raise ValueError(
+                f"`variance` of {type(self).__name__} must be one number; got shape {self.variance.shape}."
+            )
 
     def profile(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Callable]:
         """K (M, n) for scaled points, and a function that returns −2 dk/dr² (M, n)."""
@@ -191,10 +216,14 @@ class Stationary(Kernel):
         """X/ℓ in the active dimensions."""
         X = self.columns(X)
         if self.lengthscale.ndim and len(self.lengthscale) != X.shape[1]:
-            raise ValueError(f"`lengthscale` has {len(self.lengthscale)} entries, but X has {X.shape[1]} (active) columns.")
+            raise ValueError(
+                f"`lengthscale` has {len(self.lengthscale)} entries, but X has {X.shape[1]} (active) columns."
+            )
         return X / self.lengthscale
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable]:
         A = self.scaled(X1)
         centre = A.mean(0)
         A = A - centre
@@ -214,7 +243,10 @@ class Stationary(Kernel):
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
         kff = np.full(len(X), self.variance)
-        return kff, lambda kff_bar: {"log_variance": self.variance * kff_bar.sum(), "log_lengthscale": np.zeros_like(self.lengthscale)}
+        return kff, lambda kff_bar: {
+            "log_variance": self.variance * kff_bar.sum(),
+            "log_lengthscale": np.zeros_like(self.lengthscale),
+        }
 
 # %% ../nbs/01_kernels.ipynb #eb5b3be9
 class SquaredExponential(Stationary):
@@ -235,7 +267,9 @@ class Matern12(Stationary):
     def profile(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Callable]:
         r = cdist(A, B)
         K = self.variance * np.exp(-r)
-        return K, lambda: np.divide(K, r, out=np.zeros_like(K), where=r > 0)  # at r = 0 there is a kink: slope 0
+        return K, lambda: np.divide(
+            K, r, out=np.zeros_like(K), where=r > 0
+        )  # at r = 0 there is a kink: slope 0
 
 
 class Matern32(Stationary):
@@ -286,9 +320,13 @@ class Periodic(Kernel):
     def circle(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The embedding (N, 2D) and its derivative with respect to the angle 2πx/p."""
         angle = 2 * np.pi / self.period * self.columns(X)
-        return np.hstack([np.cos(angle), np.sin(angle)]), np.hstack([-np.sin(angle), np.cos(angle)])
+        return np.hstack([np.cos(angle), np.sin(angle)]), np.hstack(
+            [-np.sin(angle), np.cos(angle)]
+        )
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable]:
         x1, x2 = self.columns(X1), self.columns(X1 if X2 is None else X2)
         (E1, dE1), (E2, dE2) = self.circle(X1), self.circle(X1 if X2 is None else X2)
         ell = np.tile(np.broadcast_to(self.lengthscale, x1.shape[1:]), 2)
@@ -297,7 +335,10 @@ class Periodic(Kernel):
         def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             inner, E1_bar = pull_circle(K_bar)
             E2_bar = weighted_moments((K_bar * K).T, E2 / ell, E1 / ell)[0] / ell
-            turn1, turn2 = (np.add(*np.hsplit(E_bar * dE, 2)) for E_bar, dE in ((E1_bar, dE1), (E2_bar, dE2)))
+            turn1, turn2 = (
+                np.add(*np.hsplit(E_bar * dE, 2))
+                for E_bar, dE in ((E1_bar, dE1), (E2_bar, dE2))
+            )
             per_dim = np.add(*np.split(inner["log_lengthscale"], 2))
             rate = 2 * np.pi / self.period
             gradient = {
@@ -305,13 +346,21 @@ class Periodic(Kernel):
                 "log_lengthscale": per_dim if self.lengthscale.ndim else per_dim.sum(),
                 "log_period": -rate * (np.vdot(turn1, x1) + np.vdot(turn2, x2)),
             }
-            return gradient, self.spread(rate * (turn1 + turn2 if X2 is None else turn1), X1)
+            return gradient, self.spread(
+                rate * (turn1 + turn2 if X2 is None else turn1), X1
+            )
 
         return K, pull
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
-        nothing = {"log_lengthscale": np.zeros_like(self.lengthscale), "log_period": np.zeros(())}
-        return np.full(len(X), self.variance), lambda kff_bar: {"log_variance": self.variance * kff_bar.sum(), **nothing}
+        nothing = {
+            "log_lengthscale": np.zeros_like(self.lengthscale),
+            "log_period": np.zeros(()),
+        }
+        return np.full(len(X), self.variance), lambda kff_bar: {
+            "log_variance": self.variance * kff_bar.sum(),
+            **nothing,
+        }
 
 # %% ../nbs/01_kernels.ipynb #c89e8e02
 @dataclass(frozen=True, eq=False)
@@ -332,14 +381,18 @@ class Linear(Kernel):
     def __post_init__(self):
         check_positive(self)
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable]:
         A, B = self.columns(X1), self.columns(X1 if X2 is None else X2)
 
         def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             KB = K_bar @ B
             slopes = self.variance * np.einsum("md,md->d", A, KB)
             A_bar = KB + K_bar.T @ A if X2 is None else KB
-            return {"log_variance": slopes if self.variance.ndim else slopes.sum()}, self.spread(A_bar * self.variance, X1)
+            return {
+                "log_variance": slopes if self.variance.ndim else slopes.sum()
+            }, self.spread(A_bar * self.variance, X1)
 
         return (A * self.variance) @ B.T, pull
 
@@ -362,12 +415,16 @@ class Constant(Kernel):
     def __post_init__(self):
         check_positive(self)
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable]:
         K = np.full((len(X1), len(X1 if X2 is None else X2)), float(self.variance))
         return K, lambda K_bar: ({"log_variance": np.vdot(K_bar, K)}, np.zeros_like(X1))
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
-        return np.full(len(X), self.variance), lambda kff_bar: {"log_variance": self.variance * kff_bar.sum()}
+        return np.full(len(X), self.variance), lambda kff_bar: {
+            "log_variance": self.variance * kff_bar.sum()
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,17 +436,23 @@ class White(Kernel):
     def __post_init__(self):
         check_positive(self)
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable]:
         K = self.variance * np.eye(len(X1)) if X2 is None else np.zeros((len(X1), len(X2)))
         return K, lambda K_bar: ({"log_variance": np.vdot(K_bar, K)}, np.zeros_like(X1))
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
-        return np.full(len(X), self.variance), lambda kff_bar: {"log_variance": self.variance * kff_bar.sum()}
+        return np.full(len(X), self.variance), lambda kff_bar: {
+            "log_variance": self.variance * kff_bar.sum()
+        }
 
 # %% ../nbs/01_kernels.ipynb #b2b46416
 def numbered(parts: list[dict]) -> dict:
     """Join dictionaries under the prefixes "0.", "1.", …"""
-    return {f"{i}.{key}": value for i, part in enumerate(parts) for key, value in part.items()}
+    return {
+        f"{i}.{key}": value for i, part in enumerate(parts) for key, value in part.items()
+    }
 
 
 def others(factors: list[np.ndarray], i: int) -> np.ndarray:
@@ -400,7 +463,9 @@ def others(factors: list[np.ndarray], i: int) -> np.ndarray:
 def terms(kind: type, kernel: Kernel) -> tuple[Kernel, ...]:
     """The kernels that `kernel` is a sum (or product) of, so that a + b + c has three terms and not two."""
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"a kernel can be combined with a kernel only; got {type(kernel).__name__}.")
+        raise TypeError(
+            f"a kernel can be combined with a kernel only; got {type(kernel).__name__}."
+        )
     return kernel.kernels if isinstance(kernel, kind) else (kernel,)
 
 
@@ -414,14 +479,24 @@ class Combination(Kernel):
         return numbered([kernel.parameters() for kernel in self.kernels])
 
     def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Combination":
-        own = [{key: parameters[f"{i}.{key}"] for key in kernel.parameters()} for i, kernel in enumerate(self.kernels)]
-        return replace(self, kernels=tuple(kernel.with_parameters(p) for kernel, p in zip(self.kernels, own)))
+        own = [
+            {key: parameters[f"{i}.{key}"] for key in kernel.parameters()}
+            for i, kernel in enumerate(self.kernels)
+        ]
+        return replace(
+            self,
+            kernels=tuple(
+                kernel.with_parameters(p) for kernel, p in zip(self.kernels, own)
+            ),
+        )
 
 # %% ../nbs/01_kernels.ipynb #b6831b31
 class Sum(Combination):
     """k = Σᵢ kᵢ; made by `k1 + k2`."""
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable]:
         matrices, pulls = zip(*(kernel.vjp(X1, X2) for kernel in self.kernels))
 
         def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
@@ -438,29 +513,54 @@ class Sum(Combination):
 class Product(Combination):
     """k = Πᵢ kᵢ; made by `k1 * k2`."""
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable]:
         matrices, pulls = map(list, zip(*(kernel.vjp(X1, X2) for kernel in self.kernels)))
 
         def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
-            gradients, X1_bars = zip(*(p(K_bar * others(matrices, i)) for i, p in enumerate(pulls)))
+            gradients, X1_bars = zip(
+                *(p(K_bar * others(matrices, i)) for i, p in enumerate(pulls))
+            )
             return numbered(gradients), sum(X1_bars)
 
         return reduce(np.multiply, matrices), pull
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
         diagonals, pulls = map(list, zip(*(kernel.diag_vjp(X) for kernel in self.kernels)))
-        return reduce(np.multiply, diagonals), lambda kff_bar: numbered([p(kff_bar * others(diagonals, i)) for i, p in enumerate(pulls)])
+        return reduce(np.multiply, diagonals), lambda kff_bar: numbered(
+            [p(kff_bar * others(diagonals, i)) for i, p in enumerate(pulls)]
+        )
 
 # %% ../nbs/01_kernels.ipynb #01a83ba5
-KINDS = {kind.__name__: kind for kind in (SquaredExponential, Matern12, Matern32, Matern52, Periodic, Linear, Constant, White, Sum, Product)}
+KINDS = {
+    kind.__name__: kind
+    for kind in (
+        SquaredExponential,
+        Matern12,
+        Matern32,
+        Matern52,
+        Periodic,
+        Linear,
+        Constant,
+        White,
+        Sum,
+        Product,
+    )
+}
 
 
 def kernel_to_config(kernel: Kernel) -> dict:
     """A description of `kernel` that JSON can hold; `kernel_from_config` is its inverse, exact to the last bit."""
     if isinstance(kernel, Combination):
-        return {"kind": type(kernel).__name__, "kernels": [kernel_to_config(k) for k in kernel.kernels]}
+        return {
+            "kind": type(kernel).__name__,
+            "kernels": [kernel_to_config(k) for k in kernel.kernels],
+        }
     fields = {name: np.asarray(getattr(kernel, name)).tolist() for name in kernel.trained}
-    dims = {"active_dims": list(kernel.active_dims)} if kernel.active_dims is not None else {}
+    dims = (
+        {"active_dims": list(kernel.active_dims)} if kernel.active_dims is not None else {}
+    )
     return {"kind": type(kernel).__name__, **fields, **dims}
 
 
@@ -472,4 +572,6 @@ def kernel_from_config(config: dict) -> Kernel:
             return kind(tuple(kernel_from_config(part) for part in config["kernels"]))
         return kind(**{key: value for key, value in config.items() if key != "kind"})
     except (KeyError, TypeError) as error:
-        raise ValueError(f"not the description of a kernel: {config!r}. Known kinds: {', '.join(KINDS)}.") from error
+        raise ValueError(
+            f"not the description of a kernel: {config!r}. Known kinds: {', '.join(KINDS)}."
+        ) from error

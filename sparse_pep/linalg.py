@@ -46,7 +46,9 @@ def log1p_ratio(x: ArrayLike) -> np.ndarray:
     """
     x = np.asarray(x, dtype=float)
     if not np.all(x > -1.0):
-        raise ValueError(f"`x` must be greater than -1 everywhere; the smallest value is {np.min(x)}.")
+        raise ValueError(
+            f"`x` must be greater than -1 everywhere; the smallest value is {np.min(x)}."
+        )
     safe = np.where(x == 0.0, 1.0, x)
     return np.where(x == 0.0, 1.0, np.log1p(safe) / safe)
 
@@ -55,13 +57,23 @@ def log1p_ratio(x: ArrayLike) -> np.ndarray:
 def blas_routine(name: str, n_arguments: int) -> Callable:
     """The Fortran BLAS routine `name` of SciPy as a function of `n_arguments` pointers, called without the GIL."""
     capsule = cython_blas.__pyx_capi__[name]
-    get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    get_name, get_pointer = (
+        ctypes.pythonapi.PyCapsule_GetName,
+        ctypes.pythonapi.PyCapsule_GetPointer,
+    )
     get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(get_pointer(capsule, get_name(capsule)))
+    get_pointer.restype, get_pointer.argtypes = (
+        ctypes.c_void_p,
+        [ctypes.py_object, ctypes.c_char_p],
+    )
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(
+        get_pointer(capsule, get_name(capsule))
+    )
 
 # %% ../nbs/00_linalg.ipynb #04744729
-def triangular_in_place(routine: str, L: np.ndarray, K: np.ndarray, transpose: bool = False) -> np.ndarray:
+def triangular_in_place(
+    routine: str, L: np.ndarray, K: np.ndarray, transpose: bool = False
+) -> np.ndarray:
     """Overwrite K by L K ("dtrmm") or L⁻¹ K ("dtrsm"); with Lᵀ in place of L if `transpose`.
 
     Parameters
@@ -79,13 +91,32 @@ def triangular_in_place(routine: str, L: np.ndarray, K: np.ndarray, transpose: b
         `K` itself. Cost: nM² flops, no memory.
     """
     M, n = K.shape
-    if not (K.flags.c_contiguous and L.flags.c_contiguous and K.dtype == L.dtype == np.float64 and L.shape == (M, M)):
-        raise ValueError(f"need C-ordered float64 arrays L ({M}, {M}) and K; got {L.shape} {L.dtype} and {K.shape} {K.dtype}.")
+    if not (
+        K.flags.c_contiguous
+        and L.flags.c_contiguous
+        and K.dtype == L.dtype == np.float64
+        and L.shape == (M, M)
+    ):
+        raise ValueError(
+            f"need C-ordered float64 arrays L ({M}, {M}) and K; got {L.shape} {L.dtype} and {K.shape} {K.dtype}."
+        )
     if n:  # BLAS counts in columns: our rows are its columns, so K Lᵀ from the right is L K
         one, rows, columns = ctypes.c_double(1.0), ctypes.c_int(M), ctypes.c_int(n)
         r, c = ctypes.byref(rows), ctypes.byref(columns)
         flag = b"T" if transpose else b"N"
-        blas_routine(routine, 11)(b"R", b"U", flag, b"N", c, r, ctypes.byref(one), L.ctypes.data, r, K.ctypes.data, c)
+        blas_routine(routine, 11)(
+            b"R",
+            b"U",
+            flag,
+            b"N",
+            c,
+            r,
+            ctypes.byref(one),
+            L.ctypes.data,
+            r,
+            K.ctypes.data,
+            c,
+        )
     return K
 
 # %% ../nbs/00_linalg.ipynb #448d6c3a
@@ -113,14 +144,20 @@ class Factor:
         return float(np.log(np.diag(self.lower)).sum())
 
 # %% ../nbs/00_linalg.ipynb #c557eb72
-JITTER_STEPS = tuple(10.0**k for k in range(-12, -1))  # tried in turn when a factorisation fails
+JITTER_STEPS = tuple(
+    10.0**k for k in range(-12, -1)
+)  # tried in turn when a factorisation fails
 PRODUCT_RCOND = 1e-6  # below this reciprocal condition number of L: solve rather than multiply by the inverse
 
 
 def factor_from_lower(lower: np.ndarray, jitter: float = 0.0) -> Factor:
     """The `Factor` of a lower triangle (M, M), with its inverse where that is safe."""
     rcond, _ = lapack.dtrcon(lower.T, norm="1", uplo="U")
-    inverse = np.ascontiguousarray(lapack.dtrtri(lower.T, lower=0)[0].T) if rcond > PRODUCT_RCOND else None
+    inverse = (
+        np.ascontiguousarray(lapack.dtrtri(lower.T, lower=0)[0].T)
+        if rcond > PRODUCT_RCOND
+        else None
+    )
     return Factor(lower, inverse, jitter)
 
 
@@ -147,17 +184,23 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
         If K has a NaN or an infinity, or is not positive definite with a jitter of 0.01.
     """
     if not np.all(np.isfinite(K)):
-        raise np.linalg.LinAlgError(f"`{name}` has entries that are not finite; check the parameters that made it.")
+        raise np.linalg.LinAlgError(
+            f"`{name}` has entries that are not finite; check the parameters that made it."
+        )
     scale = np.mean(np.diag(K))
     for used in (jitter, *(step for step in JITTER_STEPS if step > jitter)):
         shifted = K + used * scale * np.eye(len(K)) if used else K
         lower, info = lapack.dpotrf(shifted.T, lower=0, clean=1)
         if info == 0:
             return factor_from_lower(np.ascontiguousarray(lower.T), used)
-    raise np.linalg.LinAlgError(f"`{name}` is not positive definite, even with a relative jitter of {JITTER_STEPS[-1]}.")
+    raise np.linalg.LinAlgError(
+        f"`{name}` is not positive definite, even with a relative jitter of {JITTER_STEPS[-1]}."
+    )
 
 # %% ../nbs/00_linalg.ipynb #ad858c0c
-def solve_lower(factor: Factor, K: np.ndarray, transpose: bool = False, out: np.ndarray | None = None) -> np.ndarray:
+def solve_lower(
+    factor: Factor, K: np.ndarray, transpose: bool = False, out: np.ndarray | None = None
+) -> np.ndarray:
     """L⁻¹ K, or L⁻ᵀ K if `transpose`.
 
     Parameters
@@ -197,24 +240,55 @@ def add_outer(S: np.ndarray, V: np.ndarray) -> None:
         C order. Cost: nM² flops.
     """
     M, n = V.shape
-    if not (S.flags.c_contiguous and V.flags.c_contiguous and S.dtype == V.dtype == np.float64 and S.shape == (M, M)):
-        raise ValueError(f"need C-ordered float64 arrays S ({M}, {M}) and V; got {S.shape} {S.dtype} and {V.shape} {V.dtype}.")
+    if not (
+        S.flags.c_contiguous
+        and V.flags.c_contiguous
+        and S.dtype == V.dtype == np.float64
+        and S.shape == (M, M)
+    ):
+        raise ValueError(
+            f"need C-ordered float64 arrays S ({M}, {M}) and V; got {S.shape} {S.dtype} and {V.shape} {V.dtype}."
+        )
     if n:
         one, rows, columns = ctypes.c_double(1.0), ctypes.c_int(M), ctypes.c_int(n)
         o, r, c = ctypes.byref(one), ctypes.byref(rows), ctypes.byref(columns)
-        blas_routine("dsyrk", 10)(b"U", b"T", r, c, o, V.ctypes.data, c, o, S.ctypes.data, r)
+        blas_routine("dsyrk", 10)(
+            b"U", b"T", r, c, o, V.ctypes.data, c, o, S.ctypes.data, r
+        )
 
 # %% ../nbs/00_linalg.ipynb #60931524
 def add_rank_one(T: np.ndarray, b: np.ndarray, d: np.ndarray) -> None:
     """T += b dᵀ in place, for T (M, n) in C order, b (M,), d (n,). Cost 2nM flops."""
     M, n = T.shape
     b, d = np.ascontiguousarray(b, dtype=float), np.ascontiguousarray(d, dtype=float)
-    if not (T.flags.c_contiguous and T.dtype == np.float64 and b.shape == (M,) and d.shape == (n,)):
-        raise ValueError(f"need a C-ordered float64 array T and vectors ({M},) and ({n},); got {T.dtype}, {b.shape} and {d.shape}.")
+    if not (
+        T.flags.c_contiguous
+        and T.dtype == np.float64
+        and b.shape == (M,)
+        and d.shape == (n,)
+    ):
+        raise ValueError(
+            f"need a C-ordered float64 array T and vectors ({M},) and ({n},); got {T.dtype}, {b.shape} and {d.shape}."
+        )
     if n:
-        one, by_one, rows, columns = ctypes.c_double(1.0), ctypes.c_int(1), ctypes.c_int(M), ctypes.c_int(n)
+        one, by_one, rows, columns = (
+            ctypes.c_double(1.0),
+            ctypes.c_int(1),
+            ctypes.c_int(M),
+            ctypes.c_int(n),
+        )
         i, c = ctypes.byref(by_one), ctypes.byref(columns)
-        blas_routine("dger", 9)(c, ctypes.byref(rows), ctypes.byref(one), d.ctypes.data, i, b.ctypes.data, i, T.ctypes.data, c)
+        blas_routine("dger", 9)(
+            c,
+            ctypes.byref(rows),
+            ctypes.byref(one),
+            d.ctypes.data,
+            i,
+            b.ctypes.data,
+            i,
+            T.ctypes.data,
+            c,
+        )
 
 # %% ../nbs/00_linalg.ipynb #759ee324
 def mirror(S: np.ndarray) -> np.ndarray:
@@ -222,10 +296,14 @@ def mirror(S: np.ndarray) -> np.ndarray:
     return np.tril(S) + np.tril(S, -1).T
 
 # %% ../nbs/00_linalg.ipynb #b19f672a
-CHUNK_ELEMENTS = 48_000  # entries of one chunk of Kuf: three such buffers fit a second-level cache
+CHUNK_ELEMENTS = (
+    48_000  # entries of one chunk of Kuf: three such buffers fit a second-level cache
+)
 
 
-def chunk_slices(n_data: int, n_inducing: int, chunk_size: int | None = None) -> list[slice]:
+def chunk_slices(
+    n_data: int, n_inducing: int, chunk_size: int | None = None
+) -> list[slice]:
     """Cut 0..n_data into slices of `chunk_size` rows, by default as many as keep a chunk of Kuf in cache."""
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"`chunk_size` must be at least 1 row; got {chunk_size}.")
@@ -239,7 +317,9 @@ def threadpools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-WORKERS: ContextVar[int | None] = ContextVar("WORKERS", default=None)  # threads for chunks, inside `one_blas_thread`
+WORKERS: ContextVar[int | None] = ContextVar(
+    "WORKERS", default=None
+)  # threads for chunks, inside `one_blas_thread`
 
 
 @contextmanager
@@ -248,7 +328,9 @@ def one_blas_thread() -> Iterator[None]:
     if WORKERS.get() is not None:
         yield  # already inside
         return
-    counts = [pool["num_threads"] for pool in threadpools().info() if pool["user_api"] == "blas"]
+    counts = [
+        pool["num_threads"] for pool in threadpools().info() if pool["user_api"] == "blas"
+    ]
     token = WORKERS.set(max(counts, default=1))
     try:
         with threadpools().limit(limits=1, user_api="blas"):

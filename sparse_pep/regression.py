@@ -14,13 +14,25 @@ import numpy as np
 
 from .features import unexplained_variance
 from sparse_pep.linalg import (
-    Factor, Scratch, add_outer, add_rank_one, chunk_slices, factorise, log1p_ratio, map_chunks, mirror, solve_lower,
+    Factor,
+    Scratch,
+    add_outer,
+    add_rank_one,
+    chunk_slices,
+    factorise,
+    log1p_ratio,
+    map_chunks,
+    mirror,
+    solve_lower,
 )
 from .sites import Posterior, posterior_from_sums, q_moments
 
 # %% ../nbs/04_regression.ipynb #24dc7df4
 def gaussian_sites(
-    y: np.ndarray, dff: np.ndarray, noise_variance: float | np.ndarray, power: float | np.ndarray
+    y: np.ndarray,
+    dff: np.ndarray,
+    noise_variance: float | np.ndarray,
+    power: float | np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Site precision τ = 1/(αD + σ²) and shift ν = τy at the fixed point of Power EP.
 
@@ -49,12 +61,19 @@ def gaussian_sites(
 
 # %% ../nbs/04_regression.ipynb #7f89b814
 def single_datum_terms(
-    y: np.ndarray, dff: np.ndarray, noise_variance: float | np.ndarray, power: float | np.ndarray
+    y: np.ndarray,
+    dff: np.ndarray,
+    noise_variance: float | np.ndarray,
+    power: float | np.ndarray,
 ) -> np.ndarray:
     """cₙ (N,), the terms of log Z_PEP that see one datum each, in nats. Arguments as in `gaussian_sites`."""
     precision, shift = gaussian_sites(y, dff, noise_variance, power)
     ratio = dff / noise_variance
-    return 0.5 * (np.log(precision / (2 * np.pi)) - shift * y - (1.0 - power) * ratio * log1p_ratio(power * ratio))
+    return 0.5 * (
+        np.log(precision / (2 * np.pi))
+        - shift * y
+        - (1.0 - power) * ratio * log1p_ratio(power * ratio)
+    )
 
 # %% ../nbs/04_regression.ipynb #ee228bbd
 @dataclass(frozen=True, eq=False)
@@ -82,7 +101,9 @@ class Evidence:
     n_clipped: int
 
 
-def forward_chunks(Kuu: Factor, covariances: Callable, y, noise_variance, power, dff: np.ndarray, rows_list) -> tuple:
+def forward_chunks(
+    Kuu: Factor, covariances: Callable, y, noise_variance, power, dff: np.ndarray, rows_list
+) -> tuple:
     """Sums over some chunks: V diag(τ) Vᵀ (lower triangle), V ν, Σ cₙ and the clipping count; fills `dff`."""
     M = len(Kuu.lower)
     precision_sum, shift_sum, terms, n_clipped = np.zeros((M, M)), np.zeros(M), 0.0, 0
@@ -101,8 +122,13 @@ def forward_chunks(Kuu: Factor, covariances: Callable, y, noise_variance, power,
 
 # %% ../nbs/04_regression.ipynb #88d5b8c7
 def evidence(
-    Kuu: np.ndarray, covariances: Callable, y: np.ndarray, noise_variance: float | np.ndarray,
-    power: float | np.ndarray, jitter: float = 0.0, chunk_size: int | None = None,
+    Kuu: np.ndarray,
+    covariances: Callable,
+    y: np.ndarray,
+    noise_variance: float | np.ndarray,
+    power: float | np.ndarray,
+    jitter: float = 0.0,
+    chunk_size: int | None = None,
 ) -> Evidence:
     """log Z_PEP and q(u) for Gaussian noise, at the fixed point of Power EP.
 
@@ -138,10 +164,17 @@ def evidence(
     Bui, Yan and Turner (2017), log Z_PEP in section 3.5.
     """
     factor = factorise(Kuu, jitter, "Kuu")
-    noise_variance, power = (np.broadcast_to(value, y.shape) for value in (noise_variance, power))
+    noise_variance, power = (
+        np.broadcast_to(value, y.shape) for value in (noise_variance, power)
+    )
     dff = np.empty(len(y))
     slices = chunk_slices(len(y), len(Kuu), chunk_size)
-    parts = map_chunks(lambda share: forward_chunks(factor, covariances, y, noise_variance, power, dff, share), slices)
+    parts = map_chunks(
+        lambda share: forward_chunks(
+            factor, covariances, y, noise_variance, power, dff, share
+        ),
+        slices,
+    )
     precision, shift, terms, n_clipped = (sum(part) for part in zip(*parts))
     precision = mirror(precision)
     posterior = posterior_from_sums(factor, precision, shift)
@@ -149,7 +182,9 @@ def evidence(
     return Evidence(value, posterior, precision, dff, n_clipped)
 
 # %% ../nbs/04_regression.ipynb #fc940e95
-def predict_f(posterior: Posterior, Kus: np.ndarray, kss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def predict_f(
+    posterior: Posterior, Kus: np.ndarray, kss: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Mean (S,) and variance (S,) of f at S test inputs.
 
     Parameters
@@ -176,7 +211,9 @@ def predict_f(posterior: Posterior, Kus: np.ndarray, kss: np.ndarray) -> tuple[n
     return posterior.b @ T, unexplained + np.einsum("ms,ms->s", T, T)
 
 
-def predict_f_cov(posterior: Posterior, Kus: np.ndarray, Kss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def predict_f_cov(
+    posterior: Posterior, Kus: np.ndarray, Kss: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Mean (S,) and full covariance (S, S) of f at S test inputs, for the prior covariance Kss (S, S). Cost 2SM² + 4S²M."""
     V = solve_lower(posterior.Kuu, Kus)
     T = solve_lower(posterior.B, V)
@@ -184,8 +221,14 @@ def predict_f_cov(posterior: Posterior, Kus: np.ndarray, Kss: np.ndarray) -> tup
 
 # %% ../nbs/04_regression.ipynb #a8ec688e
 def adjoint_chunk(
-    posterior: Posterior, V: np.ndarray, y: np.ndarray, dff: np.ndarray, noise_variance: np.ndarray, power: np.ndarray,
-    outer: np.ndarray, scratch: Scratch,
+    posterior: Posterior,
+    V: np.ndarray,
+    y: np.ndarray,
+    dff: np.ndarray,
+    noise_variance: np.ndarray,
+    power: np.ndarray,
+    outer: np.ndarray,
+    scratch: Scratch,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Adjoints of one chunk of data.
 
@@ -217,7 +260,10 @@ def adjoint_chunk(
     d1 = shift - precision * (posterior.b @ T)
     e = power * (precision**2 * var + d1**2)
     rho = 1.0 - power * precision * var
-    noise_bar = noise_variance * d1**2 + ((1.0 - power) * (var / rho + dff) - noise_variance) * precision * rho
+    noise_bar = (
+        noise_variance * d1**2
+        + ((1.0 - power) * (var / rho + dff) - noise_variance) * precision * rho
+    )
     T *= precision
     add_rank_one(T, -posterior.b, d1)
     solve_lower(posterior.B, T, transpose=True, out=T)  # B⁻¹ V τ − β d1ᵀ
@@ -228,7 +274,9 @@ def adjoint_chunk(
     return V, 0.5 * (e - precision), 0.5 * float(noise_bar.sum())
 
 # %% ../nbs/04_regression.ipynb #2718e883
-def Kuu_adjoint(posterior: Posterior, precision: np.ndarray, outer: np.ndarray) -> np.ndarray:
+def Kuu_adjoint(
+    posterior: Posterior, precision: np.ndarray, outer: np.ndarray
+) -> np.ndarray:
     """∂ log Z / ∂ Kuu (M, M), symmetric, jitter included.
 
     `precision` is V diag(τ) Vᵀ and `outer` the full V diag(e) Vᵀ. Cost O(M³).
@@ -242,9 +290,21 @@ def Kuu_adjoint(posterior: Posterior, precision: np.ndarray, outer: np.ndarray) 
     return bar + posterior.Kuu.jitter * np.mean(np.diag(bar)) * identity
 
 # %% ../nbs/04_regression.ipynb #51e1ee0e
-def backward_chunks(fit: Evidence, covariances: Callable, y, noise_variance, power, rows_list: Sequence[slice]) -> tuple:
+def backward_chunks(
+    fit: Evidence,
+    covariances: Callable,
+    y,
+    noise_variance,
+    power,
+    rows_list: Sequence[slice],
+) -> tuple:
     """Sums over some chunks: V diag(e) Vᵀ (lower triangle), what the pull-backs return, ∂ log Z / ∂ log σ²."""
-    outer, pulled, log_noise_bar, scratch = np.zeros_like(fit.precision), 0.0, 0.0, Scratch()
+    outer, pulled, log_noise_bar, scratch = (
+        np.zeros_like(fit.precision),
+        0.0,
+        0.0,
+        Scratch(),
+    )
     for rows in rows_list:
         Kuf, _, pull = covariances(rows)
         V = solve_lower(fit.posterior.Kuu, Kuf, out=scratch("V", Kuf.shape))
@@ -256,8 +316,12 @@ def backward_chunks(fit: Evidence, covariances: Callable, y, noise_variance, pow
 
 
 def adjoints(
-    fit: Evidence, covariances: Callable, y: np.ndarray, noise_variance: float | np.ndarray,
-    power: float | np.ndarray, chunk_size: int | None = None,
+    fit: Evidence,
+    covariances: Callable,
+    y: np.ndarray,
+    noise_variance: float | np.ndarray,
+    power: float | np.ndarray,
+    chunk_size: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """All derivatives of `fit.log_evidence`, by one more pass over the data.
 
@@ -281,8 +345,13 @@ def adjoints(
     ----------
     Sites are stationary at the fixed point: Bui, Yan and Turner (2017), appendix on the energy.
     """
-    noise_variance, power = (np.broadcast_to(value, y.shape) for value in (noise_variance, power))
+    noise_variance, power = (
+        np.broadcast_to(value, y.shape) for value in (noise_variance, power)
+    )
     slices = chunk_slices(len(y), len(fit.precision), chunk_size)
-    parts = map_chunks(lambda share: backward_chunks(fit, covariances, y, noise_variance, power, share), slices)
+    parts = map_chunks(
+        lambda share: backward_chunks(fit, covariances, y, noise_variance, power, share),
+        slices,
+    )
     outer, pulled, log_noise_bar = (sum(part) for part in zip(*parts))
     return Kuu_adjoint(fit.posterior, fit.precision, mirror(outer)), pulled, log_noise_bar

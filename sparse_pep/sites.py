@@ -53,7 +53,11 @@ def marginals(posterior: Posterior, V: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 # %% ../nbs/03_sites.ipynb #e2e04d3c
 def cavity(
-    mean: np.ndarray, var: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: float | np.ndarray
+    mean: np.ndarray,
+    var: np.ndarray,
+    precision: np.ndarray,
+    shift: np.ndarray,
+    power: float | np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The marginal of wₙᵀu with the fraction `power` of its own site removed.
 
@@ -82,7 +86,9 @@ def cavity(
     """
     rho = 1.0 - power * precision * var
     if np.any(rho <= 0.0):
-        raise ValueError(f"the cavity is not a distribution: 1 − power·precision·var falls to {np.min(rho):.3g}.")
+        raise ValueError(
+            f"the cavity is not a distribution: 1 − power·precision·var falls to {np.min(rho):.3g}."
+        )
     return (mean - power * shift * var) / rho, var / rho
 
 # %% ../nbs/03_sites.ipynb #18be4fcc
@@ -113,12 +119,20 @@ def gaussian_tilted(
     ratio = cavity_var / noise_variance
     precision = 1.0 / (noise_variance + power * cavity_var)
     residual = y - cavity_mean
-    log_z = -0.5 * (np.log(2 * np.pi * noise_variance) + ratio * log1p_ratio(power * ratio) + precision * residual**2)
+    log_z = -0.5 * (
+        np.log(2 * np.pi * noise_variance)
+        + ratio * log1p_ratio(power * ratio)
+        + precision * residual**2
+    )
     return log_z, precision * residual, -precision
 
 # %% ../nbs/03_sites.ipynb #b37f7363
 def new_site(
-    d1: np.ndarray, d2: np.ndarray, cavity_mean: np.ndarray, cavity_var: np.ndarray, power: float | np.ndarray
+    d1: np.ndarray,
+    d2: np.ndarray,
+    cavity_mean: np.ndarray,
+    cavity_var: np.ndarray,
+    power: float | np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The site (τ*, ν*) (N,) that turns the cavity of wₙᵀu (mean, variance) into the projection with derivatives d1, d2.
 
@@ -131,8 +145,15 @@ def new_site(
 
 # %% ../nbs/03_sites.ipynb #92caaed0
 def site_step(
-    mean: np.ndarray, var: np.ndarray, dff: np.ndarray, tilted: Callable, precision: np.ndarray, shift: np.ndarray,
-    power: float | np.ndarray, step: float, rows: slice | np.ndarray = slice(None),
+    mean: np.ndarray,
+    var: np.ndarray,
+    dff: np.ndarray,
+    tilted: Callable,
+    precision: np.ndarray,
+    shift: np.ndarray,
+    power: float | np.ndarray,
+    step: float,
+    rows: slice | np.ndarray = slice(None),
 ) -> tuple[np.ndarray, np.ndarray]:
     """Delete, project, update: the sites (τ, ν) of `rows` after one step of size `step` from marginals (mean, var) of wₙᵀu.
 
@@ -141,12 +162,20 @@ def site_step(
     cavity_mean, cavity_var = cavity(mean, var, precision, shift, power)
     _, d1, d2 = tilted(rows, cavity_mean, cavity_var + dff, power)
     new_precision, new_shift = new_site(d1, d2, cavity_mean, cavity_var, power)
-    return (1 - step) * precision + step * new_precision, (1 - step) * shift + step * new_shift
+    return (1 - step) * precision + step * new_precision, (
+        1 - step
+    ) * shift + step * new_shift
 
 
 def parallel_sweep(
-    Kuu: Factor, V: np.ndarray, dff: np.ndarray, tilted: Callable, precision: np.ndarray, shift: np.ndarray,
-    power: float | np.ndarray, step: float = 1.0,
+    Kuu: Factor,
+    V: np.ndarray,
+    dff: np.ndarray,
+    tilted: Callable,
+    precision: np.ndarray,
+    shift: np.ndarray,
+    power: float | np.ndarray,
+    step: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """One step for every site, all cavities taken from the same posterior.
 
@@ -177,8 +206,14 @@ def parallel_sweep(
 
 # %% ../nbs/03_sites.ipynb #46b0212f
 def sequential_sweep(
-    Kuu: Factor, V: np.ndarray, dff: np.ndarray, tilted: Callable, precision: np.ndarray, shift: np.ndarray,
-    power: float | np.ndarray, step: float | np.ndarray = 1.0,
+    Kuu: Factor,
+    V: np.ndarray,
+    dff: np.ndarray,
+    tilted: Callable,
+    precision: np.ndarray,
+    shift: np.ndarray,
+    power: float | np.ndarray,
+    step: float | np.ndarray = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """One step for each site in turn, the posterior updated after each. Arguments and cost as in `parallel_sweep`."""
     precision, shift = precision.copy(), shift.copy()
@@ -190,7 +225,9 @@ def sequential_sweep(
         s = S @ v
         mean, var = v @ m, v @ s
         old = precision[n], shift[n]
-        precision[n], shift[n] = site_step(mean, var, dff[n], tilted, *old, power[n], step[n], rows=n)
+        precision[n], shift[n] = site_step(
+            mean, var, dff[n], tilted, *old, power[n], step[n], rows=n
+        )
         more_precision, more_shift = precision[n] - old[0], shift[n] - old[1]
         gain = 1.0 + more_precision * var
         m += s * (more_shift - more_precision * mean) / gain

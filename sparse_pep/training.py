@@ -44,13 +44,20 @@ class Model:
         return {
             **{f"kernel.{name}": value for name, value in self.kernel.parameters().items()},
             "log_noise_variance": np.log(self.noise_variance),
-            **{f"features.{name}": value for name, value in self.features.parameters().items()},
+            **{
+                f"features.{name}": value
+                for name, value in self.features.parameters().items()
+            },
         }
 
     def with_parameters(self, parameters: dict[str, np.ndarray]) -> "Model":
         """The same model at other values of `parameters()`."""
         kernel, features = (
-            {name.removeprefix(prefix): value for name, value in parameters.items() if name.startswith(prefix)}
+            {
+                name.removeprefix(prefix): value
+                for name, value in parameters.items()
+                if name.startswith(prefix)
+            }
             for prefix in ("kernel.", "features.")
         )
         return Model(
@@ -62,16 +69,23 @@ class Model:
 # %% ../nbs/10_training.ipynb #54aede19
 def to_vector(parameters: dict[str, np.ndarray]) -> np.ndarray:
     """The values of a dictionary of arrays, one after the other, (P,)."""
-    return np.concatenate([np.ravel(value) for value in parameters.values()] or [np.zeros(0)]).astype(float)
+    return np.concatenate(
+        [np.ravel(value) for value in parameters.values()] or [np.zeros(0)]
+    ).astype(float)
 
 
 def from_vector(vector: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The inverse of `to_vector`: cut `vector` (P,) into the names and shapes of `like`."""
     sizes = [np.size(value) for value in like.values()]
     if len(vector) != sum(sizes):
-        raise ValueError(f"expected {sum(sizes)} parameters ({', '.join(like)}); got {len(vector)}.")
+        raise ValueError(
+            f"expected {sum(sizes)} parameters ({', '.join(like)}); got {len(vector)}."
+        )
     parts = np.split(np.asarray(vector, dtype=float), np.cumsum(sizes)[:-1])
-    return {name: part.reshape(np.shape(value)) for part, (name, value) in zip(parts, like.items())}
+    return {
+        name: part.reshape(np.shape(value))
+        for part, (name, value) in zip(parts, like.items())
+    }
 
 # %% ../nbs/10_training.ipynb #b9245ee6
 def chunk_covariances(model: Model, X: np.ndarray) -> Callable:
@@ -87,8 +101,12 @@ def chunk_covariances(model: Model, X: np.ndarray) -> Callable:
         def pull(Kuf_bar: np.ndarray, kff_bar: np.ndarray) -> np.ndarray:
             through_Kuf, features_gradient = pull_Kuf(Kuf_bar)
             through_kff = pull_kff(kff_bar)
-            kernel_gradient = {name: through_Kuf[name] + through_kff[name] for name in through_Kuf}
-            return np.concatenate([to_vector(kernel_gradient), to_vector(features_gradient)])
+            kernel_gradient = {
+                name: through_Kuf[name] + through_kff[name] for name in through_Kuf
+            }
+            return np.concatenate(
+                [to_vector(kernel_gradient), to_vector(features_gradient)]
+            )
 
         return Kuf, kff, pull
 
@@ -97,15 +115,33 @@ def chunk_covariances(model: Model, X: np.ndarray) -> Callable:
 # %% ../nbs/10_training.ipynb #1237c54c
 @one_blas_thread()
 def model_evidence(
-    model: Model, X: np.ndarray, y: np.ndarray, power: float | np.ndarray, jitter: float = 0.0, chunk_size: int | None = None
+    model: Model,
+    X: np.ndarray,
+    y: np.ndarray,
+    power: float | np.ndarray,
+    jitter: float = 0.0,
+    chunk_size: int | None = None,
 ) -> Evidence:
     """`regression.evidence` for a model at data X (N, D), y (N,). Cost 2NM² flops."""
-    return evidence(model.features.Kuu(model.kernel), chunk_covariances(model, X), y, model.noise_variance, power, jitter, chunk_size)
+    return evidence(
+        model.features.Kuu(model.kernel),
+        chunk_covariances(model, X),
+        y,
+        model.noise_variance,
+        power,
+        jitter,
+        chunk_size,
+    )
 
 
 @one_blas_thread()
 def model_gradient(
-    model: Model, X: np.ndarray, y: np.ndarray, power: float | np.ndarray, jitter: float = 0.0, chunk_size: int | None = None
+    model: Model,
+    X: np.ndarray,
+    y: np.ndarray,
+    power: float | np.ndarray,
+    jitter: float = 0.0,
+    chunk_size: int | None = None,
 ) -> tuple[Evidence, dict[str, np.ndarray]]:
     """The evidence and its exact gradient over `model.parameters()`.
 
@@ -130,7 +166,9 @@ def model_gradient(
     Kuu, pull_Kuu = model.features.Kuu_vjp(model.kernel)
     covariances = chunk_covariances(model, X)
     fit = evidence(Kuu, covariances, y, model.noise_variance, power, jitter, chunk_size)
-    Kuu_bar, pulled, log_noise_bar = adjoints(fit, covariances, y, model.noise_variance, power, chunk_size)
+    Kuu_bar, pulled, log_noise_bar = adjoints(
+        fit, covariances, y, model.noise_variance, power, chunk_size
+    )
     total = pulled + np.concatenate([to_vector(part) for part in pull_Kuu(Kuu_bar)])
     kernel_size = sum(np.size(value) for value in model.kernel.parameters().values())
     vector = np.concatenate([total[:kernel_size], [log_noise_bar], total[kernel_size:]])
@@ -138,7 +176,9 @@ def model_gradient(
 
 # %% ../nbs/10_training.ipynb #d9682120
 @one_blas_thread()
-def model_predict(model: Model, posterior: Posterior, X: np.ndarray, chunk_size: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+def model_predict(
+    model: Model, posterior: Posterior, X: np.ndarray, chunk_size: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Mean (S,) and variance (S,) of f at X (S, D) under the posterior of `model`. Cost 2SM² flops, memory O(chunk·M)."""
     mean, var = np.empty(len(X)), np.empty(len(X))
 
@@ -171,12 +211,18 @@ def kmeans_points(X: np.ndarray, n_inducing: int, rng: np.random.Generator) -> n
     ndarray (≤ M, D)
         Cost O(NMD) a pass, on at most 20000 rows.
     """
-    rows = X if len(X) <= KMEANS_ROWS else X[np.sort(rng.choice(len(X), KMEANS_ROWS, replace=False))]
+    rows = (
+        X
+        if len(X) <= KMEANS_ROWS
+        else X[np.sort(rng.choice(len(X), KMEANS_ROWS, replace=False))]
+    )
     distinct = np.unique(rows, axis=0)
     if len(distinct) <= n_inducing:
         return distinct
     scale = column_spread(X)
-    clusters = KMeans(n_inducing, n_init=1, random_state=int(rng.integers(2**31))).fit(rows / scale)
+    clusters = KMeans(n_inducing, n_init=1, random_state=int(rng.integers(2**31))).fit(
+        rows / scale
+    )
     return clusters.cluster_centers_ * scale
 
 
@@ -187,7 +233,9 @@ def column_spread(X: np.ndarray) -> np.ndarray:
     return np.where(tiny, 1.0, spread)
 
 # %% ../nbs/10_training.ipynb #37867365
-def greedy_points(kernel: Kernel, X: np.ndarray, n_inducing: int, tolerance: float = 1e-10) -> np.ndarray:
+def greedy_points(
+    kernel: Kernel, X: np.ndarray, n_inducing: int, tolerance: float = 1e-10
+) -> np.ndarray:
     """Rows of X chosen one by one, each where the variance left unexplained is largest.
 
     Parameters
@@ -221,7 +269,9 @@ def greedy_points(kernel: Kernel, X: np.ndarray, n_inducing: int, tolerance: flo
 # %% ../nbs/10_training.ipynb #fefa9142
 def initial_kernel(X: np.ndarray, y: np.ndarray) -> SquaredExponential:
     """An ARD squared exponential on the scale of the data: variance var(y), lengthscales √D times the spread of a column."""
-    return SquaredExponential(float(np.var(y)) or 1.0, np.sqrt(X.shape[1]) * column_spread(X))
+    return SquaredExponential(
+        float(np.var(y)) or 1.0, np.sqrt(X.shape[1]) * column_spread(X)
+    )
 
 # %% ../nbs/10_training.ipynb #ed698853
 LOG_LIMIT = 100.0  # a log parameter beyond ±100 is a line search gone astray
@@ -251,14 +301,22 @@ class Objective:
 
     def at(self, vector: np.ndarray) -> Model:
         """The model at a vector of trained parameters."""
-        return self.model.with_parameters({**self.model.parameters(), **from_vector(vector, self.trained)})
+        return self.model.with_parameters(
+            {**self.model.parameters(), **from_vector(vector, self.trained)}
+        )
 
     def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         """(−log Z, −gradient); where that cannot be computed, a value above all others and no slope."""
         self.n_evaluations += 1
         try:
-            logs = [value for name, value in from_vector(vector, self.trained).items() if "log_" in name]
-            if not np.all(np.isfinite(vector)) or any(np.max(np.abs(value)) > LOG_LIMIT for value in logs):
+            logs = [
+                value
+                for name, value in from_vector(vector, self.trained).items()
+                if "log_" in name
+            ]
+            if not np.all(np.isfinite(vector)) or any(
+                np.max(np.abs(value)) > LOG_LIMIT for value in logs
+            ):
                 raise np.linalg.LinAlgError("parameters out of range")
             fit, gradient = self.gradient_of(self.at(vector))
             slope = to_vector({name: gradient[name] for name in self.trained})
@@ -310,8 +368,13 @@ WINDOW = 20  # iterations over which progress is judged
 
 
 def climb(
-    model: Model, gradient_of: Callable, n_data: int, max_iter: int = 1000, tol: float = 1e-5,
-    fixed: Collection[str] = (), progress: bool = False,
+    model: Model,
+    gradient_of: Callable,
+    n_data: int,
+    max_iter: int = 1000,
+    tol: float = 1e-5,
+    fixed: Collection[str] = (),
+    progress: bool = False,
 ) -> TrainingResult:
     """Raise the evidence by L-BFGS from `model` until it stops rising.
 
@@ -336,7 +399,9 @@ def climb(
     -------
     TrainingResult
     """
-    trained = {name: value for name, value in model.parameters().items() if name not in fixed}
+    trained = {
+        name: value for name, value in model.parameters().items() if name not in fixed
+    }
     objective, history, settled = Objective(model, trained, gradient_of), [], False
     first = objective(to_vector(trained))
     history.append(-first[0])
@@ -347,31 +412,69 @@ def climb(
             history.append(-float(intermediate_result.fun))
             bar.set_postfix_str(f"log Z {history[-1]:.4g}")
             bar.update()
-            settled = len(history) > WINDOW and history[-1] - history[-1 - WINDOW] < tol * n_data
+            settled = (
+                len(history) > WINDOW and history[-1] - history[-1 - WINDOW] < tol * n_data
+            )
             if settled:
                 raise StopIteration
 
-        end = minimize(objective, to_vector(trained), jac=True, method="L-BFGS-B", callback=after_iteration,
-                       options={"maxiter": max_iter, "maxfun": 20 * max_iter + 100, "maxcor": 20, "ftol": 0.0, "gtol": 1e-8 * n_data})
-    message = f"the last {WINDOW} iterations gained less than {tol:g} nats a datum" if settled else str(end.message)
+        end = minimize(
+            objective,
+            to_vector(trained),
+            jac=True,
+            method="L-BFGS-B",
+            callback=after_iteration,
+            options={
+                "maxiter": max_iter,
+                "maxfun": 20 * max_iter + 100,
+                "maxcor": 20,
+                "ftol": 0.0,
+                "gtol": 1e-8 * n_data,
+            },
+        )
+    message = (
+        f"the last {WINDOW} iterations gained less than {tol:g} nats a datum"
+        if settled
+        else str(end.message)
+    )
     return TrainingResult(
-        objective.at(end.x), -float(end.fun), settled or bool(end.success), message,
-        len(history) - 1, objective.n_evaluations, objective.n_rejected, objective.jitter, np.array(history),
+        objective.at(end.x),
+        -float(end.fun),
+        settled or bool(end.success),
+        message,
+        len(history) - 1,
+        objective.n_evaluations,
+        objective.n_rejected,
+        objective.jitter,
+        np.array(history),
     )
 
 # %% ../nbs/10_training.ipynb #97bb3bad
 def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = ()) -> Model:
     """The model with each trained log parameter moved by a standard normal draw; pseudo-inputs stay."""
     parameters = model.parameters()
-    moved = {name: value + rng.normal(size=np.shape(value)) for name, value in parameters.items() if "log_" in name and name not in fixed}
+    moved = {
+        name: value + rng.normal(size=np.shape(value))
+        for name, value in parameters.items()
+        if "log_" in name and name not in fixed
+    }
     return model.with_parameters({**parameters, **moved})
 
 
 @one_blas_thread()
 def train(
-    model: Model, X: np.ndarray, y: np.ndarray, power: float | np.ndarray = 0.5, jitter: float = 1e-8, max_iter: int = 1000,
-    tol: float = 1e-5, fixed: Collection[str] = (), n_restarts: int = 0, rng: np.random.Generator | None = None,
-    chunk_size: int | None = None, progress: bool = False,
+    model: Model,
+    X: np.ndarray,
+    y: np.ndarray,
+    power: float | np.ndarray = 0.5,
+    jitter: float = 1e-8,
+    max_iter: int = 1000,
+    tol: float = 1e-5,
+    fixed: Collection[str] = (),
+    n_restarts: int = 0,
+    rng: np.random.Generator | None = None,
+    chunk_size: int | None = None,
+    progress: bool = False,
 ) -> TrainingResult:
     """Train kernel, noise and pseudo-inputs on data; the best of 1 + n_restarts climbs.
 
@@ -406,5 +509,8 @@ def train(
     def gradient_of(m: Model) -> tuple[Evidence, dict]:
         return model_gradient(m, X, y, power, jitter, chunk_size)
 
-    results = [climb(start, gradient_of, len(y), max_iter, tol, fixed, progress) for start in starts]
+    results = [
+        climb(start, gradient_of, len(y), max_iter, tol, fixed, progress)
+        for start in starts
+    ]
     return max(results, key=lambda result: result.log_evidence)
