@@ -12,7 +12,6 @@ import os
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -98,8 +97,12 @@ def starting_model(
             warnings.warn(
                 f"`n_inducing` reduced from {n_inducing} to {len(features)}: there are only {len(features)} distinct rows in X.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
+    elif getattr(features, "Z", X).shape[1] != X.shape[1]:
+        raise ValueError(
+            f"`features` stand in {features.Z.shape[1]} dimensions, but X has {X.shape[1]} columns."
+        )
     return Model(kernel, features, noise_variance)
 
 # %% ../nbs/12_estimators.ipynb #997b55fc
@@ -131,7 +134,9 @@ def read_archive(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         description = json.loads(str(arrays.pop("description")))
-        version = description["version"] if description["format"] == FORMAT else None
+        if description["format"] != FORMAT:
+            raise ValueError("another format")
+        version = int(description["version"])
     except (
         ValueError,
         KeyError,
@@ -142,7 +147,7 @@ def read_archive(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
         zipfile.LargeZipFile,
     ) as error:
         raise ValueError(f"`{path}` is not a {FORMAT} file, or it is damaged.") from error
-    if version is None or version > FORMAT_VERSION:
+    if version > FORMAT_VERSION:
         raise ValueError(
             f"`{path}` was written by a newer version of sparse_pep (format {version}; this one reads up to {FORMAT_VERSION})."
         )
@@ -248,7 +253,20 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
 
         Raises ValueError for bad data or arguments; warns (ConvergenceWarning) if training did not converge.
         """
+        before = dict(vars(self))
+        try:
+            return self._fit(X, y)
+        except BaseException:  # a fit that fails leaves the model as it was
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _fit(self, X: ArrayLike, y: ArrayLike) -> "SparsePEPRegressor":
+        """`fit`, which may stop half-way."""
         self._check_arguments()
+        targets = np.asarray(y)
+        if targets.ndim == 1 and targets.dtype.kind == "f":
+            require_finite(targets, "y")  # scikit-learn's own check does not say where
         X, y = validate_data(
             self,
             X,
@@ -259,7 +277,6 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
             ensure_min_samples=2,
         )
         require_finite(X, "X")
-        require_finite(y, "y")
         if np.all(y == y[0]):
             raise ValueError(
                 f"`y` has one value only ({y[0]} in all {len(y)} rows): there is nothing to learn."
@@ -280,6 +297,11 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
             self.optimizer is not None,
             rng,
         )
+        unknown = sorted(set(self.fixed) - set(start.parameters()))
+        if unknown:
+            raise ValueError(
+                f"`fixed` must name parameters of the model ({', '.join(start.parameters())}); got {unknown}."
+            )
         if self.optimizer is None:
             self.converged_, self.n_iter_, self.diagnostics_ = (
                 True,
@@ -313,7 +335,7 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
             warnings.warn(
                 f"training stopped before it converged ({result.message}); raise `max_iter` or `tol`, or standardise X.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self._conclude(result.model)
 
