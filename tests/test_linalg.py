@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from reference.compare import error, properties
 from threadpoolctl import threadpool_limits
 
-from sparse_pep.linalg import add_outer, chunk_slices, factorise, log1p_ratio, map_chunks, mirror, solve_lower
+from sparse_pep.linalg import (
+    add_outer,
+    chunk_slices,
+    factorise,
+    log1p_ratio,
+    map_chunks,
+    mirror,
+    solve_lower,
+)
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 12)
@@ -60,7 +68,10 @@ def test_jitter_asked_for_is_relative_to_the_mean_of_the_diagonal(M, seed, scale
     assert factor.jitter == jitter
     expected = K + jitter * np.trace(K) / M * np.eye(M)
     assert error(factor.lower @ factor.lower.T, expected) < 1e-14
-    assert error(np.diag(factor.lower @ factor.lower.T) - np.diag(K), np.full(M, jitter * np.trace(K) / M), np.max(K)) < 1e-14
+    assert (
+        error(np.diag(factor.lower @ factor.lower.T) - np.diag(K), np.full(M, jitter * np.trace(K) / M), np.max(K))
+        < 1e-14
+    )
 
 
 @properties

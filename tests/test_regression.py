@@ -57,8 +57,13 @@ def test_evidence_posterior_and_prediction_against_dense(p):
 def test_gradient_against_dense_complex_steps(p):
     fit, gradient = model_gradient(p.model, *p.data())
     expected = dense.model_gradient(p.name, p.model.parameters(), *p.data())
-    unit = {key: 1.0 for key in expected} | {"features.Z": p.model.kernel.lengthscale}  # compare per lengthscale, not per metre
-    assert gradient_error({k: v * unit[k] for k, v in gradient.items()}, {k: v * unit[k] for k, v in expected.items()}) < 1e-8
+    unit = {key: 1.0 for key in expected} | {
+        "features.Z": p.model.kernel.lengthscale
+    }  # compare per lengthscale, not per metre
+    assert (
+        gradient_error({k: v * unit[k] for k, v in gradient.items()}, {k: v * unit[k] for k, v in expected.items()})
+        < 1e-8
+    )
     assert fit.log_evidence == model_evidence(p.model, *p.data()).log_evidence
 
 
@@ -108,7 +113,7 @@ def test_ends_of_the_power_axis(p):
 def test_inducing_points_on_all_data_give_the_exact_gp(seed, N, power):
     p = Problem(seed, N, N, 2, "matern32", power)
     p.X = p.model.features.Z.copy()
-    fit, noise, K = model_evidence(p.model, *p.data()), p.model.noise_variance, p.model.kernel(p.X)
+    fit, noise, K = (model_evidence(p.model, *p.data()), p.model.noise_variance, p.model.kernel(p.X))
     exact = dense.exact_log_evidence(K, p.y, noise)
     assert error(fit.log_evidence, exact, abs(exact) + N) < 1e-11
     q_mean, q_cov = q_moments(fit.posterior)
@@ -121,11 +126,22 @@ def test_inducing_points_on_all_data_give_the_exact_gp(seed, N, power):
 def test_units_of_y(p, decade):
     c = 10.0**decade
     kernel = p.model.kernel
-    other = Model(type(kernel)(c**2 * kernel.variance, kernel.lengthscale), p.model.features, c**2 * p.model.noise_variance)
+    other = Model(
+        type(kernel)(c**2 * kernel.variance, kernel.lengthscale), p.model.features, c**2 * p.model.noise_variance
+    )
     here, there = (everything(m, p.X, y, p.power, p.X_test) for m, y in ((p.model, p.y), (other, c * p.y)))
     shift, N = len(p.y) * np.log(c), len(p.y)
-    assert error(there["log_evidence"], here["log_evidence"] - shift, abs(here["log_evidence"]) + N + abs(shift)) < 1e-12
-    for key, unit in {"q_mean": c, "q_cov": c**2, "f_mean": c, "f_var": c**2, "precision": c**-2, "shift": 1 / c}.items():
+    assert (
+        error(there["log_evidence"], here["log_evidence"] - shift, abs(here["log_evidence"]) + N + abs(shift)) < 1e-12
+    )
+    for key, unit in {
+        "q_mean": c,
+        "q_cov": c**2,
+        "f_mean": c,
+        "f_var": c**2,
+        "precision": c**-2,
+        "shift": 1 / c,
+    }.items():
         assert error(there[key], unit * here[key]) < 1e-10, key
     assert gradient_error(*({k: v for k, v in r.items() if k in p.model.parameters()} for r in (there, here))) < 1e-8
 
@@ -134,10 +150,21 @@ def test_units_of_y(p, decade):
 @given(problems, st.floats(-6, 6))
 def test_units_of_x(p, decade):
     c, kernel = 10.0**decade, p.model.kernel
-    other = Model(type(kernel)(kernel.variance, c * kernel.lengthscale), InducingPoints(c * p.model.features.Z), p.model.noise_variance)
+    other = Model(
+        type(kernel)(kernel.variance, c * kernel.lengthscale),
+        InducingPoints(c * p.model.features.Z),
+        p.model.noise_variance,
+    )
     here = everything(p.model, p.X, p.y, p.power, p.X_test)
     there = everything(other, c * p.X, p.y, p.power, c * p.X_test)
-    assert error(c * there.pop("features.Z"), here.pop("features.Z"), 1 / np.min(kernel.lengthscale) * (abs(here["log_evidence"]) + len(p.y))) < 1e-9
+    assert (
+        error(
+            c * there.pop("features.Z"),
+            here.pop("features.Z"),
+            1 / np.min(kernel.lengthscale) * (abs(here["log_evidence"]) + len(p.y)),
+        )
+        < 1e-9
+    )
     for key, value in here.items():
         scale = max(np.max(np.abs(value)), abs(here["log_evidence"]) + len(p.y) if key in p.model.parameters() else 0.0)
         assert error(there[key], value, scale) < 1e-10, key
@@ -150,11 +177,13 @@ def test_order_of_the_data_and_of_the_inducing_points_does_not_matter(p, seed):
     rows, points = rng.permutation(len(p.y)), rng.permutation(len(p.model.features))
     other = Model(p.model.kernel, InducingPoints(p.model.features.Z[points]), p.model.noise_variance)
     power = p.power[rows] if np.ndim(p.power) else p.power
-    here, there = everything(p.model, *p.data(), p.X_test), everything(other, p.X[rows], p.y[rows], power, p.X_test)
+    here, there = (everything(p.model, *p.data(), p.X_test), everything(other, p.X[rows], p.y[rows], power, p.X_test))
     assert error(there["log_evidence"], here["log_evidence"], abs(here["log_evidence"]) + len(p.y)) < 1e-12
     assert error(there["q_mean"], here["q_mean"][points]) < 1e-9
     assert error(there["precision"], here["precision"][rows]) < 1e-10
-    assert error(there["features.Z"], here["features.Z"][points], max(1e-12, np.max(np.abs(here["features.Z"])))) < 1e-8 or (
+    assert error(
+        there["features.Z"], here["features.Z"][points], max(1e-12, np.max(np.abs(here["features.Z"])))
+    ) < 1e-8 or (
         np.max(np.abs(here["features.Z"] * p.model.kernel.lengthscale)) < 1e-6 * abs(here["kernel.log_variance"])
     )
 
@@ -218,7 +247,9 @@ def test_data_may_repeat(p):
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("case", ["all rows equal", "constant column", "points twice", "points on duplicate data", "y constant"])
+@pytest.mark.parametrize(
+    "case", ["all rows equal", "constant column", "points twice", "points on duplicate data", "y constant"]
+)
 def test_degenerate_data_give_finite_answers_that_are_right(power, case):
     p = Problem(11, 12, 4, 2, "matern52", power)
     X, y, Z = p.X.copy(), p.y.copy(), p.model.features.Z.copy()
@@ -235,7 +266,7 @@ def test_degenerate_data_give_finite_answers_that_are_right(power, case):
     model = Model(p.model.kernel, InducingPoints(Z), p.model.noise_variance)
     fit, gradient = model_gradient(model, X, y, power)
     distinct = InducingPoints(np.unique(Z, axis=0))
-    Kuu, Kuf, kff = distinct.Kuu(p.model.kernel), distinct.Kuf(p.model.kernel, X), p.model.kernel.diag(X)
+    Kuu, Kuf, kff = (distinct.Kuu(p.model.kernel), distinct.Kuf(p.model.kernel, X), p.model.kernel.diag(X))
     expected = dense.log_evidence(Kuu, Kuf, kff, y, p.model.noise_variance, power)
     # A jitter j, where one was needed, moves the evidence by about j times N variance/noise.
     allowed = 1e-11 + fit.posterior.Kuu.jitter * len(y) * float(p.model.kernel.variance) / p.model.noise_variance
@@ -274,7 +305,9 @@ def test_gradient_is_right_when_jitter_was_needed():
 
     def log_z(log_variance):
         v = np.exp(log_variance)
-        return dense.log_evidence(v * (np.ones((3, 3)) + 1e-4 * np.eye(3)), v * np.ones((3, 5)), v * np.ones(5), y, 0.4, 0.5)
+        return dense.log_evidence(
+            v * (np.ones((3, 3)) + 1e-4 * np.eye(3)), v * np.ones((3, 5)), v * np.ones(5), y, 0.4, 0.5
+        )
 
     assert error(fit.log_evidence, log_z(np.log(1.7))) < 1e-10
     assert error(gradient["kernel.log_variance"], dense.complex_step(log_z, np.log(1.7))) < 1e-8

@@ -83,7 +83,13 @@ def test_tilted_against_quadrature(power, noise, mean, var):
 def test_new_site_turns_the_cavity_into_the_projection(power, seed):
     """A fraction `power` of the new site, times the cavity, has the moments of the tilted distribution."""
     rng = np.random.default_rng(seed)
-    mean, var, y, dff, noise = rng.normal(size=4), rng.exponential(size=4), rng.normal(size=4), rng.exponential(size=4), 0.3
+    mean, var, y, dff, noise = (
+        rng.normal(size=4),
+        rng.exponential(size=4),
+        rng.normal(size=4),
+        rng.exponential(size=4),
+        0.3,
+    )
     _, d1, d2 = gaussian_tilted(y, noise, mean, var + dff, power)
     precision, shift = new_site(d1, d2, mean, var, power)
     new_var = 1 / (1 / var + power * precision)

@@ -9,7 +9,14 @@ from reference.compare import differences, error, gradient_error, properties
 from reference.problems import Problem, problems
 
 from sparse_pep.features import InducingPoints
-from sparse_pep.kernels import Constant, Linear, Matern32, Periodic, SquaredExponential, White
+from sparse_pep.kernels import (
+    Constant,
+    Linear,
+    Matern32,
+    Periodic,
+    SquaredExponential,
+    White,
+)
 from sparse_pep.training import (
     Model,
     climb,
@@ -75,7 +82,9 @@ def test_gradient_of_composite_kernels_against_differences(kernel, power):
     def log_z(name, value):
         return model_evidence(model.with_parameters({**parameters, name: value}), p.X, p.y, power).log_evidence
 
-    numeric = {name: differences(lambda v, name=name: log_z(name, v), value, 1e-3) for name, value in parameters.items()}
+    numeric = {
+        name: differences(lambda v, name=name: log_z(name, v), value, 1e-3) for name, value in parameters.items()
+    }
     assert gradient_error(gradient, numeric) < 1e-6
 
 
@@ -149,10 +158,15 @@ def test_training_climbs_to_a_level_place_and_reports_it(power):
     assert 0.05 < np.sqrt(result.model.noise_variance) < 0.2
 
 
-@pytest.mark.parametrize("fixed", [{"features.Z"}, {"log_noise_variance"}, {"kernel.log_lengthscale", "kernel.log_variance"}])
+@pytest.mark.parametrize(
+    "fixed", [{"features.Z"}, {"log_noise_variance"}, {"kernel.log_lengthscale", "kernel.log_variance"}]
+)
 def test_what_is_fixed_stays_and_the_rest_moves(fixed):
     X, y = wave()
-    before, after = start().parameters(), train(start(), X, y, fixed=fixed, max_iter=10, n_restarts=1).model.parameters()
+    before, after = (
+        start().parameters(),
+        train(start(), X, y, fixed=fixed, max_iter=10, n_restarts=1).model.parameters(),
+    )
     for name, value in before.items():
         if name in fixed:
             assert error(after[name], value, 1.0) < 1e-15
@@ -180,14 +194,16 @@ def test_restarts_start_elsewhere_and_the_best_is_kept():
     assert model.kernel.variance != poor.kernel.variance
     assert error(model.noise_variance, poor.noise_variance) < 1e-15
     np.testing.assert_array_equal(model.features.Z, poor.features.Z)
-    climbs = [climb(m, lambda m: model_gradient(m, X, y, 0.5, 1e-8), 60, 30, fixed={"features.Z"}).log_evidence
-              for m in (poor, disturbed(poor, np.random.default_rng(0), {"features.Z"}))]
+    climbs = [
+        climb(m, lambda m: model_gradient(m, X, y, 0.5, 1e-8), 60, 30, fixed={"features.Z"}).log_evidence
+        for m in (poor, disturbed(poor, np.random.default_rng(0), {"features.Z"}))
+    ]
     assert ends[0] == max(climbs)
 
 
 @pytest.mark.parametrize("failure", ["exception", "nan", "infinite slope"])
 def test_a_step_that_fails_is_turned_back_from(failure):
-    """The evidence cannot be computed at noise below 0.3, where the climb would go: it stops short of there, no worse off."""
+    """The evidence cannot be computed at noise below 0.3, where the climb would go: it stops short of there."""
     X, y = wave()
     failed = []
 

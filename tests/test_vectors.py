@@ -1,4 +1,4 @@
-"""Exact numbers, computed elsewhere with 50 digits: every regression case with pseudo-points and single-datum factors."""
+"""Exact numbers, computed elsewhere: every regression case with pseudo-points and single-datum factors."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,12 @@ from sparse_pep.estimators import SparsePEPRegressor
 from sparse_pep.features import InducingPoints, unexplained_variance
 from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
 from sparse_pep.linalg import factorise, solve_lower
-from sparse_pep.sites import gaussian_tilted, posterior_from_sums, q_moments, sequential_sweep
+from sparse_pep.sites import (
+    gaussian_tilted,
+    posterior_from_sums,
+    q_moments,
+    sequential_sweep,
+)
 from sparse_pep.training import Model, model_evidence, model_gradient, model_predict
 
 KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}
@@ -46,12 +51,19 @@ class Problem:
     def estimator_results(self, power):
         """The same from the estimator."""
         model = SparsePEPRegressor(
-            kernel=self.model.kernel, features=self.model.features, power=power, noise_variance=self.noise, optimizer=None, jitter=0.0
+            kernel=self.model.kernel,
+            features=self.model.features,
+            power=power,
+            noise_variance=self.noise,
+            optimizer=None,
+            jitter=0.0,
         ).fit(self.X, self.y)
         assert model.diagnostics_["jitter"] == 0.0
         f_mean, f_var = model.predict_f(self.X_test)
-        values = model.log_marginal_likelihood_value_, model.q_mean_, model.q_cov_, f_mean, f_var
-        return dict(zip(("logZ", "q_mean", "q_cov", "f_mean", "f_var"), values)), model.log_marginal_likelihood_gradient()
+        values = (model.log_marginal_likelihood_value_, model.q_mean_, model.q_cov_, f_mean, f_var)
+        return dict(
+            zip(("logZ", "q_mean", "q_cov", "f_mean", "f_var"), values)
+        ), model.log_marginal_likelihood_gradient()
 
 
 def problem_of(vectors, name):
@@ -64,7 +76,7 @@ def relative_errors(got, gradient, case):
     largest = max(np.max(np.abs(value)) for value in case["grad"].values())
     for name, key in GRADIENTS.items():
         exact = np.array(case["grad"][name])
-        # With Z = X the evidence is level in Z: its exact gradient there is 0, and what counts is its share of the whole.
+        # With Z = X the evidence is level in Z, the exact gradient 0: what counts is its share of the whole.
         scale = largest if np.max(np.abs(exact)) < 1e-12 * largest else None
         errors[name] = error(gradient[key], exact, scale)
     return errors
@@ -77,7 +89,9 @@ def check(errors):
 
 
 def test_no_case_is_left_out(vectors):
-    plain = [problem["id"] for problem in vectors["regression"] if problem["features"] is None and problem["blocks"] is None]
+    plain = [
+        problem["id"] for problem in vectors["regression"] if problem["features"] is None and problem["blocks"] is None
+    ]
     assert plain == PROBLEMS
 
 
@@ -148,7 +162,9 @@ def test_passes_of_the_procedure(vectors):
         precision, shift, done = np.zeros(len(problem.y)), np.zeros(len(problem.y)), 0
         for state in case["after_passes"]:
             for _ in range(state["passes"] - done):
-                precision, shift = sequential_sweep(factor, V, dff, tilted, precision, shift, case["alpha"], step=case["alpha"])
+                precision, shift = sequential_sweep(
+                    factor, V, dff, tilted, precision, shift, case["alpha"], step=case["alpha"]
+                )
             done = state["passes"]
             q_mean, q_cov = q_moments(posterior_from_sums(factor, V * precision @ V.T, V @ shift))
             assert error(q_mean, state["q_mean"]) < 1e-8

@@ -7,7 +7,15 @@ import pytest
 from reference.compare import differences, error
 
 from sparse_pep.features import InducingPoints, features_from_config, features_to_config
-from sparse_pep.kernels import Linear, Matern12, Matern32, Matern52, Periodic, SquaredExponential, White
+from sparse_pep.kernels import (
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    SquaredExponential,
+    White,
+)
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(8, 2))

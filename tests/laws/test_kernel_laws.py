@@ -44,12 +44,13 @@ KERNELS = {
     "product": Matern52(1.3, ARD) * Periodic(1.0, 1.2, 3.1),
     "stationary product": SquaredExponential(1.3, ARD) * Matern12(0.8, 1.9),
     "product of three": SquaredExponential(1.3, 0.9) * Linear(0.6) * Constant(1.4),
-    "nested": (SquaredExponential(1.3, ARD) + Linear(0.4, active_dims=(0, 2))) * Matern32(0.9, 1.1, active_dims=(1,)) + White(0.3),
+    "nested": (SquaredExponential(1.3, ARD) + Linear(0.4, active_dims=(0, 2))) * Matern32(0.9, 1.1, active_dims=(1,))
+    + White(0.3),
 }
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 RNG = np.random.default_rng(0)
 X1, X2 = RNG.normal(size=(7, 3)), RNG.normal(size=(9, 3))
-BAR, BAR_SELF, BAR_DIAG = RNG.normal(size=(7, 9)), RNG.normal(size=(7, 7)), RNG.normal(size=9)
+BAR, BAR_SELF, BAR_DIAG = (RNG.normal(size=(7, 9)), RNG.normal(size=(7, 7)), RNG.normal(size=9))
 
 
 def leaves(kernel):
@@ -117,7 +118,9 @@ def test_pull_back_equals_finite_differences(kernel, alone):
     parameters = kernel.parameters()
     assert gradient.keys() == parameters.keys()
     for name, value in parameters.items():
-        numeric = differences(lambda v, name=name: np.vdot(bar, kernel.with_parameters({**parameters, name: v})(X1, other)), value)
+        numeric = differences(
+            lambda v, name=name: np.vdot(bar, kernel.with_parameters({**parameters, name: v})(X1, other)), value
+        )
         assert error(gradient[name], numeric, max(1e-3, np.max(np.abs(numeric)))) < 1e-8, name
     numeric = differences(lambda X: np.vdot(bar, kernel(X, other)), X1)
     assert error(X1_bar, numeric, max(1e-3, np.max(np.abs(numeric)))) < 1e-8
@@ -129,7 +132,9 @@ def test_pull_back_of_the_diagonal_equals_finite_differences(kernel):
     parameters = kernel.parameters()
     assert gradient.keys() == parameters.keys()
     for name, value in parameters.items():
-        numeric = differences(lambda v, name=name: BAR_DIAG @ kernel.with_parameters({**parameters, name: v}).diag(X2), value)
+        numeric = differences(
+            lambda v, name=name: BAR_DIAG @ kernel.with_parameters({**parameters, name: v}).diag(X2), value
+        )
         assert error(gradient[name], numeric, max(1e-3, np.max(np.abs(numeric)))) < 1e-9, name
 
 
@@ -158,13 +163,18 @@ def test_parameters_go_round(kernel):
     assert type(same) is type(kernel)
 
 
-@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if "active_dims" in {f.name for f in fields(k)} and k.active_dims is None])
+@pytest.mark.parametrize(
+    "name", [n for n, k in KERNELS.items() if "active_dims" in {f.name for f in fields(k)} and k.active_dims is None]
+)
 def test_active_dims_is_the_kernel_on_those_columns(name):
     kernel, dims = KERNELS[name], (4, 0, 2)
     wide1, wide2 = RNG.normal(size=(7, 5)), RNG.normal(size=(9, 5))
     chosen = replace(kernel, active_dims=dims)
     for other, narrow, bar in ((wide2, wide2[:, dims], BAR), (None, None, BAR_SELF)):
-        (K, pull), (expected, narrow_pull) = chosen.vjp(wide1, other), kernel.vjp(np.ascontiguousarray(wide1[:, dims]), narrow)
+        (K, pull), (expected, narrow_pull) = (
+            chosen.vjp(wide1, other),
+            kernel.vjp(np.ascontiguousarray(wide1[:, dims]), narrow),
+        )
         assert error(K, expected) < 1e-15
         (gradient, X_bar), (expected_gradient, narrow_bar) = pull(bar), narrow_pull(bar)
         assert error(X_bar[:, dims], narrow_bar) < 1e-14
@@ -257,7 +267,10 @@ def test_parameters_must_be_positive_and_finite(kind, value):
             kind(**{name: value})
 
 
-@pytest.mark.parametrize("config", [{}, {"kind": "Exotic"}, {"kind": "Matern32", "colour": 1}, {"kind": "Sum"}, {"kind": "Sum", "kernels": [{}]}])
+@pytest.mark.parametrize(
+    "config",
+    [{}, {"kind": "Exotic"}, {"kind": "Matern32", "colour": 1}, {"kind": "Sum"}, {"kind": "Sum", "kernels": [{}]}],
+)
 def test_a_description_of_no_kernel_is_refused(config):
     with pytest.raises(ValueError, match="not the description of a kernel"):
         kernel_from_config(config)

@@ -76,8 +76,8 @@ def predict(Kuu, Kus, Kss, q_mean, q_cov):
 def energy(V, dff, y, noise, power, precision, shift):
     """log Z_PEP as a function of any sites (not only those at the fixed point), Gaussian noise, power > 0.
 
-    The logarithms of normalisers are put together as the paper's appendix on the energy has them: of the posterior, less that
-    of the prior, plus for each datum (log Z_tilted + that of the cavity - that of the posterior) / power.
+    The logarithms of normalisers are put together as the paper's appendix on the energy has them: of the posterior,
+    less that of the prior, plus for each datum (log Z_tilted + that of the cavity - that of the posterior) / power.
     """
     S = np.linalg.inv(np.eye(len(V)) + V * precision @ V.T)
     m = S @ V @ shift
@@ -87,7 +87,9 @@ def energy(V, dff, y, noise, power, precision, shift):
         precision_left, shift_left = 1 / var - a * tau, mean / var - a * nu
         spread = 1 / precision_left + d
         residual = t - shift_left / precision_left
-        tilted = -0.5 * (np.log(1 + a * spread / noise) + a * residual**2 / (noise + a * spread)) - a / 2 * np.log(2 * np.pi * noise)
+        tilted = -0.5 * (np.log(1 + a * spread / noise) + a * residual**2 / (noise + a * spread)) - a / 2 * np.log(
+            2 * np.pi * noise
+        )
         cavity = 0.5 * (shift_left**2 / precision_left - np.log(precision_left))
         whole = 0.5 * (mean**2 / var + np.log(var))
         total = total + (tilted + cavity - whole) / a
@@ -107,7 +109,7 @@ def complex_step(f, x):
 def model_log_evidence(name, parameters, X, y, power, jitter=0.0):
     """`log_evidence` of a stationary kernel with inducing points, from the package's own dictionary of parameters."""
     Z = parameters["features.Z"]
-    covariance = name, np.exp(parameters["kernel.log_variance"]), np.exp(parameters["kernel.log_lengthscale"])
+    covariance = (name, np.exp(parameters["kernel.log_variance"]), np.exp(parameters["kernel.log_lengthscale"]))
     Kuu = kernel(*covariance, Z, Z)
     Kuu = Kuu + jitter * np.trace(Kuu) / len(Z) * np.eye(len(Z))
     noise = np.exp(parameters["log_noise_variance"])
@@ -117,7 +119,10 @@ def model_log_evidence(name, parameters, X, y, power, jitter=0.0):
 def model_gradient(name, parameters, X, y, power, jitter=0.0):
     """Its gradient, by complex steps, under the same names."""
     return {
-        key: complex_step(lambda value, key=key: model_log_evidence(name, {**parameters, key: value}, X, y, power, jitter), parameters[key])
+        key: complex_step(
+            lambda value, key=key: model_log_evidence(name, {**parameters, key: value}, X, y, power, jitter),
+            parameters[key],
+        )
         for key in parameters
     }
 

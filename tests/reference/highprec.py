@@ -39,7 +39,9 @@ class Regression:
         self.dff = [kernel(*covariance, x, x) - self.Q[n, n] for n, x in enumerate(X)]
         self.scale = [a * d + noise for a, d in zip(power, self.dff)]
         K = self.Q + mp.diag(self.scale)
-        correction = mp.fsum((1 - a) / (2 * a) * mp.log1p(a * d / noise) if a else d / (2 * noise) for a, d in zip(power, self.dff))
+        correction = mp.fsum(
+            (1 - a) / (2 * a) * mp.log1p(a * d / noise) if a else d / (2 * noise) for a, d in zip(power, self.dff)
+        )
         fit = (y.T * K**-1 * y)[0]
         self.log_evidence = float(-(fit + log_det(K) + len(y) * mp.log(2 * mp.pi)) / 2 - correction)
         weighted = self.Kuf * mp.diag([1 / s for s in self.scale])
@@ -85,4 +87,4 @@ def tilted(y, noise, mean, var, power):
 
     m, h = mp.mpf(float(mean)), mp.mpf("1e-8")
     below, here, above = z(m - h), z(m), z(m + h)
-    return float(here), float((above - below) / (2 * h)), float((above - 2 * here + below) / h**2)
+    return (float(here), float((above - below) / (2 * h)), float((above - 2 * here + below) / h**2))

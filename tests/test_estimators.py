@@ -1,0 +1,575 @@
+"""The regressor: scikit-learn's own checks, bad input, files, odd input, real data."""
+
+import json
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from reference.compare import error
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import sparse_pep
+from sparse_pep import estimators
+from sparse_pep.datasets import load_regression, smll, smse
+from sparse_pep.estimators import SparsePEPRegressor, load
+from sparse_pep.features import InducingPoints
+from sparse_pep.kernels import Linear, Matern32, SquaredExponential
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-3, 3, size=(40, 2))
+y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=40)
+X_TEST = RNG.uniform(-3, 3, size=(7, 2))
+KERNEL = SquaredExponential(1.2, [0.9, 2.0])
+
+
+def fixed_model(**arguments):
+    """A fitted model whose parameters were kept as given."""
+    given = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "noise_variance": 0.1, "optimizer": None} | arguments
+    return SparsePEPRegressor(**given).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A trained model with default arguments but for its size."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return SparsePEPRegressor(n_inducing=8, max_iter=30, random_state=0, normalize_y=True).fit(X, y)
+
+
+@parametrize_with_checks([SparsePEPRegressor()])
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def with_value(array, index, value):
+    array = array.copy()
+    array[index] = value
+    return array
+
+
+BAD_DATA = {
+    "NaN in X": (with_value(X, (5, 1), np.nan), y, ["X", "NaN", "row 5", "column 1"]),
+    "infinity in X": (with_value(X, (0, 0), -np.inf), y, ["X", "infinity", "row 0", "column 0"]),
+    "NaN in y": (X, with_value(y, 7, np.nan), ["y", "NaN", "row 7"]),
+    "infinity in y": (X, with_value(y, 39, np.inf), ["y", "infinity", "row 39"]),
+    "two bad rows": (with_value(X, ([3, 9], 0), np.nan), y, ["row 3", "2 such"]),
+    "y too short": (X, y[:-1], ["40", "39"]),
+    "X of one dimension": (X[:, 0], y, ["2D", "1D"]),
+    "y of two columns": (X, np.column_stack([y, y]), ["1d", "(40, 2)"]),
+    "y of one value": (X, np.full(40, 2.5), ["y", "one value", "2.5"]),
+    "one datum": (X[:1], y[:1], ["1 sample"]),
+    "no columns": (X[:, :0], y, ["0 feature"]),
+    "text": (np.full((40, 2), "a"), y, ["could not convert"]),
+    "complex": (X + 1j, y, ["omplex"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_DATA)
+def test_bad_data(case):
+    bad_X, bad_y, words = BAD_DATA[case]
+    model = SparsePEPRegressor(n_inducing=4, max_iter=2)
+    with pytest.raises(ValueError) as caught:
+        model.fit(bad_X, bad_y)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+    with pytest.raises(NotFittedError):
+        model.predict(X)  # nothing is half done
+
+
+BAD_ARGUMENTS = {
+    "power above one": ({"power": 1.5}, ["power", "[0, 1]", "1.5"]),
+    "power below zero": ({"power": -1e-9}, ["power", "[0, 1]"]),
+    "power not a number": ({"power": np.nan}, ["power", "[0, 1]"]),
+    "one of the powers": ({"power": np.linspace(0, 1.01, 40)}, ["power", "[0, 1]"]),
+    "powers of another length": ({"power": np.full(39, 0.5)}, ["power", "40", "39"]),
+    "negative noise": ({"noise_variance": -0.1}, ["noise_variance", "positive", "-0.1"]),
+    "no noise": ({"noise_variance": 0.0}, ["noise_variance", "positive"]),
+    "infinite noise": ({"noise_variance": np.inf}, ["noise_variance", "positive"]),
+    "no inducing points": ({"n_inducing": 0}, ["n_inducing", "positive"]),
+    "no iterations": ({"max_iter": 0}, ["max_iter", "positive"]),
+    "negative jitter": ({"jitter": -1e-8}, ["jitter", "[0, 1)"]),
+    "chunks of nothing": ({"chunk_size": 0}, ["chunk_size"]),
+    "unknown optimizer": ({"optimizer": "sgd"}, ["optimizer", "lbfgs", "sgd"]),
+    "kernel by name": ({"kernel": "rbf"}, ["kernel", "Kernel", "rbf"]),
+    "kernel class": ({"kernel": SquaredExponential}, ["kernel", "Kernel"]),
+    "features as an array": ({"features": X[:3]}, ["features", "Features"]),
+    "features of another dimension": ({"features": InducingPoints(X[:3, :1])}, ["features", "1 dim", "2 columns"]),
+    "fixed parameter misspelt": ({"fixed": ["features.z"]}, ["fixed", "features.z", "features.Z"]),
+    "lengthscales of another dimension": ({"kernel": SquaredExponential(1.0, np.ones(3))}, ["lengthscale", "3", "2"]),
+    "columns that are not there": ({"kernel": SquaredExponential(active_dims=(4,))}, ["active_dims", "4", "2"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ARGUMENTS)
+@pytest.mark.parametrize("optimizer", ["lbfgs", None])
+def test_bad_arguments(case, optimizer):
+    arguments, words = BAD_ARGUMENTS[case]
+    model = SparsePEPRegressor(**({"n_inducing": 4, "max_iter": 2, "optimizer": optimizer} | arguments))
+    with pytest.raises(ValueError) as caught:
+        model.fit(X, y)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_a_fit_that_fails_leaves_the_fit_before_it():
+    model = fixed_model(normalize_y=True)
+    expected = model.predict(X_TEST)
+    wider = (np.column_stack([X, X]), 100 * y)  # fails late, when the lengthscales are seen not to fit
+    for bad in ((with_value(X, (5, 1), np.nan), y), (X, np.full(40, 1.0)), wider):
+        with pytest.raises(ValueError):
+            model.fit(*bad)
+        np.testing.assert_array_equal(model.predict(X_TEST), expected)
+
+
+def test_an_interrupted_fit_leaves_the_fit_before_it(monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    model = fixed_model()
+    expected = vars(model).copy()
+    monkeypatch.setattr(estimators, "model_evidence", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, 100 * y)
+    assert vars(model) == expected
+
+
+def test_fewer_data_than_inducing_points_warns_and_reduces():
+    with pytest.warns(UserWarning, match="n_inducing.*reduced from 10 to 6.*6 distinct rows"):
+        model = SparsePEPRegressor(n_inducing=10, optimizer=None).fit(np.vstack([X[:6]] * 3), np.tile(y[:6], 3))
+    assert len(model.features_) == 6
+    assert model.q_mean_.shape == (6,)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SparsePEPRegressor(n_inducing=6, optimizer=None).fit(np.vstack([X[:6]] * 3), np.tile(y[:6], 3))
+
+
+def test_prediction_before_fit_and_with_wrong_input(trained):
+    for call in (
+        lambda m: m.predict(X),
+        lambda m: m.predict_f(X),
+        lambda m: m.sample_y(X),
+        lambda m: m.predict_log_density(X, y),
+        lambda m: m.parameters(),
+        lambda m: m.log_marginal_likelihood(),
+        lambda m: m.log_marginal_likelihood_gradient(),
+        lambda m: m.save("nowhere.npz"),
+    ):
+        with pytest.raises(NotFittedError):
+            call(SparsePEPRegressor())
+    for columns in (1, 3):
+        with pytest.raises(ValueError, match=f"{columns} features.*expecting 2"):
+            trained.predict(np.ones((4, columns)))
+    with pytest.raises(ValueError, match="X contains NaN.*row 1, column 0"):
+        trained.predict(with_value(X_TEST, (1, 0), np.nan), return_std=True)
+    with pytest.raises(ValueError, match="return_std.*return_cov"):
+        trained.predict(X, return_std=True, return_cov=True)
+    with pytest.raises(ValueError, match=r"y.*\(7,\).*\(6,\)"):
+        trained.predict_log_density(X_TEST, np.ones(6))
+    with pytest.raises(ValueError, match="parameters"):
+        trained.log_marginal_likelihood(np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    "case", ["duplicate rows", "constant column", "more points than distinct rows", "one column", "wide"]
+)
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+@pytest.mark.filterwarnings("ignore")
+def test_odd_data_simply_work(case, power):
+    inputs = {
+        "duplicate rows": np.vstack([X[:20], X[:20]]),
+        "constant column": np.column_stack([X, np.full(40, 1e6)]),
+        "more points than distinct rows": np.vstack([X[:4]] * 10),
+        "one column": X[:, :1],
+        "wide": RNG.normal(size=(40, 60)),
+    }[case]
+    model = SparsePEPRegressor(n_inducing=8, power=power, max_iter=15, random_state=0).fit(inputs, y)
+    mean, std = model.predict(inputs, return_std=True)
+    assert np.all(np.isfinite(mean))
+    assert np.all(std**2 >= model.noise_variance_)
+    assert np.isfinite(model.log_marginal_likelihood_value_)
+
+
+def test_optimizer_none_keeps_every_parameter(trained):
+    model = fixed_model()
+    assert model.kernel_ is KERNEL
+    assert model.noise_variance_ == 0.1
+    np.testing.assert_array_equal(model.features_.Z, X[:6])
+    assert model.converged_
+    assert model.n_iter_ == 0
+    unset = SparsePEPRegressor(optimizer=None, n_inducing=5).fit(X, y)
+    assert unset.kernel_.variance == 1.0
+    np.testing.assert_array_equal(unset.kernel_.lengthscale, [1.0, 1.0])
+    assert unset.noise_variance_ == 1.0
+    assert trained.n_iter_ > 0
+
+
+def test_jitter_is_explicit_and_reported():
+    assert fixed_model(jitter=0.0).diagnostics_["jitter"] == 0.0
+    assert fixed_model(jitter=1e-5).diagnostics_["jitter"] == 1e-5
+    twice = InducingPoints(np.vstack([X[:6]] * 3))
+    needed = fixed_model(jitter=0.0, features=twice)
+    assert 0.0 < needed.diagnostics_["jitter"] <= 1e-8
+    assert error(needed.log_marginal_likelihood_value_, fixed_model(jitter=0.0).log_marginal_likelihood_value_) < 1e-6
+
+
+def test_results_agree_with_each_other():
+    model = fixed_model(power=np.linspace(0, 1, 40))
+    mean, std = model.predict(X_TEST, return_std=True)
+    joint_mean, cov = model.predict(X_TEST, return_cov=True)
+    f_mean, f_var = model.predict_f(X_TEST)
+    assert error(joint_mean, mean) < 1e-12
+    assert error(np.sqrt(np.diag(cov)), std) < 1e-12
+    np.testing.assert_array_equal(f_mean, mean)
+    assert error(f_var + 0.1, std**2) < 1e-14
+    assert np.linalg.eigvalsh(cov)[0] > 0.1 * (1 - 1e-10)
+    u_mean, u_var = model.predict_f(model.features_.Z)
+    assert error(u_mean, model.q_mean_) < 1e-6
+    assert error(u_var, np.diag(model.q_cov_)) < 1e-6
+    density = -0.5 * np.log(2 * np.pi * std**2) - 0.5 * ((1.0 - mean) / std) ** 2
+    assert error(model.predict_log_density(X_TEST, np.ones(7)), density) < 1e-13
+    assert model.score(X, y) == pytest.approx(1 - np.mean((y - model.predict(X)) ** 2) / np.var(y), rel=1e-12)
+    assert model.site_precision_.shape == model.site_shift_.shape == (40,)
+    assert error(model.site_shift_, model.site_precision_ * y) < 1e-15
+    draws = model.sample_y(X_TEST, 20_000, random_state=1)
+    assert draws.shape == (7, 20_000)
+    assert np.max(np.abs(draws.mean(1) - mean) / std) < 5 / np.sqrt(20_000)
+    assert np.max(np.abs(np.cov(draws) - cov)) < 6 / np.sqrt(20_000) * np.max(cov)
+    np.testing.assert_array_equal(model.sample_y(X_TEST, 3, random_state=1), model.sample_y(X_TEST, 3, random_state=1))
+
+
+def test_log_marginal_likelihood_at_other_parameters(trained):
+    theta = np.concatenate([np.ravel(v) for v in trained.parameters().values()])
+    value, gradient = trained.log_marginal_likelihood(theta, eval_gradient=True)
+    assert value == pytest.approx(trained.log_marginal_likelihood_value_, rel=1e-12)
+    assert trained.log_marginal_likelihood() == trained.log_marginal_likelihood_value_
+    by_name = trained.log_marginal_likelihood_gradient()
+    assert list(by_name) == list(trained.parameters())
+    assert error(np.concatenate([np.ravel(v) for v in by_name.values()]), gradient, 1 + np.max(np.abs(gradient))) < 1e-6
+    direction = RNG.normal(size=len(theta))
+    moved = [trained.log_marginal_likelihood(theta + h * direction) for h in (1e-4, -1e-4, 2e-4, -2e-4)]
+    numeric = (8 * (moved[0] - moved[1]) - (moved[2] - moved[3])) / 12e-4
+    assert abs(numeric - gradient @ direction) < 1e-5 * np.linalg.norm(gradient) * np.linalg.norm(direction) + 1e-6
+
+
+def test_parameter_names_of_composite_kernels():
+    model = fixed_model(kernel=KERNEL + Linear(0.2) * Matern32(0.5, 1.0))
+    assert list(model.log_marginal_likelihood_gradient()) == [
+        "kernel.0.log_variance",
+        "kernel.0.log_lengthscale",
+        "kernel.1.0.log_variance",
+        "kernel.1.1.log_variance",
+        "kernel.1.1.log_lengthscale",
+        "log_noise_variance",
+        "features.Z",
+    ]
+
+
+def test_normalize_y_is_a_change_of_units():
+    shifted = 1e4 + 50 * y
+    plain, scaled = (
+        SparsePEPRegressor(
+            kernel=KERNEL, features=InducingPoints(X[:6]), noise_variance=0.1, optimizer=None, normalize_y=n
+        )
+        for n in (False, True)
+    )
+    plain.fit(X, (shifted - shifted.mean()) / shifted.std())
+    scaled.fit(X, shifted)
+    assert scaled.log_marginal_likelihood_value_ == pytest.approx(plain.log_marginal_likelihood_value_, rel=1e-12)
+    (mean, std), (plain_mean, plain_std) = (m.predict(X_TEST, return_std=True) for m in (scaled, plain))
+    assert error(mean, shifted.mean() + shifted.std() * plain_mean) < 1e-14
+    assert error(std, shifted.std() * plain_std) < 1e-12
+    cov = scaled.predict(X_TEST, return_cov=True)[1]
+    assert error(cov, shifted.var() * plain.predict(X_TEST, return_cov=True)[1]) < 1e-12
+    density = plain.predict_log_density(X_TEST, np.zeros(7)) - np.log(shifted.std())
+    assert error(scaled.predict_log_density(X_TEST, np.full(7, shifted.mean())), density) < 1e-11
+
+
+PREDICT_ELSEWHERE = """
+import sys, numpy as np, sparse_pep
+model = sparse_pep.load(sys.argv[1])
+mean, std = model.predict(np.load(sys.argv[2]), return_std=True)
+np.savez(sys.argv[3], mean=mean, std=std, q=model.q_cov_)
+assert model.predict(np.load(sys.argv[2]), return_cov=True)[1].shape == (7, 7)
+"""
+
+
+@pytest.mark.parametrize("case", ["trained", "private powers", "composite", "ill conditioned"])
+def test_a_saved_model_predicts_the_same_bits_in_another_process(case, trained, tmp_path):
+    model = {
+        "trained": lambda: trained,
+        "private powers": lambda: fixed_model(power=np.linspace(0, 1, 40)),
+        "composite": lambda: fixed_model(kernel=KERNEL + Linear(0.2) * Matern32(0.5, 1.0, active_dims=(1,))),
+        "ill conditioned": lambda: fixed_model(features=InducingPoints(X[:1] + 1e-4 * RNG.normal(size=(9, 2)))),
+    }[case]()
+    model.save(tmp_path / "model.npz")
+    np.save(tmp_path / "X.npy", X_TEST)
+    paths = [str(tmp_path / name) for name in ("model.npz", "X.npy", "out.npz")]
+    subprocess.run([sys.executable, "-c", PREDICT_ELSEWHERE, *paths], check=True)
+    got, (mean, std) = np.load(tmp_path / "out.npz"), model.predict(X_TEST, return_std=True)
+    np.testing.assert_array_equal(got["mean"], mean)
+    np.testing.assert_array_equal(got["std"], std)
+    np.testing.assert_array_equal(got["q"], model.q_cov_)
+
+
+def test_everything_comes_back_from_a_file(trained, tmp_path):
+    path = tmp_path / "model.npz"
+    trained.save(path, extra={"target": "y", "columns": ["a", "b"], "X_mean": np.array([1.5, -2.0])})
+    back = load(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["model.npz"]  # and no file aside
+    for name in (
+        "log_marginal_likelihood_value_",
+        "noise_variance_",
+        "n_iter_",
+        "converged_",
+        "y_mean_",
+        "y_scale_",
+        "n_features_in_",
+    ):
+        assert getattr(back, name) == getattr(trained, name), name
+    for name in ("q_mean_", "q_cov_", "site_precision_", "site_shift_"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(trained, name))
+    assert back.diagnostics_.keys() == trained.diagnostics_.keys()
+    assert back.extra_["columns"] == ["a", "b"]
+    np.testing.assert_array_equal(back.extra_["X_mean"], [1.5, -2.0])
+    for name, value in trained.parameters().items():
+        np.testing.assert_array_equal(back.parameters()[name], value)
+    with pytest.raises(ValueError, match="no training data"):
+        back.log_marginal_likelihood()
+    again = tmp_path / "again.npz"
+    back.save(again)
+    np.testing.assert_array_equal(load(again).predict(X_TEST), trained.predict(X_TEST))
+    not_kept = {"kernel": 0, "features": 0, "random_state": 0, "fixed": 0}
+    assert back.get_params() | not_kept == trained.get_params() | not_kept
+    assert list(back.fixed) == list(trained.fixed)
+    clone(back).fit(X, y)
+
+
+def rewritten(path, change):
+    """The model file with its description changed."""
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    description = json.loads(str(arrays["description"]))
+    change(description, arrays)
+    arrays["description"] = np.array(json.dumps(description))
+    np.savez(path, **arrays)
+
+
+NOT_MODELS = {
+    "empty": (lambda path: path.write_bytes(b""), "not a sparse_pep model"),
+    "text": (lambda path: path.write_text("X,y\n1,2\n"), "not a sparse_pep model"),
+    "plain npz": (lambda path: np.savez(path, X=X), "not a sparse_pep model"),
+    "npz of objects": (lambda path: np.savez(path, description=np.array([{}], dtype=object)), "not a sparse_pep model"),
+    "npy": (lambda path: path.write_bytes(np_bytes(X)), "not a sparse_pep model"),
+    "pickle": (lambda path: path.write_bytes(pickle.dumps({"a": 1})), "not a sparse_pep model"),
+    "cut in half": (
+        lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+        "not a sparse_pep model",
+    ),
+    "last byte gone": (lambda path: path.write_bytes(path.read_bytes()[:-1]), "not a sparse_pep model"),
+    "a flipped byte": (lambda path: path.write_bytes(flipped(path.read_bytes())), "not a sparse_pep model"),
+    "another format": (lambda path: rewritten(path, lambda d, a: d.update(format="other")), "not a sparse_pep model"),
+    "description is a list": (lambda path: np.savez(path, description=np.array("[]")), "not a sparse_pep model"),
+    "newer": (lambda path: rewritten(path, lambda d, a: d.update(version=999)), "newer version.*999"),
+    "version is text": (lambda path: rewritten(path, lambda d, a: d.update(version="x")), "not a sparse_pep model"),
+    "array missing": (lambda path: rewritten(path, lambda d, a: a.pop("B_lower")), "not complete.*B_lower"),
+    "entry missing": (lambda path: rewritten(path, lambda d, a: d.pop("scalars")), "not complete.*scalars"),
+    "unknown kernel": (lambda path: rewritten(path, lambda d, a: d["kernel"].update(kind="Exotic")), "Exotic"),
+}
+
+
+def np_bytes(array):
+    import io
+
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def flipped(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize("case", NOT_MODELS)
+def test_files_that_are_not_models(case, trained, tmp_path):
+    write, words = NOT_MODELS[case]
+    path = tmp_path / "model.npz"
+    trained.save(path)
+    write(path)
+    with pytest.raises(ValueError, match=words) as caught:
+        load(path)
+    assert "kind" in str(caught.value) or "model.npz" in str(caught.value)
+
+
+def test_a_missing_file_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "none.npz")
+
+
+def test_a_failed_save_leaves_the_old_file(trained, tmp_path, monkeypatch):
+    path = tmp_path / "model.npz"
+    trained.save(path)
+    before = path.read_bytes()
+
+    def broken(file, **arrays):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez", broken)
+    with pytest.raises(KeyboardInterrupt):
+        fixed_model().save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["model.npz"]
+
+
+def test_clone_and_pickle(trained):
+    copy = clone(trained)
+    assert not hasattr(copy, "kernel_")
+    assert copy.get_params() == trained.get_params()
+    back = pickle.loads(pickle.dumps(trained))
+    np.testing.assert_array_equal(back.predict(X_TEST), trained.predict(X_TEST))
+    assert back.log_marginal_likelihood() == trained.log_marginal_likelihood()
+
+
+def test_pandas_input_and_its_column_names(tmp_path):
+    frame, target = (pd.DataFrame(X, columns=["width", "height"]), pd.Series(y, index=np.arange(40) + 100))
+    model = SparsePEPRegressor(kernel=KERNEL, features=InducingPoints(X[:6]), optimizer=None).fit(frame, target)
+    assert list(model.feature_names_in_) == ["width", "height"]
+    test = pd.DataFrame(X_TEST, columns=["width", "height"])
+    np.testing.assert_array_equal(model.predict(test), fixed_model(noise_variance=1.0).predict(X_TEST))
+    model.save(tmp_path / "model.npz")
+    for fitted in (model, load(tmp_path / "model.npz")):
+        with pytest.raises(ValueError, match="feature names"):
+            fitted.predict(test[["height", "width"]])
+        with pytest.warns(UserWarning, match="feature names"):
+            fitted.predict(X_TEST)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_pipeline_cross_validation_and_search_over_the_power():
+    model = SparsePEPRegressor(n_inducing=6, max_iter=10, random_state=0)
+    pipeline = make_pipeline(StandardScaler(), model)
+    assert np.mean(cross_val_score(pipeline, X, y, cv=3)) > 0.5
+    search = GridSearchCV(pipeline, {"sparsepepregressor__power": [0.0, 0.5, 1.0]}, cv=2).fit(X, y)
+    assert search.best_params_["sparsepepregressor__power"] in (0.0, 0.5, 1.0)
+    assert len(set(search.cv_results_["mean_test_score"])) == 3
+    assert search.best_estimator_.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("form", ["fortran", "strided", "read only", "list", "float32", "integers"])
+def test_forms_of_input(form):
+    """What counts is the numbers: their order in memory, and where they can be, their type, change nothing."""
+    inputs, targets = (np.round(X * 64) / 64, np.round(y * 64) / 64)  # exact in single precision
+    if form == "integers":
+        inputs, targets = np.round(X * 3), np.round(y * 10)
+    expected = SparsePEPRegressor(kernel=KERNEL, features=InducingPoints(X[:6]), optimizer=None).fit(inputs, targets)
+    changed = {
+        "fortran": lambda A: np.asfortranarray(A),
+        "strided": lambda A: np.repeat(A, 2, axis=0)[::2],
+        "read only": lambda A: read_only(A),
+        "list": lambda A: A.tolist(),
+        "float32": lambda A: A.astype(np.float32),
+        "integers": lambda A: A.astype(int),
+    }[form]
+    model = clone(expected).fit(changed(inputs), changed(targets))
+    assert model.log_marginal_likelihood_value_ == pytest.approx(expected.log_marginal_likelihood_value_, rel=1e-14)
+    assert error(model.predict(changed(inputs)), expected.predict(inputs)) < 1e-13
+    assert model.predict(changed(inputs)).dtype == np.float64
+
+
+def read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def test_the_same_seed_gives_the_same_model_and_the_data_are_left_alone():
+    before = X.copy(), y.copy()
+    models = [SparsePEPRegressor(n_inducing=6, max_iter=5, random_state=3, tol=1.0).fit(X, y) for _ in range(2)]
+    np.testing.assert_array_equal(models[0].predict(X_TEST), models[1].predict(X_TEST))
+    np.testing.assert_array_equal(before[0], X)
+    np.testing.assert_array_equal(before[1], y)
+
+
+def test_training_that_stops_early_says_so():
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model = SparsePEPRegressor(n_inducing=5, max_iter=1, random_state=0).fit(X, y)
+    assert not model.converged_
+    assert model.n_iter_ == 1
+    assert {
+        "message",
+        "n_evaluations",
+        "n_rejected",
+        "jitter",
+        "jitter_largest",
+        "n_clipped",
+        "log_evidence_trace",
+    } <= set(model.diagnostics_)
+
+
+def test_fixed_parameters_are_kept_through_the_estimator():
+    model = SparsePEPRegressor(
+        kernel=KERNEL, features=InducingPoints(X[:6]), fixed=["features.Z", "kernel.log_variance"], tol=1e-2
+    )
+    model.fit(X, y)
+    np.testing.assert_array_equal(model.features_.Z, X[:6])
+    assert error(model.kernel_.variance, 1.2) < 1e-14
+    assert np.all(model.kernel_.lengthscale != KERNEL.lengthscale)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("name", ["boston", "concrete", "energy", "yacht", "wine_red"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_real_data_beat_the_mean(name, power, data_dir):
+    data = load_regression(name, data_dir)
+    train, test = data.splits[0]
+    model = make_pipeline(
+        StandardScaler(), SparsePEPRegressor(n_inducing=50, power=power, max_iter=15, normalize_y=True, random_state=0)
+    )
+    model.fit(data.X[train], data.y[train])
+    mean, std = model.predict(data.X[test], return_std=True)
+    assert smse(data.y[test], mean) < 1
+    assert smll(data.y[test], mean, std**2, data.y[train]) < 0
+    trace = model[-1].diagnostics_["log_evidence_trace"]
+    assert trace[-1] > trace[0]
+
+
+WITHOUT_DEVELOPMENT = """
+import sys
+for name in ("nbdev", "execnb", "fastcore", "IPython", "ipykernel", "jupyter", "jupyter_core", "nbformat", "nbconvert",
+             "notebook", "pytest", "hypothesis", "mpmath"):
+    sys.modules[name] = None  # importing it now fails
+import sparse_pep
+early = {name for name, module in sys.modules.items() if module is not None}
+import importlib, pkgutil
+for module in pkgutil.iter_modules(sparse_pep.__path__):
+    if module.name != "_modidx":
+        importlib.import_module("sparse_pep." + module.name)
+model = sparse_pep.SparsePEPRegressor(optimizer=None, n_inducing=2).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5])
+assert model.predict([[0.5]]).shape == (1,)
+print(" ".join(early))
+"""
+
+
+def test_the_package_needs_no_development_tools_and_imports_little():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_DEVELOPMENT], check=True, capture_output=True, text=True)
+    early = {name.split(".")[0] for name in done.stdout.split()}
+    assert "sparse_pep" in early
+    assert not early & {"sklearn", "scipy", "numpy", "matplotlib", "pandas", "tqdm", "click"}
+
+
+def test_top_level_names():
+    assert sparse_pep.SparsePEPRegressor is SparsePEPRegressor
+    assert sparse_pep.load is load
+    assert {"SparsePEPRegressor", "load"} <= set(sparse_pep.__all__)
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        _ = sparse_pep.nothing_of_the_kind
