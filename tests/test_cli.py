@@ -131,7 +131,9 @@ def test_the_summary_of_a_fit(trial):
     scores = re.search(r"20 rows held out: SMSE ([\d.-]+), SMLL ([\d.-]+)", result.stdout)
     assert float(scores[1]) < 0.05 and float(scores[2]) < -1.5
     assert "%|" in result.stderr  # the bar
-    assert load("model.npz").power == 0
+    fitted, (held_in, _) = load("model.npz"), random_splits(80, 1, 0.25, seed=3)[0]
+    assert fitted.power == 0
+    assert fitted.extra_["y_mean"] == np.mean(trial[held_in, 3])  # scaled by the rows of --seed 3 that were trained on
 
 
 @pytest.mark.parametrize(
@@ -392,6 +394,22 @@ def test_compare_takes_diabetes_when_nothing_is_named():
     result = accept("compare", "--powers", "0.25", "--inducing", 5, "--splits", 1, "--max-iter", 5, "--quiet")
     assert table_of(result.stdout, "averages")[1][:4] == ["diabetes", "0.25", "Power EP", "1"]
     assert all(line.startswith("Warning: diabetes, power 0.25, split 0: ") for line in result.stderr.splitlines())
+
+
+def test_every_option_of_compare_arrives(monkeypatch):
+    seen = []
+
+    def record(data, split, power, **options):
+        seen.append((data.name, split, power, options))
+        scores = {"log ML/N": 0.0, "SMSE": 0.0, "SMLL": 0.0, "converged": "yes", "seconds": 0.0}
+        return {"data": data.name, "power": power, "name": "", "split": split} | scores, None, None
+
+    monkeypatch.setattr("sparse_pep.cli.run_split", record)
+    options = {"inducing": 7, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "seed": 4}
+    words = [word for name, value in options.items() for word in (f"--{name}".replace("_", "-"), value)]
+    accept("compare", "--powers", "0.25", "--splits", 2, *words)
+    arrived = {"n_inducing": 7, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "random_state": 4}
+    assert seen == [("diabetes", split, 0.25, arrived) for split in (0, 1)]
 
 
 def test_compare_on_real_data(data_dir):
