@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import dense, highprec
 from reference.compare import error, properties
+from scipy.stats import norm
 
 from sparse_pep.linalg import factorise
 from sparse_pep.regression import gaussian_sites
@@ -136,6 +137,41 @@ def test_sweeps_leave_their_arguments_alone():
         sweep(factor, V, dff, gaussian(y, noise), *sites, 0.5, 0.5)
         assert np.all(sites[0] == 0.1)
         assert np.all(sites[1] == 0.2)
+
+
+def probit(y):
+    """Projection for p(y|f) = Phi(yf) at power 1: sites that, unlike Gaussian ones, depend on the cavity."""
+
+    def tilted(rows, mean, var, power):
+        z = y[rows] * mean / np.sqrt(1 + var)
+        ratio = np.exp(norm.logpdf(z) - norm.logcdf(z))
+        return norm.logcdf(z), y[rows] * ratio / np.sqrt(1 + var), -ratio * (z + ratio) / (1 + var)
+
+    return tilted
+
+
+@properties
+@given(shapes, st.sampled_from([0.3, 1.0]), st.booleans())
+def test_sweeps_against_posteriors_computed_afresh(shape, step, sequential):
+    factor, V, dff, y, _ = problem(*shape)
+    tilted, N = probit(np.sign(y)), len(y)
+    sweep = sequential_sweep if sequential else parallel_sweep
+    precision, shift = np.zeros(N), np.zeros(N)
+    for _ in range(3):
+        got = sweep(factor, V, dff, tilted, precision, shift, 1.0, step)
+        start = precision.copy(), shift.copy()
+        for n in range(N):
+            source = (precision, shift) if sequential else start
+            S = np.linalg.inv(np.eye(len(V)) + V * source[0] @ V.T)
+            v, tau, nu = V[:, n], source[0][n], source[1][n]
+            left = 1 / (v @ S @ v) - tau
+            cavity_mean, cavity_var = (v @ S @ V @ source[1] / (v @ S @ v) - nu) / left, 1 / left
+            _, d1, d2 = tilted(n, cavity_mean, cavity_var + dff[n], 1.0)
+            rho = 1 + d2 * cavity_var
+            precision[n] = (1 - step) * tau - step * d2 / rho
+            shift[n] = (1 - step) * nu + step * (d1 - d2 * cavity_mean) / rho
+        assert error(got[0], precision) < 1e-9
+        assert error(got[1], shift) < 1e-9
 
 
 def test_sequential_keeps_its_running_posterior_exact():
