@@ -121,7 +121,8 @@ def write_aside(path: str | Path, write) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(aside, 0o644)
+        os.umask(mask := os.umask(0))
+        os.chmod(aside, 0o666 & ~mask)
         os.replace(aside, path)
     except BaseException:
         Path(aside).unlink(missing_ok=True)
@@ -222,13 +223,13 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         power=0.5,
         noise_variance=1.0,
         optimizer="lbfgs",
-        max_iter=1000,
+        max_iter=2000,
         jitter=1e-8,
         chunk_size=None,
         normalize_y=False,
         random_state=None,
         verbose=0,
-        tol=1e-5,
+        tol=1e-4,
         n_restarts=0,
         fixed=(),
     ):

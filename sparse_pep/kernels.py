@@ -39,7 +39,9 @@ def can_expand(A: np.ndarray, B: np.ndarray) -> bool:
     )
 
 # %% ../nbs/01_kernels.ipynb #6e7a9bda
-def minus_half_square(A: np.ndarray, B: np.ndarray, offset: float = 0.0) -> np.ndarray:
+def minus_half_square(
+    A: np.ndarray, B: np.ndarray, offset: float = 0.0, expand: bool | None = None
+) -> np.ndarray:
     """offset − ½‖aₘ − bₙ‖² for all pairs, (M, n).
 
     Parameters
@@ -48,21 +50,23 @@ def minus_half_square(A: np.ndarray, B: np.ndarray, offset: float = 0.0) -> np.n
         Scaled points; centred ones are faster.
     offset : float
         Added to every entry.
+    expand : bool, optional
+        What `can_expand(A, B)` says, where it is known already.
 
     Returns
     -------
     ndarray (M, n)
         C order. Cost: one product of 2Mn(D + 2) flops, or Mn(3D) where differences are needed.
     """
-    if not can_expand(A, B):
+    if not (can_expand(A, B) if expand is None else expand):
         return offset - 0.5 * cdist(A, B, "sqeuclidean")
     left = np.column_stack([A, offset - 0.5 * np.einsum("md,md->m", A, A), np.ones(len(A))])
-    right = np.column_stack([B, np.ones(len(B)), -0.5 * np.einsum("nd,nd->n", B, B)])
-    return left @ right.T
+    right = np.vstack([B.T, np.ones(len(B)), -0.5 * np.einsum("nd,nd->n", B, B)])
+    return left @ right
 
 # %% ../nbs/01_kernels.ipynb #8d4f7972
 def weighted_moments(
-    W: np.ndarray, A: np.ndarray, B: np.ndarray
+    W: np.ndarray, A: np.ndarray, B: np.ndarray, expand: bool | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """First and second moments of the differences bₙ − aₘ under weights W.
 
@@ -72,25 +76,28 @@ def weighted_moments(
         Weights of any sign.
     A, B : ndarray (M, D), (n, D)
         Scaled points.
+    expand : bool, optional
+        What `can_expand(A, B)` says, where it is known already.
 
     Returns
     -------
     first : ndarray (M, D)
         Σₙ Wₘₙ (bₙ − aₘ).
     second : ndarray (D,)
-        Σₘₙ Wₘₙ (aₘ − bₙ)². Cost: 2Mn(2D + 1) flops.
+        Σₘₙ Wₘₙ (aₘ − bₙ)². Cost: 2Mn(D + 2) flops.
     """
     D = A.shape[1]
-    if not can_expand(A, B):
+    if not (can_expand(A, B) if expand is None else expand):
         differences = (B[:, d] - A[:, d, None] for d in range(D))
         columns = [
             (np.einsum("mn,mn->m", W, delta), np.einsum("mn,mn,mn->", W, delta, delta))
             for delta in differences
         ]
         return np.column_stack([c[0] for c in columns]), np.array([c[1] for c in columns])
-    moments = W @ np.column_stack([B, B**2, np.ones(len(B))])
-    WB, WBB, total = moments[:, :D], moments[:, D:-1], moments[:, -1:]
-    return WB - A * total, (WBB - 2 * A * WB + A**2 * total).sum(0)
+    moments = W @ np.column_stack([B, np.ones(len(B))])
+    WB, total = moments[:, :D], moments[:, D:]
+    columns = np.ones(len(A)) @ W
+    return WB - A * total, columns @ B**2 + (A**2 * total - 2 * A * WB).sum(0)
 
 # %% ../nbs/01_kernels.ipynb #e1cd2b9b
 class Kernel:
@@ -208,7 +215,9 @@ class Stationary(Kernel):
                 f"`variance` of {type(self).__name__} must be one number; got shape {self.variance.shape}."
             )
 
-    def profile(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def profile(
+        self, A: np.ndarray, B: np.ndarray, expand: bool
+    ) -> tuple[np.ndarray, Callable]:
         """K (M, n) for scaled points, and a function that returns −2 dk/dr² (M, n)."""
         raise NotImplementedError
 
@@ -228,13 +237,14 @@ class Stationary(Kernel):
         centre = A.mean(0)
         A = A - centre
         B = A if X2 is None else self.scaled(X2) - centre
-        K, slope = self.profile(A, B)
+        expand = can_expand(A, B)
+        K, slope = self.profile(A, B, expand)
 
         def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             W = K_bar * slope()
-            first, second = weighted_moments(W, A, B)
+            first, second = weighted_moments(W, A, B, expand)
             if X2 is None:
-                first = first + weighted_moments(W.T, A, B)[0]
+                first = first + weighted_moments(W.T, A, B, expand)[0]
             lengthscale = second if self.lengthscale.ndim else second.sum()
             gradient = {"log_variance": np.vdot(K_bar, K), "log_lengthscale": lengthscale}
             return gradient, self.spread(first / self.lengthscale, X1)
@@ -252,11 +262,13 @@ class Stationary(Kernel):
 class SquaredExponential(Stationary):
     """k = variance · exp(−r²/2): infinitely smooth functions. See `Stationary` for the arguments."""
 
-    def profile(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def profile(
+        self, A: np.ndarray, B: np.ndarray, expand: bool
+    ) -> tuple[np.ndarray, Callable]:
         if A is B:
             K = self.variance * np.exp(-0.5 * cdist(A, A, "sqeuclidean"))
         else:
-            K = minus_half_square(A, B, offset=float(np.log(self.variance)))
+            K = minus_half_square(A, B, float(np.log(self.variance)), expand)
             np.exp(K, out=K)
         return K, lambda: K
 
@@ -264,7 +276,9 @@ class SquaredExponential(Stationary):
 class Matern12(Stationary):
     """k = variance · exp(−r): continuous, rough functions. See `Stationary` for the arguments."""
 
-    def profile(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def profile(
+        self, A: np.ndarray, B: np.ndarray, expand: bool
+    ) -> tuple[np.ndarray, Callable]:
         r = cdist(A, B)
         K = self.variance * np.exp(-r)
         return K, lambda: np.divide(
@@ -275,7 +289,9 @@ class Matern12(Stationary):
 class Matern32(Stationary):
     """k = variance · (1 + √3 r) exp(−√3 r): once differentiable functions. See `Stationary` for the arguments."""
 
-    def profile(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def profile(
+        self, A: np.ndarray, B: np.ndarray, expand: bool
+    ) -> tuple[np.ndarray, Callable]:
         r = np.sqrt(3.0) * cdist(A, B)
         decay = self.variance * np.exp(-r)
         return (1.0 + r) * decay, lambda: 3.0 * decay
@@ -284,7 +300,9 @@ class Matern32(Stationary):
 class Matern52(Stationary):
     """k = variance · (1 + √5 r + 5r²/3) exp(−√5 r): twice differentiable functions. See `Stationary` for the arguments."""
 
-    def profile(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def profile(
+        self, A: np.ndarray, B: np.ndarray, expand: bool
+    ) -> tuple[np.ndarray, Callable]:
         r = np.sqrt(5.0) * cdist(A, B)
         decay = self.variance * np.exp(-r)
         return (1.0 + r + r**2 / 3.0) * decay, lambda: 5.0 / 3.0 * (1.0 + r) * decay

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['gaussian_sites', 'single_datum_terms', 'Evidence', 'forward_chunks', 'evidence', 'predict_f', 'predict_f_cov',
-           'adjoint_chunk', 'Kuu_adjoint', 'backward_chunks', 'adjoints']
+           'adjoint_chunk', 'whitened_moments', 'Kuu_adjoint', 'backward_chunks', 'adjoints']
 
 # %% ../nbs/04_regression.ipynb #181c706f
 from collections.abc import Callable, Sequence
@@ -23,6 +23,7 @@ from sparse_pep.linalg import (
     log1p_ratio,
     map_chunks,
     mirror,
+    one_blas_thread,
     solve_lower,
 )
 from .sites import Posterior, posterior_from_sums, q_moments
@@ -121,6 +122,7 @@ def forward_chunks(
     return precision_sum, shift_sum, terms, n_clipped
 
 # %% ../nbs/04_regression.ipynb #88d5b8c7
+@one_blas_thread()
 def evidence(
     Kuu: np.ndarray,
     covariances: Callable,
@@ -221,7 +223,8 @@ def predict_f_cov(
 
 # %% ../nbs/04_regression.ipynb #a8ec688e
 def adjoint_chunk(
-    posterior: Posterior,
+    Kuu: Factor,
+    whitened: tuple[np.ndarray, np.ndarray],
     V: np.ndarray,
     y: np.ndarray,
     dff: np.ndarray,
@@ -234,8 +237,10 @@ def adjoint_chunk(
 
     Parameters
     ----------
-    posterior : Posterior
-        q(u) of all data.
+    Kuu : Factor
+        Of Kuu.
+    whitened : ndarray (M,), ndarray (M, M)
+        Mean β and covariance B⁻¹ of q in whitened coordinates.
     V : ndarray (M, n)
         Luu⁻¹ Kuf of the chunk; overwritten by the result.
     y, dff, noise_variance, power : ndarray (n,)
@@ -255,66 +260,72 @@ def adjoint_chunk(
         The chunk's share of ∂ log Z / ∂ log σ². Cost of all: 4nM² flops.
     """
     precision, shift = gaussian_sites(y, dff, noise_variance, power)
-    T = solve_lower(posterior.B, V, out=scratch("T", V.shape))
-    var = np.einsum("mn,mn->n", T, T)
-    d1 = shift - precision * (posterior.b @ T)
+    beta, cov = whitened
+    U = np.matmul(cov, V, out=scratch("U", V.shape))  # B⁻¹ V
+    var = np.einsum("mn,mn->n", V, U)
+    d1 = shift - precision * (beta @ V)
     e = power * (precision**2 * var + d1**2)
     rho = 1.0 - power * precision * var
     noise_bar = (
         noise_variance * d1**2
         + ((1.0 - power) * (var / rho + dff) - noise_variance) * precision * rho
     )
-    T *= precision
-    add_rank_one(T, -posterior.b, d1)
-    solve_lower(posterior.B, T, transpose=True, out=T)  # B⁻¹ V τ − β d1ᵀ
+    U *= precision
+    add_rank_one(U, -beta, d1)
     add_outer(outer, np.multiply(V, np.sqrt(e), out=scratch("root", V.shape)))
     V *= precision - e
-    V -= T
-    solve_lower(posterior.Kuu, V, transpose=True, out=V)
+    V -= U
+    solve_lower(Kuu, V, transpose=True, out=V)
     return V, 0.5 * (e - precision), 0.5 * float(noise_bar.sum())
 
 # %% ../nbs/04_regression.ipynb #2718e883
+def whitened_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
+    """Mean β (M,) and covariance B⁻¹ (M, M) of q in whitened coordinates. Cost O(M³)."""
+    root = solve_lower(posterior.B, np.eye(len(posterior.b)))
+    return root.T @ posterior.b, root.T @ root
+
+
 def Kuu_adjoint(
-    posterior: Posterior, precision: np.ndarray, outer: np.ndarray
+    Kuu: Factor,
+    whitened: tuple[np.ndarray, np.ndarray],
+    precision: np.ndarray,
+    outer: np.ndarray,
 ) -> np.ndarray:
     """∂ log Z / ∂ Kuu (M, M), symmetric, jitter included.
 
     `precision` is V diag(τ) Vᵀ and `outer` the full V diag(e) Vᵀ. Cost O(M³).
     """
-    identity = np.eye(len(outer))
-    root = solve_lower(posterior.B, identity)  # LB⁻¹
-    beta = root.T @ posterior.b
-    H = precision - identity + root.T @ root + np.outer(beta, beta) - outer
-    half = solve_lower(posterior.Kuu, H, transpose=True)
-    bar = -0.5 * solve_lower(posterior.Kuu, np.ascontiguousarray(half.T), transpose=True)
-    return bar + posterior.Kuu.jitter * np.mean(np.diag(bar)) * identity
+    beta, cov = whitened
+    H = precision - np.eye(len(cov)) + cov + np.outer(beta, beta) - outer
+    half = solve_lower(Kuu, H, transpose=True)
+    bar = -0.5 * solve_lower(Kuu, np.ascontiguousarray(half.T), transpose=True)
+    return bar + Kuu.jitter * np.mean(np.diag(bar)) * np.eye(len(cov))
 
 # %% ../nbs/04_regression.ipynb #51e1ee0e
 def backward_chunks(
     fit: Evidence,
+    whitened: tuple[np.ndarray, np.ndarray],
     covariances: Callable,
-    y,
-    noise_variance,
-    power,
+    y: np.ndarray,
+    noise_variance: np.ndarray,
+    power: np.ndarray,
     rows_list: Sequence[slice],
 ) -> tuple:
-    """Sums over some chunks: V diag(e) Vᵀ (lower triangle), what the pull-backs return, ∂ log Z / ∂ log σ²."""
-    outer, pulled, log_noise_bar, scratch = (
-        np.zeros_like(fit.precision),
-        0.0,
-        0.0,
-        Scratch(),
-    )
+    """Sums over some chunks: V diag(e) Vᵀ (lower triangle), what the pull-backs return,
+    ∂ log Z / ∂ log σ²."""
+    Kuu, scratch = fit.posterior.Kuu, Scratch()
+    outer, pulled, log_noise_bar = np.zeros_like(fit.precision), 0.0, 0.0
     for rows in rows_list:
         Kuf, _, pull = covariances(rows)
-        V = solve_lower(fit.posterior.Kuu, Kuf, out=scratch("V", Kuf.shape))
+        V = solve_lower(Kuu, Kuf, out=scratch("V", Kuf.shape))
         here = y[rows], fit.dff[rows], noise_variance[rows], power[rows]
-        Kuf_bar, kff_bar, noise_bar = adjoint_chunk(fit.posterior, V, *here, outer, scratch)
+        Kuf_bar, kff_bar, noise_bar = adjoint_chunk(Kuu, whitened, V, *here, outer, scratch)
         pulled = pulled + pull(Kuf_bar, kff_bar)
         log_noise_bar += noise_bar
     return outer, pulled, log_noise_bar
 
 
+@one_blas_thread()
 def adjoints(
     fit: Evidence,
     covariances: Callable,
@@ -348,10 +359,10 @@ def adjoints(
     noise_variance, power = (
         np.broadcast_to(value, y.shape) for value in (noise_variance, power)
     )
+    whitened = whitened_moments(fit.posterior)
+    data = covariances, y, noise_variance, power
     slices = chunk_slices(len(y), len(fit.precision), chunk_size)
-    parts = map_chunks(
-        lambda share: backward_chunks(fit, covariances, y, noise_variance, power, share),
-        slices,
-    )
+    parts = map_chunks(lambda share: backward_chunks(fit, whitened, *data, share), slices)
     outer, pulled, log_noise_bar = (sum(part) for part in zip(*parts))
-    return Kuu_adjoint(fit.posterior, fit.precision, mirror(outer)), pulled, log_noise_bar
+    Kuu_bar = Kuu_adjoint(fit.posterior.Kuu, whitened, fit.precision, mirror(outer))
+    return Kuu_bar, pulled, log_noise_bar
