@@ -298,6 +298,8 @@ class Objective:
     n_rejected: int = 0
     jitter: float = 0.0
     worst: float = field(default=-np.inf)
+    best: float = field(default=np.inf)
+    best_vector: np.ndarray | None = None
 
     def at(self, vector: np.ndarray) -> Model:
         """The model at a vector of trained parameters."""
@@ -329,6 +331,8 @@ class Objective:
             return self.worst + 1e3 * (1.0 + abs(self.worst)), np.zeros_like(vector)
         self.jitter = max(self.jitter, fit.posterior.Kuu.jitter)
         self.worst = max(self.worst, -fit.log_evidence)
+        if -fit.log_evidence < self.best:  # a line search that fails may have passed it
+            self.best, self.best_vector = -fit.log_evidence, vector.copy()
         return -fit.log_evidence, -slope
 
 # %% ../nbs/10_training.ipynb #6df41f72
@@ -462,8 +466,8 @@ def climb(
         else message
     )
     return TrainingResult(
-        objective.at(end.x),
-        -float(end.fun),
+        objective.at(objective.best_vector),
+        -objective.best,
         record.settled or flat or bool(end.success),
         message,
         len(history) - 1,
