@@ -126,11 +126,13 @@ def test_kmeans_does_not_depend_on_the_units_of_a_column(scale):
     assert error(there / units, here) < 1e-9
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e9])
-def test_spread_of_a_constant_column_is_one(offset):
-    X = np.column_stack([np.full(9, offset), np.full(9, 0.1) * 3, offset + np.arange(9.0)])
-    np.testing.assert_array_equal(column_spread(X)[:2], 1.0)
-    assert error(column_spread(X)[2], np.std(np.arange(9.0))) < 1e-6
+@pytest.mark.parametrize("value", [0.0, 0.1, 0.7, -np.pi * 1e9])
+@pytest.mark.parametrize("N", [1, 10, 13])
+def test_spread_of_a_constant_column_is_one(value, N):
+    """Also where the mean is rounded, so that the standard deviation as computed is not quite 0."""
+    X = np.column_stack([np.full(N, value), value + np.arange(N)])
+    assert column_spread(X)[0] == 1.0
+    assert error(column_spread(X)[1], np.std(np.arange(N)) if N > 1 else 1.0) < 1e-6
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
@@ -151,7 +153,7 @@ def test_training_climbs_to_a_level_place_and_reports_it(power):
     assert result.log_evidence == model_evidence(result.model, X, y, power, 1e-8).log_evidence
     assert len(result.history) == result.n_iter + 1
     assert np.all(np.diff(result.history) >= 0)
-    assert result.history[-1] == result.log_evidence
+    assert 0 <= result.log_evidence - result.history[-1] < 1e-6
     assert result.n_evaluations >= result.n_iter
     _, gradient = model_gradient(result.model, X, y, power, 1e-8)
     assert np.max(np.abs(to_vector(gradient))) < 0.5
@@ -224,7 +226,9 @@ def test_a_step_that_fails_is_turned_back_from(failure):
     assert result.n_rejected == len(failed)
     assert result.log_evidence > model_evidence(start(), X, y, 0.5, 1e-8).log_evidence + 1
     assert result.model.noise_variance >= 0.3
-    assert np.isfinite(result.log_evidence)
+    # SciPy may return the value of the last trial with the point before it: value and model must belong together.
+    assert result.log_evidence == model_evidence(result.model, X, y, 0.5, 1e-8).log_evidence
+    assert result.log_evidence >= result.history[-1]
 
 
 def test_a_single_failure_does_not_end_the_climb():
