@@ -50,7 +50,9 @@ from sparse_pep.training import (
 
 # %% ../nbs/12_estimators.ipynb #1c9a108b
 def require_finite(values: np.ndarray, name: str) -> None:
-    """Raise a ValueError that says where `values` (N,) or (N, D) has its first NaN or infinity."""
+    """Raise a ValueError that says where `values` (N,) or (N, D) has its first NaN or
+    infinity.
+    """
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
         row, *column = bad[0]
@@ -85,7 +87,9 @@ def starting_model(
     from_data: bool,
     rng: np.random.Generator,
 ) -> Model:
-    """The model a fit starts from: what is given, and for the rest what the data suggest (if `from_data`)."""
+    """The model a fit starts from: what is given, and for the rest what the data suggest
+    (if `from_data`).
+    """
     if kernel is None and from_data:
         kernel = initial_kernel(X, y)
         noise_variance = float(np.clip(noise_variance, 1e-3 * np.var(y), np.var(y)))
@@ -111,7 +115,9 @@ FORMAT_VERSION = 1
 
 
 def write_aside(path: str | Path, write) -> None:
-    """Call write(file) on a temporary file in the folder of `path`, then rename it to `path` in one step."""
+    """Call write(file) on a temporary file in the folder of `path`, then rename it to
+    `path` in one step.
+    """
     path = Path(path)
     handle, aside = tempfile.mkstemp(
         dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part"
@@ -130,7 +136,9 @@ def write_aside(path: str | Path, write) -> None:
 
 
 def read_archive(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
-    """The description and the arrays of a model file. ValueError for any other file, OSError if there is none."""
+    """The description and the arrays of a model file. ValueError for any other file,
+    OSError if there is none.
+    """
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -156,12 +164,14 @@ def read_archive(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
 
 # %% ../nbs/12_estimators.ipynb #471a891e
 class SparsePEPRegressor(RegressorMixin, BaseEstimator):
-    """Sparse Gaussian process regression by Power EP, from variational (power 0) to FITC (power 1).
+    """Sparse Gaussian process regression by Power EP, from variational (power 0) to FITC
+    (power 1).
 
     Parameters
     ----------
     kernel : Kernel, optional
-        Where training starts; by default an ARD squared exponential on the scale of the data.
+        Where training starts; by default an ARD squared exponential on the scale of the
+        data.
     features : Features, optional
         Inducing features to start from; by default `n_inducing` points by k-means.
     n_inducing : int
@@ -205,8 +215,10 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
     n_iter_ : int
     n_features_in_ : int
     diagnostics_ : dict
-        `message`, `n_evaluations`, `n_rejected` (evaluations that failed and were turned back from), `jitter` (in the final
-        Kuu) and `jitter_largest`, `n_clipped` (unexplained variances that came out negative), `unexplained_variance`
+        `message`, `n_evaluations`, `n_rejected` (evaluations that failed and were turned
+        back from), `jitter` (in the final
+        Kuu) and `jitter_largest`, `n_clipped` (unexplained variances that came out
+        negative), `unexplained_variance`
         (mean of D over data, units y²), `log_evidence_trace`.
 
     References
@@ -250,9 +262,11 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         self.fixed = fixed
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> "SparsePEPRegressor":
-        """Train on X (N, D), y (N,). Cost 7NM² flops an evaluation, some hundred evaluations.
+        """Train on X (N, D), y (N,). Cost 7NM² flops an evaluation, some hundred
+        evaluations.
 
-        Raises ValueError for bad data or arguments; warns (ConvergenceWarning) if training did not converge.
+        Raises ValueError for bad data or arguments; warns (ConvergenceWarning) if training
+        did not converge.
         """
         before = dict(vars(self))
         try:
@@ -341,7 +355,8 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         return self._conclude(result.model)
 
     def predict(self, X: ArrayLike, return_std: bool = False, return_cov: bool = False):
-        """Mean of y at X (S, D), and if asked its standard deviation (S,) or covariance (S, S), noise included.
+        """Mean of y at X (S, D), and if asked its standard deviation (S,) or covariance (S,
+        S), noise included.
 
         Cost 2SM² flops; with `return_cov` 4S²M more and S² memory.
         """
@@ -362,13 +377,17 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         return self.y_mean_ + self.y_scale_ * mean, self.y_scale_**2 * cov
 
     def predict_f(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (S,) and variance (S,) of the latent function at X (S, D), in the units of y and y²; no noise."""
+        """Mean (S,) and variance (S,) of the latent function at X (S, D), in the units of y
+        and y²; no noise.
+        """
         X = self._test_inputs(X)
         mean, var = model_predict(self._model, self._posterior, X, self.chunk_size)
         return self.y_mean_ + self.y_scale_ * mean, self.y_scale_**2 * var
 
     def predict_log_density(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """log p(y | X, training data) (S,) of each test datum, in nats, with y in its own units."""
+        """log p(y | X, training data) (S,) of each test datum, in nats, with y in its own
+        units.
+        """
         mean, var = self.predict_f(X)
         var = var + self.noise_variance_ * self.y_scale_**2
         y = np.asarray(y, dtype=float)
@@ -384,16 +403,20 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         return check_random_state(random_state).multivariate_normal(mean, cov, n_samples).T
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """The trained parameters by name, unconstrained: logarithms, and pseudo-inputs as they are."""
+        """The trained parameters by name, unconstrained: logarithms, and pseudo-inputs as
+        they are.
+        """
         check_is_fitted(self)
         return self._model.parameters()
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False
     ):
-        """log Z_PEP of the training data in nats, at `theta` (P,): all of `parameters()`, one after the other.
+        """log Z_PEP of the training data in nats, at `theta` (P,): all of `parameters()`,
+        one after the other.
 
-        With `eval_gradient` also the gradient (P,). Without `theta`, at the fitted parameters. Cost 2NM², or 7NM² flops.
+        With `eval_gradient` also the gradient (P,). Without `theta`, at the fitted
+        parameters. Cost 2NM², or 7NM² flops.
         """
         model = self._model_at(theta)
         data = self._X, self._y, self._power, self.jitter, self.chunk_size
@@ -408,9 +431,11 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         return from_vector(gradient, self.parameters())
 
     def save(self, path: str | Path, extra: dict | None = None) -> None:
-        """Write the fitted model to one file (.npz: arrays and JSON), complete or not at all.
+        """Write the fitted model to one file (.npz: arrays and JSON), complete or not at
+        all.
 
-        `extra` may hold values that JSON knows and arrays; `load` gives it back as `extra_`. The training data are not saved.
+        `extra` may hold values that JSON knows and arrays; `load` gives it back as
+        `extra_`. The training data are not saved.
         """
         check_is_fitted(self)
         extra = extra or {}
@@ -503,7 +528,9 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def _model_at(self, theta: ArrayLike | None) -> Model:
-        """The fitted model, or the same at other parameters; the training data must be there."""
+        """The fitted model, or the same at other parameters; the training data must be
+        there.
+        """
         check_is_fitted(self)
         if not hasattr(self, "_X"):
             raise ValueError(
@@ -550,7 +577,8 @@ SAVED_ARRAYS = ("q_mean_", "q_cov_", "site_precision_", "site_shift_")
 
 
 def load(path: str | Path) -> SparsePEPRegressor:
-    """The model that `save` wrote; predictions are the same to the last bit. `extra_` holds what was saved along.
+    """The model that `save` wrote; predictions are the same to the last bit. `extra_` holds
+    what was saved along.
 
     Raises ValueError if the file is not a model, is damaged, or comes from a newer version.
     """

@@ -18,18 +18,23 @@ from .kernels import Kernel, inputs_2d
 class Features:
     """M inducing variables, each a linear functional of f.
 
-    Subclasses are frozen dataclasses, have a length M, and define `Kuu_vjp`, `Kuf_vjp`, `parameters` and `with_parameters`.
+    Subclasses are frozen dataclasses, have a length M, and define `Kuu_vjp`, `Kuf_vjp`,
+    `parameters` and `with_parameters`.
     """
 
     def __len__(self) -> int:
         raise NotImplementedError
 
     def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable]:
-        """Kuu (M, M) and its pull-back: Kuu_bar (M, M) ↦ (gradient over the kernel's, over the features' parameters)."""
+        """Kuu (M, M) and its pull-back: Kuu_bar (M, M) ↦ (gradient over the kernel's, over
+        the features' parameters).
+        """
         raise NotImplementedError
 
     def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
-        """Kuf (M, N) and its pull-back: Kuf_bar (M, N) ↦ (gradient over the kernel's, over the features' parameters)."""
+        """Kuf (M, N) and its pull-back: Kuf_bar (M, N) ↦ (gradient over the kernel's, over
+        the features' parameters).
+        """
         raise NotImplementedError
 
     def Kuu(self, kernel: Kernel) -> np.ndarray:
@@ -83,7 +88,9 @@ class InducingPoints(Features):
         return self.named(kernel.vjp(self.Z, X))
 
     def named(self, vjp: tuple[np.ndarray, Callable]) -> tuple[np.ndarray, Callable]:
-        """A kernel's (matrix, pull-back) with the derivative for the first argument given the name it has here, Z."""
+        """A kernel's (matrix, pull-back) with the derivative for the first argument given
+        the name it has here, Z.
+        """
         matrix, pull = vjp
 
         def pull_back(bar: np.ndarray) -> tuple[dict, dict]:
@@ -100,7 +107,8 @@ class InducingPoints(Features):
 
 # %% ../nbs/02_features.ipynb #fc84668e
 def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, int]:
-    """Dₙ = k(xₙ, xₙ) − Σₘ Vₘₙ², the variance of f that u leaves unexplained, never negative.
+    """Dₙ = k(xₙ, xₙ) − Σₘ Vₘₙ², the variance of f that u leaves unexplained, never
+    negative.
 
     Parameters
     ----------
@@ -114,7 +122,8 @@ def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, in
     dff : ndarray (N,)
         Units y². Cost: 2NM flops.
     n_clipped : int
-        How many came out below 0 (by rounding, where a datum sits on a pseudo-point) and were set to 0.
+        How many came out below 0 (by rounding, where a datum sits on a pseudo-point) and
+        were set to 0.
     """
     dff = kff - np.einsum("mn,mn->n", V, V)
     n_clipped = int(np.count_nonzero(dff < 0.0))
@@ -125,13 +134,17 @@ FEATURE_KINDS = {kind.__name__: kind for kind in (InducingPoints,)}
 
 
 def features_to_config(features: Features) -> dict:
-    """A description of `features` that JSON can hold; `features_from_config` is its inverse, exact to the last bit."""
+    """A description of `features` that JSON can hold; `features_from_config` is its
+    inverse, exact to the last bit.
+    """
     fields = {name: np.asarray(value).tolist() for name, value in vars(features).items()}
     return {"kind": type(features).__name__, **fields}
 
 
 def features_from_config(config: dict) -> Features:
-    """The features that `features_to_config` described. ValueError if the kind is unknown or its fields do not fit."""
+    """The features that `features_to_config` described. ValueError if the kind is unknown
+    or its fields do not fit.
+    """
     try:
         return FEATURE_KINDS[config["kind"]](
             **{key: value for key, value in config.items() if key != "kind"}

@@ -56,7 +56,8 @@ def minus_half_square(
     Returns
     -------
     ndarray (M, n)
-        C order. Cost: one product of 2Mn(D + 2) flops, or Mn(3D) where differences are needed.
+        C order. Cost: one product of 2Mn(D + 2) flops, or Mn(3D) where differences are
+        needed.
     """
     if not (can_expand(A, B) if expand is None else expand):
         return offset - 0.5 * cdist(A, B, "sqeuclidean")
@@ -103,7 +104,8 @@ def weighted_moments(
 class Kernel:
     """A covariance function k(x, x′).
 
-    Subclasses are frozen dataclasses whose fields are the parameters, and define `vjp` and `diag_vjp`.
+    Subclasses are frozen dataclasses whose fields are the parameters, and define `vjp` and
+    `diag_vjp`.
     `trained` names the fields that are trained, as logarithms.
     """
 
@@ -115,17 +117,23 @@ class Kernel:
     ) -> tuple[np.ndarray, Callable]:
         """K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back.
 
-        The pull-back takes K_bar (M, n) and returns the derivatives of Σ K_bar ∘ K: a dictionary over
-        `parameters()`, and an array (M, D) for X1 (with X2 held, or moving along with X1 if X2 is None).
+        The pull-back takes K_bar (M, n) and returns the derivatives of Σ K_bar ∘ K: a
+        dictionary over
+        `parameters()`, and an array (M, D) for X1 (with X2 held, or moving along with X1 if
+        X2 is None).
         """
         raise NotImplementedError
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
-        """The diagonal (N,) of k(X, X) and its pull-back, from kff_bar (N,) to a dictionary over `parameters()`."""
+        """The diagonal (N,) of k(X, X) and its pull-back, from kff_bar (N,) to a dictionary
+        over `parameters()`.
+        """
         raise NotImplementedError
 
     def __call__(self, X1: ArrayLike, X2: ArrayLike | None = None) -> np.ndarray:
-        """The covariance matrix k(X1, X2) (M, n); with X1 alone, of f(X1) with itself (M, M)."""
+        """The covariance matrix k(X1, X2) (M, n); with X1 alone, of f(X1) with itself (M,
+        M).
+        """
         return self.vjp(inputs_2d(X1, "X1"), None if X2 is None else inputs_2d(X2, "X2"))[0]
 
     def diag(self, X: ArrayLike) -> np.ndarray:
@@ -153,7 +161,9 @@ class Kernel:
         return X[:, list(self.active_dims)]
 
     def spread(self, part: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """The adjoint of `columns`: `part` put back into an array shaped like X, zeros elsewhere."""
+        """The adjoint of `columns`: `part` put back into an array shaped like X, zeros
+        elsewhere.
+        """
         if self.active_dims is None:
             return part
         full = np.zeros_like(X)
@@ -168,7 +178,9 @@ class Kernel:
 
 # %% ../nbs/01_kernels.ipynb #90960148
 def check_positive(kernel: Kernel) -> None:
-    """Turn the trained fields into float64 and check that they are positive and finite, and `active_dims` a tuple."""
+    """Turn the trained fields into float64 and check that they are positive and finite, and
+    `active_dims` a tuple.
+    """
     for name in kernel.trained:
         value = np.asarray(getattr(kernel, name), dtype=float)
         if (
@@ -260,7 +272,9 @@ class Stationary(Kernel):
 
 # %% ../nbs/01_kernels.ipynb #eb5b3be9
 class SquaredExponential(Stationary):
-    """k = variance · exp(−r²/2): infinitely smooth functions. See `Stationary` for the arguments."""
+    """k = variance · exp(−r²/2): infinitely smooth functions. See `Stationary` for the
+    arguments.
+    """
 
     def profile(
         self, A: np.ndarray, B: np.ndarray, expand: bool
@@ -274,7 +288,9 @@ class SquaredExponential(Stationary):
 
 
 class Matern12(Stationary):
-    """k = variance · exp(−r): continuous, rough functions. See `Stationary` for the arguments."""
+    """k = variance · exp(−r): continuous, rough functions. See `Stationary` for the
+    arguments.
+    """
 
     def profile(
         self, A: np.ndarray, B: np.ndarray, expand: bool
@@ -287,7 +303,9 @@ class Matern12(Stationary):
 
 
 class Matern32(Stationary):
-    """k = variance · (1 + √3 r) exp(−√3 r): once differentiable functions. See `Stationary` for the arguments."""
+    """k = variance · (1 + √3 r) exp(−√3 r): once differentiable functions. See `Stationary`
+    for the arguments.
+    """
 
     def profile(
         self, A: np.ndarray, B: np.ndarray, expand: bool
@@ -298,7 +316,9 @@ class Matern32(Stationary):
 
 
 class Matern52(Stationary):
-    """k = variance · (1 + √5 r + 5r²/3) exp(−√5 r): twice differentiable functions. See `Stationary` for the arguments."""
+    """k = variance · (1 + √5 r + 5r²/3) exp(−√5 r): twice differentiable functions. See
+    `Stationary` for the arguments.
+    """
 
     def profile(
         self, A: np.ndarray, B: np.ndarray, expand: bool
@@ -447,7 +467,9 @@ class Constant(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class White(Kernel):
-    """k = variance (units y²) of a point with itself, 0 between different sets of points: independent noise."""
+    """k = variance (units y²) of a point with itself, 0 between different sets of points:
+    independent noise.
+    """
 
     variance: float = 1.0
 
@@ -479,7 +501,9 @@ def others(factors: list[np.ndarray], i: int) -> np.ndarray:
 
 
 def terms(kind: type, kernel: Kernel) -> tuple[Kernel, ...]:
-    """The kernels that `kernel` is a sum (or product) of, so that a + b + c has three terms and not two."""
+    """The kernels that `kernel` is a sum (or product) of, so that a + b + c has three terms
+    and not two.
+    """
     if not isinstance(kernel, Kernel):
         raise TypeError(
             f"a kernel can be combined with a kernel only; got {type(kernel).__name__}."
@@ -569,7 +593,9 @@ KINDS = {
 
 
 def kernel_to_config(kernel: Kernel) -> dict:
-    """A description of `kernel` that JSON can hold; `kernel_from_config` is its inverse, exact to the last bit."""
+    """A description of `kernel` that JSON can hold; `kernel_from_config` is its inverse,
+    exact to the last bit.
+    """
     if isinstance(kernel, Combination):
         return {
             "kind": type(kernel).__name__,
@@ -583,7 +609,9 @@ def kernel_to_config(kernel: Kernel) -> dict:
 
 
 def kernel_from_config(config: dict) -> Kernel:
-    """The kernel that `kernel_to_config` described. ValueError if the kind is unknown or its fields do not fit."""
+    """The kernel that `kernel_to_config` described. ValueError if the kind is unknown or
+    its fields do not fit.
+    """
     try:
         kind = KINDS[config["kind"]]
         if issubclass(kind, Combination):

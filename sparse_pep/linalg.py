@@ -55,7 +55,9 @@ def log1p_ratio(x: ArrayLike) -> np.ndarray:
 # %% ../nbs/00_linalg.ipynb #256b391b
 @cache
 def blas_routine(name: str, n_arguments: int) -> Callable:
-    """The Fortran BLAS routine `name` of SciPy as a function of `n_arguments` pointers, called without the GIL."""
+    """The Fortran BLAS routine `name` of SciPy as a function of `n_arguments` pointers,
+    called without the GIL.
+    """
     capsule = cython_blas.__pyx_capi__[name]
     get_name, get_pointer = (
         ctypes.pythonapi.PyCapsule_GetName,
@@ -74,7 +76,8 @@ def blas_routine(name: str, n_arguments: int) -> Callable:
 def triangular_in_place(
     routine: str, L: np.ndarray, K: np.ndarray, transpose: bool = False
 ) -> np.ndarray:
-    """Overwrite K by L K ("dtrmm") or L⁻¹ K ("dtrsm"); with Lᵀ in place of L if `transpose`.
+    """Overwrite K by L K ("dtrmm") or L⁻¹ K ("dtrsm"); with Lᵀ in place of L if
+    `transpose`.
 
     Parameters
     ----------
@@ -162,7 +165,8 @@ def factor_from_lower(lower: np.ndarray, jitter: float = 0.0) -> Factor:
 
 
 def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
-    """Cholesky factor of K with a jitter that is explicit, relative, and escalated only on failure.
+    """Cholesky factor of K with a jitter that is explicit, relative, and escalated only on
+    failure.
 
     Parameters
     ----------
@@ -305,7 +309,9 @@ CHUNK_ELEMENTS = (
 def chunk_slices(
     n_data: int, n_inducing: int, chunk_size: int | None = None
 ) -> list[slice]:
-    """Cut 0..n_data into slices of `chunk_size` rows, by default some that keep Kuf in cache."""
+    """Cut 0..n_data into slices of `chunk_size` rows, by default some that keep Kuf in
+    cache.
+    """
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"`chunk_size` must be at least 1 row; got {chunk_size}.")
     size = chunk_size or max(64, min(CHUNK_ROWS, CHUNK_ELEMENTS // max(1, n_inducing)))
@@ -325,7 +331,9 @@ WORKERS: ContextVar[int | None] = ContextVar(
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread and give the threads it had (OMP_NUM_THREADS, threadpoolctl limits) to `map_chunks`."""
+    """Hold BLAS to one thread and give the threads it had (OMP_NUM_THREADS, threadpoolctl
+    limits) to `map_chunks`.
+    """
     if WORKERS.get() is not None:
         yield  # already inside
         return
@@ -342,12 +350,14 @@ def one_blas_thread() -> Iterator[None]:
 # %% ../nbs/00_linalg.ipynb #79718469
 @one_blas_thread()
 def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice]) -> list:
-    """Share chunks out over threads; each call of `work` gets a list of slices and returns its partial result.
+    """Share chunks out over threads; each call of `work` gets a list of slices and returns
+    its partial result.
 
     Parameters
     ----------
     work : callable
-        Takes a sequence of slices, visits them in order, returns anything (partial sums, usually).
+        Takes a sequence of slices, visits them in order, returns anything (partial sums,
+        usually).
         BLAS inside it runs on one thread.
     slices : sequence of slice
         As `chunk_slices` gives.
@@ -355,7 +365,8 @@ def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice
     Returns
     -------
     list
-        One partial result a thread, always in the same order: adding them up gives the same bits each time.
+        One partial result a thread, always in the same order: adding them up gives the same
+        bits each time.
     """
     workers = max(1, min(WORKERS.get(), len(slices)))
     shares = [slices[w::workers] for w in range(workers)]
@@ -366,7 +377,9 @@ def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice
 
 # %% ../nbs/00_linalg.ipynb #eacf5a79
 class Scratch:
-    """Arrays reused from chunk to chunk: `scratch(name, shape)` is uninitialised memory, C order, float64."""
+    """Arrays reused from chunk to chunk: `scratch(name, shape)` is uninitialised memory, C
+    order, float64.
+    """
 
     def __init__(self):
         self.flat: dict[str, np.ndarray] = {}

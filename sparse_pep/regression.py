@@ -67,7 +67,9 @@ def single_datum_terms(
     noise_variance: float | np.ndarray,
     power: float | np.ndarray,
 ) -> np.ndarray:
-    """cₙ (N,), the terms of log Z_PEP that see one datum each, in nats. Arguments as in `gaussian_sites`."""
+    """cₙ (N,), the terms of log Z_PEP that see one datum each, in nats. Arguments as in
+    `gaussian_sites`.
+    """
     precision, shift = gaussian_sites(y, dff, noise_variance, power)
     ratio = dff / noise_variance
     return 0.5 * (
@@ -84,7 +86,8 @@ class Evidence:
     Attributes
     ----------
     log_evidence : float
-        log Z_PEP, in nats: a lower bound on the log marginal likelihood at power 0, FITC's at power 1.
+        log Z_PEP, in nats: a lower bound on the log marginal likelihood at power 0, FITC's
+        at power 1.
     posterior : Posterior
         q(u).
     precision : ndarray (M, M)
@@ -105,7 +108,9 @@ class Evidence:
 def forward_chunks(
     Kuu: Factor, covariances: Callable, y, noise_variance, power, dff: np.ndarray, rows_list
 ) -> tuple:
-    """Sums over some chunks: V diag(τ) Vᵀ (lower triangle), V ν, Σ cₙ and the clipping count; fills `dff`."""
+    """Sums over some chunks: V diag(τ) Vᵀ (lower triangle), V ν, Σ cₙ and the clipping
+    count; fills `dff`.
+    """
     M = len(Kuu.lower)
     precision_sum, shift_sum, terms, n_clipped = np.zeros((M, M)), np.zeros(M), 0.0, 0
     for rows in rows_list:
@@ -147,7 +152,8 @@ def evidence(
     power : float or ndarray (N,)
         α in [0, 1]; may differ from datum to datum.
     jitter : float
-        Relative jitter for Kuu, escalated only on failure; what was used is in `posterior.Kuu.jitter`.
+        Relative jitter for Kuu, escalated only on failure; what was used is in
+        `posterior.Kuu.jitter`.
     chunk_size : int, optional
         Rows a chunk.
 
@@ -216,7 +222,9 @@ def predict_f(
 def predict_f_cov(
     posterior: Posterior, Kus: np.ndarray, Kss: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (S,) and full covariance (S, S) of f at S test inputs, for the prior covariance Kss (S, S). Cost 2SM² + 4S²M."""
+    """Mean (S,) and full covariance (S, S) of f at S test inputs, for the prior covariance
+    Kss (S, S). Cost 2SM² + 4S²M.
+    """
     V = solve_lower(posterior.Kuu, Kus)
     T = solve_lower(posterior.B, V)
     return posterior.b @ T, Kss - V.T @ V + T.T @ T
@@ -341,7 +349,8 @@ def adjoints(
     fit : Evidence
         From `evidence`, called with the same other arguments.
     covariances : callable
-        covariances(rows) → Kuf (M, n), kff (n,), pull, where pull(Kuf_bar, kff_bar) → ndarray. Kuf is left alone here.
+        covariances(rows) → Kuf (M, n), kff (n,), pull, where pull(Kuf_bar, kff_bar) →
+        ndarray. Kuf is left alone here.
 
     Returns
     -------
@@ -354,7 +363,8 @@ def adjoints(
 
     References
     ----------
-    Sites are stationary at the fixed point: Bui, Yan and Turner (2017), appendix on the energy.
+    Sites are stationary at the fixed point: Bui, Yan and Turner (2017), appendix on the
+    energy.
     """
     noise_variance, power = (
         np.broadcast_to(value, y.shape) for value in (noise_variance, power)

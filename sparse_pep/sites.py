@@ -35,7 +35,9 @@ class Posterior:
 
 
 def posterior_from_sums(Kuu: Factor, precision: np.ndarray, shift: np.ndarray) -> Posterior:
-    """q(u) from the two sums over the data: precision V diag(τ) Vᵀ (M, M) and shift V ν (M,). Cost O(M³)."""
+    """q(u) from the two sums over the data: precision V diag(τ) Vᵀ (M, M) and shift V ν
+    (M,). Cost O(M³).
+    """
     B = factorise(precision + np.eye(len(precision)), name="I + V diag(τ) Vᵀ")
     return Posterior(Kuu, B, solve_lower(B, shift))
 
@@ -47,7 +49,9 @@ def q_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
 
 # %% ../nbs/03_sites.ipynb #06def244
 def marginals(posterior: Posterior, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean μ (N,) and variance a (N,) of wₙᵀu under q(u), for V = Luu⁻¹Kuf (M, N). Cost NM² flops."""
+    """Mean μ (N,) and variance a (N,) of wₙᵀu under q(u), for V = Luu⁻¹Kuf (M, N). Cost NM²
+    flops.
+    """
     T = solve_lower(posterior.B, V)
     return posterior.b @ T, np.einsum("mn,mn->n", T, T)
 
@@ -82,7 +86,8 @@ def cavity(
 
     References
     ----------
-    Bui, Yan and Turner (2017), deletion step of section 3.4 and of the appendix with the full derivation.
+    Bui, Yan and Turner (2017), deletion step of section 3.4 and of the appendix with the
+    full derivation.
     """
     rho = 1.0 - power * precision * var
     if np.any(rho <= 0.0):
@@ -99,7 +104,8 @@ def gaussian_tilted(
     cavity_var: np.ndarray,
     power: float | np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """z, d1, d2 of the tilted distribution for y = f + noise, each (N,), exact for every power in [0, 1].
+    """z, d1, d2 of the tilted distribution for y = f + noise, each (N,), exact for every
+    power in [0, 1].
 
     Parameters
     ----------
@@ -114,7 +120,8 @@ def gaussian_tilted(
 
     References
     ----------
-    Bui, Yan and Turner (2017), log Z_tilted in the regression part of the appendix on the energy, over α.
+    Bui, Yan and Turner (2017), log Z_tilted in the regression part of the appendix on the
+    energy, over α.
     """
     ratio = cavity_var / noise_variance
     precision = 1.0 / (noise_variance + power * cavity_var)
@@ -134,11 +141,13 @@ def new_site(
     cavity_var: np.ndarray,
     power: float | np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The site (τ*, ν*) (N,) that turns the cavity of wₙᵀu (mean, variance) into the projection with derivatives d1, d2.
+    """The site (τ*, ν*) (N,) that turns the cavity of wₙᵀu (mean, variance) into the
+    projection with derivatives d1, d2.
 
     References
     ----------
-    Bui, Yan and Turner (2017), the update step of section 3.4; the full-strength site, t* = t_frac^(1/α).
+    Bui, Yan and Turner (2017), the update step of section 3.4; the full-strength site, t* =
+    t_frac^(1/α).
     """
     rho = 1.0 + power * d2 * cavity_var
     return -d2 / rho, (d1 - d2 * cavity_mean) / rho
@@ -155,7 +164,8 @@ def site_step(
     step: float,
     rows: slice | np.ndarray = slice(None),
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Delete, project, update: the sites (τ, ν) of `rows` after one step of size `step` from marginals (mean, var) of wₙᵀu.
+    """Delete, project, update: the sites (τ, ν) of `rows` after one step of size `step`
+    from marginals (mean, var) of wₙᵀu.
 
     `tilted(rows, cavity_mean, cavity_var, power)` gives z, d1 and d2 for the cavity of fₙ.
     """
@@ -215,7 +225,9 @@ def sequential_sweep(
     power: float | np.ndarray,
     step: float | np.ndarray = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One step for each site in turn, the posterior updated after each. Arguments and cost as in `parallel_sweep`."""
+    """One step for each site in turn, the posterior updated after each. Arguments and cost
+    as in `parallel_sweep`.
+    """
     precision, shift = precision.copy(), shift.copy()
     power, step = (np.broadcast_to(value, precision.shape) for value in (power, step))
     posterior = posterior_from_sums(Kuu, V * precision @ V.T, V @ shift)

@@ -89,9 +89,11 @@ def from_vector(vector: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np
 
 # %% ../nbs/10_training.ipynb #b9245ee6
 def chunk_covariances(model: Model, X: np.ndarray) -> Callable:
-    """covariances(rows) → Kuf, kff, pull of a model at the inputs X, as `sparse_pep.regression` wants them.
+    """covariances(rows) → Kuf, kff, pull of a model at the inputs X, as
+    `sparse_pep.regression` wants them.
 
-    `pull` turns adjoints into one vector: the derivatives over the kernel's, then over the features' parameters.
+    `pull` turns adjoints into one vector: the derivatives over the kernel's, then over the
+    features' parameters.
     """
 
     def covariances(rows: slice) -> tuple[np.ndarray, np.ndarray, Callable]:
@@ -179,7 +181,9 @@ def model_gradient(
 def model_predict(
     model: Model, posterior: Posterior, X: np.ndarray, chunk_size: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (S,) and variance (S,) of f at X (S, D) under the posterior of `model`. Cost 2SM² flops, memory O(chunk·M)."""
+    """Mean (S,) and variance (S,) of f at X (S, D) under the posterior of `model`. Cost
+    2SM² flops, memory O(chunk·M).
+    """
     mean, var = np.empty(len(X)), np.empty(len(X))
 
     def work(slices: Sequence[slice]) -> None:
@@ -268,7 +272,9 @@ def greedy_points(
 
 # %% ../nbs/10_training.ipynb #fefa9142
 def initial_kernel(X: np.ndarray, y: np.ndarray) -> SquaredExponential:
-    """An ARD squared exponential on the scale of the data: variance var(y), lengthscales √D times the spread of a column."""
+    """An ARD squared exponential on the scale of the data: variance var(y), lengthscales √D
+    times the spread of a column.
+    """
     return SquaredExponential(
         float(np.var(y)) or 1.0, np.sqrt(X.shape[1]) * column_spread(X)
     )
@@ -279,7 +285,8 @@ LOG_LIMIT = 100.0  # a log parameter beyond ±100 is a line search gone astray
 
 @dataclass
 class Objective:
-    """Minus the log evidence as a function of the vector of trained parameters, with a record of what happened.
+    """Minus the log evidence as a function of the vector of trained parameters, with a
+    record of what happened.
 
     Attributes
     ----------
@@ -308,7 +315,9 @@ class Objective:
         )
 
     def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        """(−log Z, −gradient); where that cannot be computed, a value above all others and no slope."""
+        """(−log Z, −gradient); where that cannot be computed, a value above all others and
+        no slope.
+        """
         self.n_evaluations += 1
         try:
             logs = [
@@ -350,7 +359,8 @@ class TrainingResult:
         False if it ran out of iterations or the line search gave up; `message` says which.
     message : str
     n_iter, n_evaluations, n_rejected : int
-        Iterations, evaluations of the evidence, and those of them that failed and were turned back from.
+        Iterations, evaluations of the evidence, and those of them that failed and were
+        turned back from.
     jitter : float
         The largest relative jitter that was used.
     history : ndarray
@@ -397,7 +407,9 @@ class Progress:
 def ascend(
     objective: Objective, start: np.ndarray, progress: Progress, max_iter: int
 ) -> OptimizeResult:
-    """L-BFGS from `start` until it converges, `progress` stops it, or `max_iter` iterations are made in all."""
+    """L-BFGS from `start` until it converges, `progress` stops it, or `max_iter` iterations
+    are made in all.
+    """
     left = max(1, max_iter + 1 - len(progress.history))
     options = {
         "maxiter": left,
@@ -479,7 +491,9 @@ def climb(
 
 # %% ../nbs/10_training.ipynb #97bb3bad
 def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = ()) -> Model:
-    """The model with each trained log parameter moved by a standard normal draw; pseudo-inputs stay."""
+    """The model with each trained log parameter moved by a standard normal draw;
+    pseudo-inputs stay.
+    """
     parameters = model.parameters()
     moved = {
         name: value + rng.normal(size=np.shape(value))
