@@ -24,7 +24,15 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 from tqdm import tqdm
 
-from .datasets import Dataset, load_regression, random_splits, read_table, smll, smse, snelson_like
+from sparse_pep.datasets import (
+    Dataset,
+    load_regression,
+    random_splits,
+    read_table,
+    smll,
+    smse,
+    snelson_like,
+)
 from .estimators import SparsePEPRegressor, load, write_aside
 from .features import InducingPoints
 from .kernels import Kernel, Matern12, Matern32, Matern52, SquaredExponential
@@ -44,22 +52,33 @@ def find_scaling(X: np.ndarray, y: np.ndarray, standardize: bool = True) -> dict
     Returns
     -------
     dict
-        `x_mean`, `x_scale` (D,), `y_mean`, `y_scale` (floats). Constant columns have scale 1.
+        `x_mean`, `x_scale` (D,), `y_mean`, `y_scale` (floats). Constant columns have scale
+        1.
 
     Raises
     ------
     ValueError
-        If the target has fewer than two different values, or values are so large that their squares
+        If the target has fewer than two different values, or values are so large that their
+        squares
         overflow.
     """
     if np.ptp(y) == 0.0:
-        raise ValueError(f"the target has fewer than two different values in {len(y)} rows: there is nothing to learn.")
+        raise ValueError(
+            f"the target has fewer than two different values in {len(y)} rows: there is nothing to learn."
+        )
     if not standardize:
-        return {"x_mean": np.zeros(X.shape[1]), "x_scale": np.ones(X.shape[1]), "y_mean": 0.0, "y_scale": 1.0}
+        return {
+            "x_mean": np.zeros(X.shape[1]),
+            "x_scale": np.ones(X.shape[1]),
+            "y_mean": 0.0,
+            "y_scale": 1.0,
+        }
     with np.errstate(over="ignore", invalid="ignore"):
         squares = [np.var(X, axis=0).sum(), np.var(y)]
     if not np.isfinite(squares).all():
-        raise ValueError("the data hold values too large to standardise (their squares overflow); rescale that column.")
+        raise ValueError(
+            "the data hold values too large to standardise (their squares overflow); rescale that column."
+        )
     inputs, target = StandardScaler().fit(X), StandardScaler().fit(y[:, None])
     return {
         "x_mean": inputs.mean_,
@@ -69,7 +88,12 @@ def find_scaling(X: np.ndarray, y: np.ndarray, standardize: bool = True) -> dict
     }
 
 # %% ../nbs/15_cli.ipynb #7f884bbb
-KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}
+KERNELS = {
+    "se": SquaredExponential,
+    "matern12": Matern12,
+    "matern32": Matern32,
+    "matern52": Matern52,
+}
 
 
 def starting_kernel(name: str, X: np.ndarray, y: np.ndarray) -> Kernel:
@@ -85,7 +109,9 @@ def starting_kernel(name: str, X: np.ndarray, y: np.ndarray) -> Kernel:
     return KERNELS[name](start.variance, start.lengthscale)
 
 # %% ../nbs/15_cli.ipynb #2e776f7d
-def fit_scaled(X: np.ndarray, y: np.ndarray, scaling: Mapping, kernel: str = "se", **options) -> SparsePEPRegressor:
+def fit_scaled(
+    X: np.ndarray, y: np.ndarray, scaling: Mapping, kernel: str = "se", **options
+) -> SparsePEPRegressor:
     """Train a regressor on standardised data.
 
     Parameters
@@ -104,7 +130,9 @@ def fit_scaled(X: np.ndarray, y: np.ndarray, scaling: Mapping, kernel: str = "se
     return SparsePEPRegressor(kernel=starting_kernel(kernel, X, y), **options).fit(X, y)
 
 # %% ../nbs/15_cli.ipynb #d0ec50dd
-def predict_unscaled(model: SparsePEPRegressor, X: np.ndarray, scaling: Mapping) -> tuple[np.ndarray, np.ndarray]:
+def predict_unscaled(
+    model: SparsePEPRegressor, X: np.ndarray, scaling: Mapping
+) -> tuple[np.ndarray, np.ndarray]:
     """Predictive mean and standard deviation of y in its own units, from inputs in theirs.
 
     Parameters
@@ -140,7 +168,8 @@ def check_output(path: str | os.PathLike, option: str = "--out") -> Path:
     Raises
     ------
     ValueError
-        If its folder does not exist or cannot be written to, or the path is a folder or a device.
+        If its folder does not exist or cannot be written to, or the path is a folder or a
+        device.
     """
     real = Path(path).resolve()
     if not real.parent.is_dir():
@@ -152,8 +181,11 @@ def check_output(path: str | os.PathLike, option: str = "--out") -> Path:
     return real
 
 # %% ../nbs/15_cli.ipynb #e08d92f3
-def write_csv(path: str | os.PathLike, names: Sequence[str], rows: Iterable[Sequence]) -> None:
-    """Write a CSV file, whole or not at all; `-` is standard output. Numbers keep every digit.
+def write_csv(
+    path: str | os.PathLike, names: Sequence[str], rows: Iterable[Sequence]
+) -> None:
+    """Write a CSV file, whole or not at all; `-` is standard output. Numbers keep every
+    digit.
 
     Parameters
     ----------
@@ -186,7 +218,8 @@ def format_table(rows: Sequence[Mapping], columns: Mapping[str, str]) -> str:
     ----------
     rows : sequence of mappings
     columns : mapping
-        Key of a column → format specification, such as `.3f`; an empty one for text, which is
+        Key of a column → format specification, such as `.3f`; an empty one for text, which
+        is
         aligned to the left.
 
     Returns
@@ -194,11 +227,17 @@ def format_table(rows: Sequence[Mapping], columns: Mapping[str, str]) -> str:
     str
         One line a row, under a line of names.
     """
-    lines = [list(columns), *([format(row[key], spec) for key, spec in columns.items()] for row in rows)]
+    lines = [
+        list(columns),
+        *([format(row[key], spec) for key, spec in columns.items()] for row in rows),
+    ]
     widths = [max(map(len, cells)) for cells in zip(*lines)]
     sides = [">" if spec else "<" for spec in columns.values()]
     return "\n".join(
-        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths)).rstrip() for line in lines
+        "  ".join(
+            f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths)
+        ).rstrip()
+        for line in lines
     )
 
 # %% ../nbs/15_cli.ipynb #07cbed5e
@@ -223,7 +262,9 @@ class OneLineErrors(click.Group):
         except ValueError as error:
             message = str(error)
         except OSError as error:
-            message = f"'{error.filename}': {error.strerror}." if error.filename else str(error)
+            message = (
+                f"'{error.filename}': {error.strerror}." if error.filename else str(error)
+            )
         except click.Abort:
             click.echo("Stopped.", err=True)
             sys.exit(130)
@@ -233,7 +274,8 @@ class OneLineErrors(click.Group):
 # %% ../nbs/15_cli.ipynb #98c5c275
 @contextlib.contextmanager
 def one_line_warnings(label: str = "") -> Iterator[None]:
-    """Print each distinct warning as one line on standard error, below a progress bar if there is one.
+    """Print each distinct warning as one line on standard error, below a progress bar if
+    there is one.
 
     Parameters
     ----------
@@ -241,21 +283,30 @@ def one_line_warnings(label: str = "") -> Iterator[None]:
         What was being done, put before the message.
     """
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)  # the family of scikit-learn's ConvergenceWarning
+        warnings.simplefilter(
+            "always", UserWarning
+        )  # the family of scikit-learn's ConvergenceWarning
         try:
             yield
         finally:
-            for line in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
+            for line in dict.fromkeys(
+                " ".join(str(warning.message).split()) for warning in caught
+            ):
                 tqdm.write(f"Warning: {label}{line}", file=sys.stderr)
 
 # %% ../nbs/15_cli.ipynb #5f5d9690
-@click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=OneLineErrors,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="sparse_pep")
 def main() -> None:
     """Sparse Gaussian process regression by Power Expectation Propagation.
 
-    A Gaussian process predicts a mean and a standard deviation. With N rows its exact form costs N³;
-    here M pseudo-points stand for the data, at a cost of N·M². The power says how: 0 is the variational
+    A Gaussian process predicts a mean and a standard deviation. With N rows its exact form
+    costs N³;
+    here M pseudo-points stand for the data, at a cost of N·M². The power says how: 0 is the
+    variational
     method (VFE), 1 is FITC, and 0.5, between them, is a good first choice.
 
     \b
@@ -265,7 +316,9 @@ def main() -> None:
     """
 
 # %% ../nbs/15_cli.ipynb #f2c60f76
-def score_rows(model: SparsePEPRegressor, X, y, train: np.ndarray, test: np.ndarray, scaling: Mapping) -> dict:
+def score_rows(
+    model: SparsePEPRegressor, X, y, train: np.ndarray, test: np.ndarray, scaling: Mapping
+) -> dict:
     """SMSE and SMLL of a trained model on test rows.
 
     Parameters
@@ -288,10 +341,18 @@ def score_rows(model: SparsePEPRegressor, X, y, train: np.ndarray, test: np.ndar
     return {"SMSE": smse(y[test], mean), "SMLL": smll(y[test], mean, std**2, y[train])}
 
 # %% ../nbs/15_cli.ipynb #5fb25398
-SCORES = {"log ML/N": ".4f", "SMSE": ".4f", "SMLL": ".4f", "converged": "", "seconds": ".2f"}  # columns of a table
+SCORES = {
+    "log ML/N": ".4f",
+    "SMSE": ".4f",
+    "SMLL": ".4f",
+    "converged": "",
+    "seconds": ".2f",
+}  # columns of a table
 
 
-def run_split(data: Dataset, split: int, power: float, **options) -> tuple[dict, SparsePEPRegressor, dict]:
+def run_split(
+    data: Dataset, split: int, power: float, **options
+) -> tuple[dict, SparsePEPRegressor, dict]:
     """Train on one split of a data set at one power, and score it.
 
     Parameters
@@ -307,8 +368,10 @@ def run_split(data: Dataset, split: int, power: float, **options) -> tuple[dict,
     Returns
     -------
     row : dict
-        `data`, `power`, `name`, `split`, `log ML/N` (approximate log marginal likelihood in nats a
-        datum, of the standardised target), `SMSE`, `SMLL`, `converged`, `seconds` (training only).
+        `data`, `power`, `name`, `split`, `log ML/N` (approximate log marginal likelihood in
+        nats a
+        datum, of the standardised target), `SMSE`, `SMLL`, `converged`, `seconds` (training
+        only).
     model : SparsePEPRegressor
     scaling : dict
     """
@@ -319,13 +382,25 @@ def run_split(data: Dataset, split: int, power: float, **options) -> tuple[dict,
         model = fit_scaled(data.X[train], data.y[train], scaling, power=power, **options)
         seconds = time.perf_counter() - start
     evidence = model.log_marginal_likelihood_value_ / len(train)
-    row = {"data": data.name, "power": power, "name": power_name(power), "split": split, "log ML/N": evidence}
+    row = {
+        "data": data.name,
+        "power": power,
+        "name": power_name(power),
+        "split": split,
+        "log ML/N": evidence,
+    }
     row |= score_rows(model, data.X, data.y, train, test, scaling)
-    return row | {"converged": "yes" if model.converged_ else "no", "seconds": seconds}, model, scaling
+    return (
+        row | {"converged": "yes" if model.converged_ else "no", "seconds": seconds},
+        model,
+        scaling,
+    )
 
 # %% ../nbs/15_cli.ipynb #d4a6144c
 def demo_figure(path: str | os.PathLike) -> None:
-    """Train on the one-dimensional set and draw its posterior, with the pseudo-points before and after."""
+    """Train on the one-dimensional set and draw its posterior, with the pseudo-points
+    before and after.
+    """
     from matplotlib.figure import Figure
 
     from sparse_pep.plots import plot_posterior_1d
@@ -333,18 +408,27 @@ def demo_figure(path: str | os.PathLike) -> None:
     X, y = snelson_like()
     Z_start = np.linspace(2.4, 3.6, 12)  # all in the gap
     with one_line_warnings("one-dimensional set: "):
-        model = SparsePEPRegressor(features=InducingPoints(Z_start[:, None]), power=0.5, noise_variance=0.1).fit(X, y)
+        model = SparsePEPRegressor(
+            features=InducingPoints(Z_start[:, None]), power=0.5, noise_variance=0.1
+        ).fit(X, y)
     figure = Figure(figsize=(7.0, 4.0), layout="constrained")  # needs no display
     ax = plot_posterior_1d(model, X, y, ax=figure.subplots(), Z_start=Z_start)
     ax.set_title("Power EP, power 0.5: 200 data, 12 pseudo-points")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    write_aside(check_output(path), lambda file: figure.savefig(file, format="png", dpi=150))
+    write_aside(
+        check_output(path), lambda file: figure.savefig(file, format="png", dpi=150)
+    )
 
 # %% ../nbs/15_cli.ipynb #0ae5419b
 def save_model(
-    path: str | os.PathLike, model: SparsePEPRegressor, names: Sequence[str], target: str, scaling: Mapping
+    path: str | os.PathLike,
+    model: SparsePEPRegressor,
+    names: Sequence[str],
+    target: str,
+    scaling: Mapping,
 ) -> None:
-    """Write a model with its scaling and the names of its columns; the file is whole or absent.
+    """Write a model with its scaling and the names of its columns; the file is whole or
+    absent.
 
     Parameters
     ----------
@@ -358,27 +442,50 @@ def save_model(
     scaling : mapping
         From `find_scaling`.
     """
-    model.save(check_output(path), extra={"feature_names": list(names), "target": target, **scaling})
+    model.save(
+        check_output(path),
+        extra={"feature_names": list(names), "target": target, **scaling},
+    )
 
 # %% ../nbs/15_cli.ipynb #d182a28b
 @main.command("demo")
 @click.option(
-    "--out", default="demo", show_default=True, help="Folder for the figure, the model and the held-out rows."
+    "--out",
+    default="demo",
+    show_default=True,
+    help="Folder for the figure, the model and the held-out rows.",
 )
-@click.option("--inducing", default=50, show_default=True, type=click.IntRange(1), help="Number of pseudo-points, M.")
-@click.option("--max-iter", default=5000, show_default=True, type=click.IntRange(1), help="Most training iterations.")
+@click.option(
+    "--inducing",
+    default=50,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of pseudo-points, M.",
+)
+@click.option(
+    "--max-iter",
+    default=5000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Most training iterations.",
+)
 @click.option("--quick", is_flag=True, help="At most 20 pseudo-points and 100 iterations.")
 def demo_command(out: str, inducing: int, max_iter: int, quick: bool) -> None:
-    """Train on scikit-learn's diabetes data at three powers, and draw a fit in one dimension.
+    """Train on scikit-learn's diabetes data at three powers, and draw a fit in one
+    dimension.
 
-    Prints one table: the approximate log marginal likelihood a datum, and SMSE and SMLL on held-out
-    rows (1 and 0 are the scores of the best constant guess; smaller is better). Writes posterior.png,
+    Prints one table: the approximate log marginal likelihood a datum, and SMSE and SMLL on
+    held-out
+    rows (1 and 0 are the scores of the best constant guess; smaller is better). Writes
+    posterior.png,
     model.npz (power 0.5) and held_out.csv to try `predict` on.
 
     \b
     Example: sparse-pep demo --quick --out demo
     """
-    inducing, max_iter = (min(inducing, 20), min(max_iter, 100)) if quick else (inducing, max_iter)
+    inducing, max_iter = (
+        (min(inducing, 20), min(max_iter, 100)) if quick else (inducing, max_iter)
+    )
     options = {"n_inducing": inducing, "max_iter": max_iter, "tol": 1e-4, "random_state": 0}
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
@@ -389,20 +496,34 @@ def demo_command(out: str, inducing: int, max_iter: int, quick: bool) -> None:
             row, model, scaling = run_split(data, 0, power, **options)
             rows.append(row)
             if power == 0.5:
-                save_model(folder / "model.npz", model, data.feature_names, "progression", scaling)
+                save_model(
+                    folder / "model.npz", model, data.feature_names, "progression", scaling
+                )
             bar.update()
         bar.set_postfix_str("figure")
         demo_figure(folder / "posterior.png")
         bar.update()
     held_out = data.splits[0][1]
-    write_csv(folder / "held_out.csv", [*data.feature_names, "progression"], np.c_[data.X, data.y][held_out].tolist())
-    click.echo(f"diabetes: {len(data.y) - len(held_out)} rows to train on, {len(held_out)} held out, M = {inducing}\n")
+    write_csv(
+        folder / "held_out.csv",
+        [*data.feature_names, "progression"],
+        np.c_[data.X, data.y][held_out].tolist(),
+    )
+    click.echo(
+        f"diabetes: {len(data.y) - len(held_out)} rows to train on, {len(held_out)} held out, M = {inducing}\n"
+    )
     click.echo(format_table(rows, {"power": ".1f", "name": ""} | SCORES))
-    click.echo(f"\nwrote {folder / 'posterior.png'}, {folder / 'model.npz'} (power 0.5), {folder / 'held_out.csv'}")
-    click.echo(f"next: sparse-pep predict {folder / 'model.npz'} {folder / 'held_out.csv'} --out predictions.csv")
+    click.echo(
+        f"\nwrote {folder / 'posterior.png'}, {folder / 'model.npz'} (power 0.5), {folder / 'held_out.csv'}"
+    )
+    click.echo(
+        f"next: sparse-pep predict {folder / 'model.npz'} {folder / 'held_out.csv'} --out predictions.csv"
+    )
 
 # %% ../nbs/15_cli.ipynb #b666f0a7
-def describe_fit(model: SparsePEPRegressor, n_rows: int, target: str, y_scale: float) -> str:
+def describe_fit(
+    model: SparsePEPRegressor, n_rows: int, target: str, y_scale: float
+) -> str:
     """What a user wants to know of a trained model, in a few lines.
 
     Parameters
@@ -432,7 +553,11 @@ def training_options(command: Callable) -> Callable:
     for option in (
         click.option("--quiet", is_flag=True, help="No progress bar."),
         click.option(
-            "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the random numbers."
+            "--seed",
+            default=0,
+            show_default=True,
+            type=click.IntRange(0),
+            help="Seed of the random numbers.",
         ),
         click.option(
             "--tol",
@@ -441,7 +566,13 @@ def training_options(command: Callable) -> Callable:
             type=click.FloatRange(0, min_open=True),
             help="Converged when 20 iterations gain less than this many nats a datum.",
         ),
-        click.option("--max-iter", default=5000, show_default=True, type=click.IntRange(1), help="Most iterations."),
+        click.option(
+            "--max-iter",
+            default=5000,
+            show_default=True,
+            type=click.IntRange(1),
+            help="Most iterations.",
+        ),
         click.option(
             "--kernel",
             default="se",
@@ -456,10 +587,24 @@ def training_options(command: Callable) -> Callable:
 # %% ../nbs/15_cli.ipynb #c8db4a75
 @main.command("fit")
 @click.argument("data")
-@click.option("--target", required=True, help="Column to predict; every other column is an input.")
+@click.option(
+    "--target", required=True, help="Column to predict; every other column is an input."
+)
 @click.option("--out", default="model.npz", show_default=True, help="Model file to write.")
-@click.option("--power", default=0.5, show_default=True, type=click.FloatRange(0, 1), help="0: VFE, 1: FITC.")
-@click.option("--inducing", default=100, show_default=True, type=click.IntRange(1), help="Number of pseudo-points, M.")
+@click.option(
+    "--power",
+    default=0.5,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    help="0: VFE, 1: FITC.",
+)
+@click.option(
+    "--inducing",
+    default=100,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of pseudo-points, M.",
+)
 @click.option(
     "--noise-variance",
     default=1.0,
@@ -468,26 +613,48 @@ def training_options(command: Callable) -> Callable:
     help="Where training starts, in units of the (standardised) target squared.",
 )
 @click.option(
-    "--test-fraction", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Hold out and score this share."
+    "--test-fraction",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Hold out and score this share.",
 )
 @click.option(
-    "--standardize/--no-standardize", default=True, show_default=True, help="Scale inputs and target to unit variance."
+    "--standardize/--no-standardize",
+    default=True,
+    show_default=True,
+    help="Scale inputs and target to unit variance.",
 )
 @training_options
 def fit_command(
-    data, target, out, power, inducing, noise_variance, test_fraction, standardize, kernel, max_iter, tol, seed, quiet
+    data,
+    target,
+    out,
+    power,
+    inducing,
+    noise_variance,
+    test_fraction,
+    standardize,
+    kernel,
+    max_iter,
+    tol,
+    seed,
+    quiet,
 ) -> None:
     """Train on the CSV file DATA and write a model file.
 
-    DATA has a header line and numbers only; it may be gzipped, and - is standard input. Scaling and
-    column names go into the model file, so `predict` needs nothing else. The model file appears when
+    DATA has a header line and numbers only; it may be gzipped, and - is standard input.
+    Scaling and
+    column names go into the model file, so `predict` needs nothing else. The model file
+    appears when
     training is done; a run that is stopped leaves an older one as it was.
 
-    With --test-fraction 0.1, a tenth of the rows is held out for SMSE (1: as bad as a constant guess)
-    and SMLL (0: the same, error bars included; smaller is better), and the model is that of the other rows.
+    With --test-fraction 0.1, a tenth of the rows is held out for SMSE (1: as bad as a
+    constant guess)
+    and SMLL (0: the same, error bars included; smaller is better), and the model is that of
+    the other rows.
 
     \b
-    Example: sparse-pep fit mydata.csv --target price --power 0.5 --inducing 100 --out model.npz
+    Example: sparse-pep fit mydata.csv --target price --power 0.5 --inducing 100 --out
+    model.npz
     """
     check_output(out)
     table = read_table(data, target=target)
@@ -496,13 +663,29 @@ def fit_command(
         ((train, test),) = random_splits(len(table.y), 1, test_fraction, seed)
     X, y = table.X[train], table.y[train]
     scaling = find_scaling(X, y, standardize)
-    options = {"power": power, "n_inducing": inducing, "max_iter": max_iter, "tol": tol, "random_state": seed}
+    options = {
+        "power": power,
+        "n_inducing": inducing,
+        "max_iter": max_iter,
+        "tol": tol,
+        "random_state": seed,
+    }
     with one_line_warnings():
-        model = fit_scaled(X, y, scaling, kernel, noise_variance=noise_variance, verbose=int(not quiet), **options)
+        model = fit_scaled(
+            X,
+            y,
+            scaling,
+            kernel,
+            noise_variance=noise_variance,
+            verbose=int(not quiet),
+            **options,
+        )
     click.echo(describe_fit(model, len(train), target, scaling["y_scale"]))
     if test is not None:
         scores = score_rows(model, table.X, table.y, train, test, scaling)
-        click.echo(f"{len(test)} rows held out: SMSE {scores['SMSE']:.4f}, SMLL {scores['SMLL']:.4f}")
+        click.echo(
+            f"{len(test)} rows held out: SMSE {scores['SMSE']:.4f}, SMLL {scores['SMLL']:.4f}"
+        )
     save_model(out, model, table.feature_names, target, scaling)
     click.echo(f"wrote {out}")
 
@@ -510,12 +693,19 @@ def fit_command(
 @main.command("predict")
 @click.argument("model")
 @click.argument("data")
-@click.option("--out", default="predictions.csv", show_default=True, help="CSV file to write; - is standard output.")
+@click.option(
+    "--out",
+    default="predictions.csv",
+    show_default=True,
+    help="CSV file to write; - is standard output.",
+)
 def predict_command(model: str, data: str, out: str) -> None:
     """Predict the rows of the CSV file DATA with a model file written by `fit`.
 
-    Writes one row for each row of DATA, in the same order: the predictive mean of the target and its
-    standard deviation, noise included, in the units of the target. About 95 % of new targets lie
+    Writes one row for each row of DATA, in the same order: the predictive mean of the
+    target and its
+    standard deviation, noise included, in the units of the target. About 95 % of new
+    targets lie
     within two standard deviations of the mean. DATA - is standard input.
 
     \b
@@ -533,7 +723,10 @@ def predict_command(model: str, data: str, out: str) -> None:
     mean, std = predict_unscaled(fitted, table.X, extra)
     write_csv(out, ["mean", "std"], zip(mean.tolist(), std.tolist()))
     if out != "-":
-        click.echo(f"wrote {out}: mean and standard deviation of {extra['target']} for {len(mean)} rows", err=True)
+        click.echo(
+            f"wrote {out}: mean and standard deviation of {extra['target']} for {len(mean)} rows",
+            err=True,
+        )
 
 # %% ../nbs/15_cli.ipynb #5ec54623
 def parse_powers(text: str) -> list[float]:
@@ -551,15 +744,22 @@ def parse_powers(text: str) -> list[float]:
         except ValueError:
             power = np.nan
         if not 0.0 <= power <= 1.0:
-            raise ValueError(f"--powers: {part.strip()!r} is not a number from 0 to 1; write them as 0,0.5,1.")
+            raise ValueError(
+                f"--powers: {part.strip()!r} is not a number from 0 to 1; write them as 0,0.5,1."
+            )
         powers.append(power)
     return list(dict.fromkeys(powers))
 
 # %% ../nbs/15_cli.ipynb #4f3e3b1f
 def chosen_data(
-    data: str | None, target: str | None, names: Sequence[str], data_dir: str | None, splits: int
+    data: str | None,
+    target: str | None,
+    names: Sequence[str],
+    data_dir: str | None,
+    splits: int,
 ) -> list[Dataset]:
-    """The data sets that the arguments of `compare` ask for, with at most `splits` splits each.
+    """The data sets that the arguments of `compare` ask for, with at most `splits` splits
+    each.
 
     Raises
     ------
@@ -577,7 +777,11 @@ def chosen_data(
         raise ValueError("--target: say which column of the CSV file to predict.")
     table = read_table(data, target=target)
     name = "stdin" if data == "-" else Path(data).name.split(".")[0]
-    return [Dataset(name, table.X, table.y, table.feature_names, random_splits(len(table.y), splits))]
+    return [
+        Dataset(
+            name, table.X, table.y, table.feature_names, random_splits(len(table.y), splits)
+        )
+    ]
 
 # %% ../nbs/15_cli.ipynb #c37b5b8d
 def average_rows(rows: Sequence[Mapping]) -> list[dict]:
@@ -591,7 +795,8 @@ def average_rows(rows: Sequence[Mapping]) -> list[dict]:
     Returns
     -------
     list of dict
-        `data`, `power`, `name`, `splits` (their number), means of `log ML/N`, `SMSE`, `SMLL` and
+        `data`, `power`, `name`, `splits` (their number), means of `log ML/N`, `SMSE`,
+        `SMLL` and
         `seconds`, and `converged` as in "3/3".
     """
     groups: dict[tuple, list[Mapping]] = {}
@@ -599,9 +804,21 @@ def average_rows(rows: Sequence[Mapping]) -> list[dict]:
         groups.setdefault((row["data"], row["power"], row["name"]), []).append(row)
     out = []
     for (data, power, name), group in groups.items():
-        means = {key: float(np.mean([row[key] for row in group])) for key in ("log ML/N", "SMSE", "SMLL", "seconds")}
+        means = {
+            key: float(np.mean([row[key] for row in group]))
+            for key in ("log ML/N", "SMSE", "SMLL", "seconds")
+        }
         converged = f"{sum(row['converged'] == 'yes' for row in group)}/{len(group)}"
-        out.append({"data": data, "power": power, "name": name, "splits": len(group), "converged": converged} | means)
+        out.append(
+            {
+                "data": data,
+                "power": power,
+                "name": name,
+                "splits": len(group),
+                "converged": converged,
+            }
+            | means
+        )
     return out
 
 # %% ../nbs/15_cli.ipynb #721df911
@@ -609,19 +826,56 @@ def average_rows(rows: Sequence[Mapping]) -> list[dict]:
 @click.argument("data", required=False)
 @click.option("--target", help="Column of DATA to predict.")
 @click.option(
-    "--data", "names", multiple=True, metavar="NAME", help="Data set by name; may be repeated. Default: diabetes."
+    "--data",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Data set by name; may be repeated. Default: diabetes.",
 )
 @click.option("--data-dir", help="Folder of data sets; else the variable SPARSE_PEP_DATA.")
-@click.option("--powers", default="0,0.5,1", show_default=True, help="Powers to compare, separated by commas.")
-@click.option("--inducing", default=50, show_default=True, type=click.IntRange(1), help="Number of pseudo-points, M.")
-@click.option("--splits", default=3, show_default=True, type=click.IntRange(1), help="Number of train/test splits.")
+@click.option(
+    "--powers",
+    default="0,0.5,1",
+    show_default=True,
+    help="Powers to compare, separated by commas.",
+)
+@click.option(
+    "--inducing",
+    default=50,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of pseudo-points, M.",
+)
+@click.option(
+    "--splits",
+    default=3,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Number of train/test splits.",
+)
 @click.option("--out", help="CSV file for the single scores.")
 @training_options
-def compare_command(data, target, names, data_dir, powers, inducing, splits, out, kernel, max_iter, tol, seed, quiet) -> None:
+def compare_command(
+    data,
+    target,
+    names,
+    data_dir,
+    powers,
+    inducing,
+    splits,
+    out,
+    kernel,
+    max_iter,
+    tol,
+    seed,
+    quiet,
+) -> None:
     """Compare powers on held-out rows: SMSE and SMLL for each data set, power and split.
 
-    Data are the CSV file DATA (ten per cent held out, at random, in each split), or sets by name with
-    the splits that belong to them. SMSE is 1 and SMLL 0 for the best constant guess; smaller is better.
+    Data are the CSV file DATA (ten per cent held out, at random, in each split), or sets by
+    name with
+    the splits that belong to them. SMSE is 1 and SMLL 0 for the best constant guess;
+    smaller is better.
     log ML/N is the approximate log marginal likelihood a datum, of the standardised target.
 
     \b
@@ -634,14 +888,28 @@ def compare_command(data, target, names, data_dir, powers, inducing, splits, out
     sets = chosen_data(data, target, names, data_dir, splits)
     for one in sets:
         find_scaling(one.X, one.y)  # what cannot be learned is refused before the first fit
-    jobs = [(s, power, split) for s in sets for power in chosen for split in range(len(s.splits))]
-    options = {"n_inducing": inducing, "kernel": kernel, "max_iter": max_iter, "tol": tol, "random_state": seed}
+    jobs = [
+        (s, power, split)
+        for s in sets
+        for power in chosen
+        for split in range(len(s.splits))
+    ]
+    options = {
+        "n_inducing": inducing,
+        "kernel": kernel,
+        "max_iter": max_iter,
+        "tol": tol,
+        "random_state": seed,
+    }
     rows = []
     with tqdm(jobs, desc="compare", unit="fit", disable=quiet) as bar:
         for one, power, split in bar:
             bar.set_postfix_str(f"{one.name}, power {power:g}, split {split}")
             rows.append(run_split(one, split, power, **options)[0])
-    click.echo("each split\n" + format_table(rows, {"data": "", "power": "g", "name": "", "split": "d"} | SCORES))
+    click.echo(
+        "each split\n"
+        + format_table(rows, {"data": "", "power": "g", "name": "", "split": "d"} | SCORES)
+    )
     averages = {"data": "", "power": "g", "name": "", "splits": "d"} | SCORES
     click.echo("\naverages\n" + format_table(average_rows(rows), averages))
     if out is not None:

@@ -71,9 +71,13 @@ def read_text(path: str | os.PathLike) -> str:
     except FileNotFoundError:
         raise ValueError(f"`path`: there is no file '{path}'.") from None
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise ValueError(f"`path`: '{path}' is a damaged gzip file; fetch or write it again.") from None
+        raise ValueError(
+            f"`path`: '{path}' is a damaged gzip file; fetch or write it again."
+        ) from None
     except UnicodeDecodeError:
-        raise ValueError(f"`path`: '{path}' is not a text file in UTF-8; a CSV file is expected.") from None
+        raise ValueError(
+            f"`path`: '{path}' is not a text file in UTF-8; a CSV file is expected."
+        ) from None
     except OSError as error:
         raise ValueError(f"`path`: '{path}' cannot be read: {error.strerror}.") from None
     if "\0" in text:
@@ -82,7 +86,8 @@ def read_text(path: str | os.PathLike) -> str:
 
 # %% ../nbs/14_datasets.ipynb #b7718409
 def csv_rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows of a CSV text with their line numbers counted from 1; blank lines are passed over.
+    """Rows of a CSV text with their line numbers counted from 1; blank lines are passed
+    over.
 
     Raises
     ------
@@ -102,7 +107,9 @@ def csv_rows(text: str) -> Iterator[tuple[int, list[str]]]:
 def to_float(cell: str) -> float:
     """The number in a cell, NaN if there is none."""
     try:
-        return float(cell) if "_" not in cell else math.nan  # Python reads 2024_01 as 202401; nobody means that
+        return (
+            float(cell) if "_" not in cell else math.nan
+        )  # Python reads 2024_01 as 202401; nobody means that
     except ValueError:
         return math.nan
 
@@ -124,16 +131,23 @@ def column_names(text: str, source: str = "the file") -> list[str]:
     Raises
     ------
     ValueError
-        If the text is empty, its first line holds numbers, a name is empty or appears twice, or
+        If the text is empty, its first line holds numbers, a name is empty or appears
+        twice, or
         the separator is not the comma.
     """
     _, names = next(csv_rows(text), (0, []))
     if not names:
-        raise ValueError(f"`path`: '{source}' is empty; a header line and at least one row are expected.")
+        raise ValueError(
+            f"`path`: '{source}' is empty; a header line and at least one row are expected."
+        )
     if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
-        raise ValueError(f"`path`: the columns of '{source}' are not separated by commas: {names[0][:60]!r}.")
+        raise ValueError(
+            f"`path`: the columns of '{source}' are not separated by commas: {names[0][:60]!r}."
+        )
     if not any(math.isnan(to_float(name)) for name in names):
-        raise ValueError(f"`path`: '{source}' has no header, its first line holds numbers; add a line of column names.")
+        raise ValueError(
+            f"`path`: '{source}' has no header, its first line holds numbers; add a line of column names."
+        )
     if "" in names:
         raise ValueError(
             f"`path`: column {names.index('') + 1} of '{source}' has no name. Name it, or leave it out "
@@ -141,11 +155,15 @@ def column_names(text: str, source: str = "the file") -> list[str]:
         )
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
-        raise ValueError(f"`path`: '{source}' has more than one column named {twice[0]!r}. Rename or remove one.")
+        raise ValueError(
+            f"`path`: '{source}' has more than one column named {twice[0]!r}. Rename or remove one."
+        )
     return names
 
 # %% ../nbs/14_datasets.ipynb #4f9a437d
-def check_column(name: str, names: Sequence[str], argument: str, source: str = "the file") -> None:
+def check_column(
+    name: str, names: Sequence[str], argument: str, source: str = "the file"
+) -> None:
     """Raise a ValueError that lists the closest names unless `name` is one of `names`.
 
     Parameters
@@ -162,17 +180,26 @@ def check_column(name: str, names: Sequence[str], argument: str, source: str = "
     if name in names:
         return
     folded = {other.casefold(): other for other in names}
-    close = [folded[hit] for hit in difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
-    shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
+    close = [
+        folded[hit]
+        for hit in difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
+    ]
+    shown = ", ".join(names[:12]) + (
+        f", ... ({len(names)} in all)" if len(names) > 12 else ""
+    )
     hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-    raise ValueError(f"`{argument}`: '{source}' has no column {name!r}.{hint} Its columns: {shown}.")
+    raise ValueError(
+        f"`{argument}`: '{source}' has no column {name!r}.{hint} Its columns: {shown}."
+    )
 
 # %% ../nbs/14_datasets.ipynb #5a83bfe9
 MISSING = ("", "?", "-", "na", "n/a", "nan", "null", "none")
 
 
 def cell_fault(cell: str) -> str:
-    """What is wrong with a cell that is not a finite number, in words that follow the column's name."""
+    """What is wrong with a cell that is not a finite number, in words that follow the
+    column's name.
+    """
     if cell.casefold() in MISSING:
         return "has a missing value; fill it in or leave the row out"
     if math.isnan(to_float(cell)):
@@ -180,7 +207,9 @@ def cell_fault(cell: str) -> str:
     return f"holds {cell!r}; a finite number is expected"
 
 # %% ../nbs/14_datasets.ipynb #c132a3a2
-def parse_numbers(text: str, names: Sequence[str], wanted: Sequence[str], source: str = "the file") -> np.ndarray:
+def parse_numbers(
+    text: str, names: Sequence[str], wanted: Sequence[str], source: str = "the file"
+) -> np.ndarray:
     """The wanted columns of a CSV text as float64.
 
     Parameters
@@ -201,27 +230,35 @@ def parse_numbers(text: str, names: Sequence[str], wanted: Sequence[str], source
     Raises
     ------
     ValueError
-        If there are no rows, a row is longer or shorter than the header, or a wanted cell is not a
-        finite number. Rows are counted from 1 with the header, as a text editor counts lines.
+        If there are no rows, a row is longer or shorter than the header, or a wanted cell
+        is not a
+        finite number. Rows are counted from 1 with the header, as a text editor counts
+        lines.
     """
     places = [names.index(name) for name in wanted]
     rows, values = csv_rows(text), array("d")
     next(rows)
     for line, row in rows:
         if len(row) != len(names):
-            raise ValueError(f"`path`: '{source}', row {line}: {len(row)} cells where the header has {len(names)}.")
+            raise ValueError(
+                f"`path`: '{source}', row {line}: {len(row)} cells where the header has {len(names)}."
+            )
         numbers = [to_float(row[place]) for place in places]
         if not all(map(math.isfinite, numbers)):
             bad = next(i for i, number in enumerate(numbers) if not math.isfinite(number))
             fault = cell_fault(row[places[bad]])
-            raise ValueError(f"`path`: '{source}', row {line}: column {wanted[bad]!r} {fault}.")
+            raise ValueError(
+                f"`path`: '{source}', row {line}: column {wanted[bad]!r} {fault}."
+            )
         values.extend(numbers)
     if not values:
         raise ValueError(f"`path`: '{source}' has a header but no rows.")
     return np.array(values).reshape(-1, len(wanted))
 
 # %% ../nbs/14_datasets.ipynb #28ac9708
-def read_table(path: str | os.PathLike, target: str | None = None, columns: Sequence[str] | None = None) -> Table:
+def read_table(
+    path: str | os.PathLike, target: str | None = None, columns: Sequence[str] | None = None
+) -> Table:
     """Read a CSV file of numbers with a header line.
 
     Parameters
@@ -231,7 +268,8 @@ def read_table(path: str | os.PathLike, target: str | None = None, columns: Sequ
     target : str, optional
         The column to predict. It is left out of `X`.
     columns : sequence of str, optional
-        The input columns, in the order wanted; by default every column but the target, in the
+        The input columns, in the order wanted; by default every column but the target, in
+        the
         order of the file. Columns not named are ignored, whatever they hold.
 
     Returns
@@ -241,8 +279,10 @@ def read_table(path: str | os.PathLike, target: str | None = None, columns: Sequ
     Raises
     ------
     ValueError
-        If the file is missing, empty or has no header, a column is unknown or appears twice, no
-        input column is left, or a cell is not a finite number. The message names the column, the
+        If the file is missing, empty or has no header, a column is unknown or appears
+        twice, no
+        input column is left, or a cell is not a finite number. The message names the
+        column, the
         row and the value.
 
     Notes
@@ -259,10 +299,16 @@ def read_table(path: str | os.PathLike, target: str | None = None, columns: Sequ
     for name in columns:
         check_column(name, names, "columns", source)
     if target in columns:
-        raise ValueError(f"`columns` holds the target {target!r}; a target cannot be its own input.")
+        raise ValueError(
+            f"`columns` holds the target {target!r}; a target cannot be its own input."
+        )
     if not columns:
-        raise ValueError(f"`path`: '{source}' has no input column, only the target {target!r}.")
-    values = parse_numbers(text, names, [*columns, *([] if target is None else [target])], source)
+        raise ValueError(
+            f"`path`: '{source}' has no input column, only the target {target!r}."
+        )
+    values = parse_numbers(
+        text, names, [*columns, *([] if target is None else [target])], source
+    )
     y = None if target is None else values[:, -1].copy()
     return Table(np.ascontiguousarray(values[:, : len(columns)]), y, tuple(columns), target)
 
@@ -315,8 +361,12 @@ def data_directory(path: str | os.PathLike | None = None) -> Path | None:
     folder = Path(path)
     if not folder.is_dir():
         raise ValueError(f"{origin} names '{path}', which is not a folder.")
-    if not any((folder / part).is_dir() for part in ("regression", "classification", "toy")):
-        raise ValueError(f"{origin} names '{path}', which holds no folder `regression`, `classification` or `toy`.")
+    if not any(
+        (folder / part).is_dir() for part in ("regression", "classification", "toy")
+    ):
+        raise ValueError(
+            f"{origin} names '{path}', which holds no folder `regression`, `classification` or `toy`."
+        )
     return folder
 
 # %% ../nbs/14_datasets.ipynb #72e2a36a
@@ -338,14 +388,17 @@ def list_datasets(data_dir: str | os.PathLike | None = None) -> tuple[str, ...]:
     if folder is not None:
         end = "_splits.json.gz"
         files = (path.name[: -len(end)] for path in (folder / "regression").glob(f"*{end}"))
-        found |= {name for name in files if (folder / "regression" / f"{name}.csv.gz").is_file()}
+        found |= {
+            name for name in files if (folder / "regression" / f"{name}.csv.gz").is_file()
+        }
     return tuple(sorted(found))
 
 # %% ../nbs/14_datasets.ipynb #81045089
 def random_splits(
     n: int, count: int = 10, test_fraction: float = 0.1, seed: int = 0
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Seeded random splits of n rows: split k is `default_rng(seed + k).permutation(n)`, its last part the test set.
+    """Seeded random splits of n rows: split k is `default_rng(seed + k).permutation(n)`,
+    its last part the test set.
 
     Parameters
     ----------
@@ -366,18 +419,25 @@ def random_splits(
     Raises
     ------
     ValueError
-        If the share is outside (0, 1), or fewer than one training and one test row come out.
+        If the share is outside (0, 1), or fewer than one training and one test row come
+        out.
     """
     if not 0.0 < test_fraction < 1.0:
-        raise ValueError(f"`test_fraction` must be above 0 and below 1; got {test_fraction}.")
+        raise ValueError(
+            f"`test_fraction` must be above 0 and below 1; got {test_fraction}."
+        )
     n_test = max(1, round(test_fraction * n))
     if n - n_test < 1:
-        raise ValueError(f"`n` = {n} rows are too few to split into training and test rows.")
+        raise ValueError(
+            f"`n` = {n} rows are too few to split into training and test rows."
+        )
     orders = [np.random.default_rng(seed + k).permutation(n) for k in range(count)]
     return tuple((order[:-n_test], order[-n_test:]) for order in orders)
 
 # %% ../nbs/14_datasets.ipynb #1ccb90c5
-def read_splits(path: str | os.PathLike, n: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+def read_splits(
+    path: str | os.PathLike, n: int
+) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """Splits of a data set of n rows from a JSON file.
 
     Parameters
@@ -395,25 +455,41 @@ def read_splits(path: str | os.PathLike, n: int) -> tuple[tuple[np.ndarray, np.n
     Raises
     ------
     ValueError
-        If the file is not such JSON, is for another number of rows, names a row that does not
+        If the file is not such JSON, is for another number of rows, names a row that does
+        not
         exist, or puts a row into both parts.
     """
     text = read_text(path)
     try:
         content = json.loads(text)
-        parts = [(part["train"], np.array(part["test"], dtype=int)) for part in content["splits"]]
+        parts = [
+            (part["train"], np.array(part["test"], dtype=int)) for part in content["splits"]
+        ]
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"`path`: '{path}' is not a splits file (JSON with a list `splits`).") from None
+        raise ValueError(
+            f"`path`: '{path}' is not a splits file (JSON with a list `splits`)."
+        ) from None
     if content.get("n_rows", n) != n:
-        raise ValueError(f"`path`: '{path}' splits {content['n_rows']} rows; the data set has {n}.")
+        raise ValueError(
+            f"`path`: '{path}' splits {content['n_rows']} rows; the data set has {n}."
+        )
     rows = np.arange(n)
     splits = tuple(
-        (np.setdiff1d(rows, test) if train is None else np.array(train, dtype=int), test) for train, test in parts
+        (np.setdiff1d(rows, test) if train is None else np.array(train, dtype=int), test)
+        for train, test in parts
     )
     for train, test in splits:
         used = np.concatenate([train, test])
-        if len(train) == 0 or len(test) == 0 or used.min() < 0 or used.max() >= n or np.intersect1d(train, test).size:
-            raise ValueError(f"`path`: '{path}' has a split with an empty part, an unknown row or a row in both parts.")
+        if (
+            len(train) == 0
+            or len(test) == 0
+            or used.min() < 0
+            or used.max() >= n
+            or np.intersect1d(train, test).size
+        ):
+            raise ValueError(
+                f"`path`: '{path}' has a split with an empty part, an unknown row or a row in both parts."
+            )
     return splits
 
 # %% ../nbs/14_datasets.ipynb #6ad8d9d7
@@ -423,7 +499,8 @@ def load_regression(name: str, data_dir: str | os.PathLike | None = None) -> Dat
     Parameters
     ----------
     name : str
-        `diabetes` (442 x 10, shipped with scikit-learn, ten `random_splits`), or a set of the data
+        `diabetes` (442 x 10, shipped with scikit-learn, ten `random_splits`), or a set of
+        the data
         folder; `list_datasets` tells which.
     data_dir : str or path, optional
         See `data_directory`.
@@ -442,11 +519,23 @@ def load_regression(name: str, data_dir: str | os.PathLike | None = None) -> Dat
         from sklearn.datasets import load_diabetes
 
         bunch = load_diabetes()
-        return Dataset(name, bunch.data, bunch.target, tuple(bunch.feature_names), random_splits(len(bunch.target)))
+        return Dataset(
+            name,
+            bunch.data,
+            bunch.target,
+            tuple(bunch.feature_names),
+            random_splits(len(bunch.target)),
+        )
     known = list_datasets(data_dir)
     if name not in known:
-        where = "" if data_directory(data_dir) else " Name a data folder (`data_dir` or SPARSE_PEP_DATA) for more."
-        raise ValueError(f"`name`: there is no data set {name!r}; there are: {', '.join(known)}.{where}")
+        where = (
+            ""
+            if data_directory(data_dir)
+            else " Name a data folder (`data_dir` or SPARSE_PEP_DATA) for more."
+        )
+        raise ValueError(
+            f"`name`: there is no data set {name!r}; there are: {', '.join(known)}.{where}"
+        )
     folder = data_directory(data_dir) / "regression"
     table = read_table(folder / f"{name}.csv.gz", target="y")
     splits = read_splits(folder / f"{name}_splits.json.gz", len(table.y))
@@ -454,7 +543,8 @@ def load_regression(name: str, data_dir: str | os.PathLike | None = None) -> Dat
 
 # %% ../nbs/14_datasets.ipynb #c6c50a7a
 def snelson_like(n: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """A one-dimensional set with noise of standard deviation 0.2 and no data between 2.5 and 3.5.
+    """A one-dimensional set with noise of standard deviation 0.2 and no data between 2.5
+    and 3.5.
 
     Parameters
     ----------
@@ -480,11 +570,14 @@ def snelson_like(n: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     x = rng.uniform(0.0, 5.0, n)
     x = np.where(x > 2.5, x + 1.0, x)
-    return x[:, None], np.sin(2.1 * x) + 0.5 * np.cos(4.7 * x) + 0.2 * rng.standard_normal(n)
+    return x[:, None], np.sin(2.1 * x) + 0.5 * np.cos(4.7 * x) + 0.2 * rng.standard_normal(
+        n
+    )
 
 # %% ../nbs/14_datasets.ipynb #195ecf89
 def check_vectors(**vectors: ArrayLike) -> list[np.ndarray]:
-    """Arguments as float vectors, checked to be finite and not empty, under their own names.
+    """Arguments as float vectors, checked to be finite and not empty, under their own
+    names.
 
     Raises
     ------
@@ -495,15 +588,20 @@ def check_vectors(**vectors: ArrayLike) -> list[np.ndarray]:
     for name, values in vectors.items():
         values = np.asarray(values, dtype=float)
         if values.ndim != 1 or len(values) == 0:
-            raise ValueError(f"`{name}` must be a vector with at least one value; its shape is {values.shape}.")
+            raise ValueError(
+                f"`{name}` must be a vector with at least one value; its shape is {values.shape}."
+            )
         if not np.isfinite(values).all():
-            raise ValueError(f"`{name}` holds NaN or infinity at position {int(np.argmin(np.isfinite(values)))}.")
+            raise ValueError(
+                f"`{name}` holds NaN or infinity at position {int(np.argmin(np.isfinite(values)))}."
+            )
         out.append(values)
     return out
 
 # %% ../nbs/14_datasets.ipynb #dcbc0624
 def smse(y_true: ArrayLike, mean: ArrayLike) -> float:
-    """Standardised mean squared error: 1 for the mean of the test targets, 0 for a perfect prediction.
+    """Standardised mean squared error: 1 for the mean of the test targets, 0 for a perfect
+    prediction.
 
     Parameters
     ----------
@@ -528,10 +626,14 @@ def smse(y_true: ArrayLike, mean: ArrayLike) -> float:
     """
     y_true, mean = check_vectors(y_true=y_true, mean=mean)
     if mean.shape != y_true.shape:
-        raise ValueError(f"`mean` must have the shape of `y_true`, {y_true.shape}; its shape is {mean.shape}.")
+        raise ValueError(
+            f"`mean` must have the shape of `y_true`, {y_true.shape}; its shape is {mean.shape}."
+        )
     spread = np.var(y_true)
     if not spread > 0.0:
-        raise ValueError("`y_true` must hold at least two different values: its variance is the unit of the score.")
+        raise ValueError(
+            "`y_true` must hold at least two different values: its variance is the unit of the score."
+        )
     return float(np.mean((y_true - mean) ** 2) / spread)
 
 # %% ../nbs/14_datasets.ipynb #3f3896d5
@@ -541,7 +643,8 @@ def gaussian_log_density(y: np.ndarray, mean: ArrayLike, var: ArrayLike) -> np.n
 
 # %% ../nbs/14_datasets.ipynb #1873a0f4
 def smll(y_true: ArrayLike, mean: ArrayLike, var: ArrayLike, y_train: ArrayLike) -> float:
-    """Standardised mean log loss: 0 for the Gaussian of the training targets, below 0 is better.
+    """Standardised mean log loss: 0 for the Gaussian of the training targets, below 0 is
+    better.
 
     Parameters
     ----------
@@ -552,7 +655,8 @@ def smll(y_true: ArrayLike, mean: ArrayLike, var: ArrayLike, y_train: ArrayLike)
     var : array_like, shape (S,)
         Predictive variances of the target (noise included), in those units squared.
     y_train : array_like, shape (N,)
-        Training targets: their mean and variance (dividing by N) define the predictor with score 0.
+        Training targets: their mean and variance (dividing by N) define the predictor with
+        score 0.
 
     Returns
     -------
@@ -562,21 +666,28 @@ def smll(y_true: ArrayLike, mean: ArrayLike, var: ArrayLike, y_train: ArrayLike)
     Raises
     ------
     ValueError
-        If shapes differ, a value is not finite, a variance is not positive, or the training targets
+        If shapes differ, a value is not finite, a variance is not positive, or the training
+        targets
         are all the same.
 
     References
     ----------
     Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, page 23.
     """
-    y_true, mean, var, y_train = check_vectors(y_true=y_true, mean=mean, var=var, y_train=y_train)
+    y_true, mean, var, y_train = check_vectors(
+        y_true=y_true, mean=mean, var=var, y_train=y_train
+    )
     for name, values in (("mean", mean), ("var", var)):
         if values.shape != y_true.shape:
-            raise ValueError(f"`{name}` must have the shape of `y_true`, {y_true.shape}; its shape is {values.shape}.")
+            raise ValueError(
+                f"`{name}` must have the shape of `y_true`, {y_true.shape}; its shape is {values.shape}."
+            )
     if not np.all(var > 0.0):
         raise ValueError(f"`var` must be positive; the smallest value is {np.min(var)}.")
     spread = np.var(y_train)
     if not spread > 0.0:
-        raise ValueError("`y_train` must hold at least two different values: its variance is part of the score.")
+        raise ValueError(
+            "`y_train` must hold at least two different values: its variance is part of the score."
+        )
     trivial = gaussian_log_density(y_true, np.mean(y_train), spread)
     return float(np.mean(trivial - gaussian_log_density(y_true, mean, var)))

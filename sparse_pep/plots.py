@@ -41,21 +41,28 @@ def one_column(X: ArrayLike, name: str = "X") -> np.ndarray:
     """
     X = np.asarray(X, dtype=float)
     if X.ndim == 2 and X.shape[1] > 1:
-        raise ValueError(f"`{name}` has {X.shape[1]} columns; this plot is for one input, (N,) or (N, 1).")
+        raise ValueError(
+            f"`{name}` has {X.shape[1]} columns; this plot is for one input, (N,) or (N, 1)."
+        )
     if X.ndim not in (1, 2) or X.size == 0:
-        raise ValueError(f"`{name}` must have shape (N,) or (N, 1) with N at least 1; its shape is {X.shape}.")
+        raise ValueError(
+            f"`{name}` must have shape (N,) or (N, 1) with N at least 1; its shape is {X.shape}."
+        )
     if not np.isfinite(X).all():
         raise ValueError(f"`{name}` holds NaN or infinity.")
     return X.ravel()
 
 # %% ../nbs/13_plots.ipynb #713a6853
-def posterior_curves(model, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def posterior_curves(
+    model, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Mean, standard deviation of y and, where the model tells it, standard deviation of f.
 
     Parameters
     ----------
     model : object
-        Has `predict(X, return_std=True)`; may have `predict_f(X)` (mean and variance of f, in the
+        Has `predict(X, return_std=True)`; may have `predict_f(X)` (mean and variance of f,
+        in the
         units of y) or `noise_variance_`.
     x : ndarray, shape (S,)
         Test inputs.
@@ -73,8 +80,11 @@ def posterior_curves(model, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
     return mean, std, None
 
 # %% ../nbs/13_plots.ipynb #f5ea34d4
-def mark_points(ax: Axes, Z: ArrayLike, height: float, marker: str, color: str, label: str) -> None:
-    """Draw pseudo-inputs as a row of marks, those beyond the limits of x counted in the label.
+def mark_points(
+    ax: Axes, Z: ArrayLike, height: float, marker: str, color: str, label: str
+) -> None:
+    """Draw pseudo-inputs as a row of marks, those beyond the limits of x counted in the
+    label.
 
     Parameters
     ----------
@@ -93,7 +103,16 @@ def mark_points(ax: Axes, Z: ArrayLike, height: float, marker: str, color: str, 
     beyond = len(Z) - len(shown)
     label += f" ({beyond} more beyond)" if beyond else ""
     heights = np.full(len(shown), height)
-    ax.plot(shown, heights, marker, color=color, ms=6, mew=1.4, label=label, transform=ax.get_xaxis_transform())
+    ax.plot(
+        shown,
+        heights,
+        marker,
+        color=color,
+        ms=6,
+        mew=1.4,
+        label=label,
+        transform=ax.get_xaxis_transform(),
+    )
 
 # %% ../nbs/13_plots.ipynb #d0b288a8
 def plot_posterior_1d(
@@ -105,12 +124,14 @@ def plot_posterior_1d(
     n_grid: int = 300,
     margin: float = 0.08,
 ) -> Axes:
-    """Draw the posterior of a model with one input: mean, 95 % bands of f and y, data, pseudo-points.
+    """Draw the posterior of a model with one input: mean, 95 % bands of f and y, data,
+    pseudo-points.
 
     Parameters
     ----------
     model : object
-        A trained model, see `posterior_curves`. Pseudo-inputs are drawn where it has `features_.Z`.
+        A trained model, see `posterior_curves`. Pseudo-inputs are drawn where it has
+        `features_.Z`.
     X : array_like, shape (N,) or (N, 1)
         Inputs of the data.
     y : array_like, shape (N,)
@@ -135,16 +156,34 @@ def plot_posterior_1d(
     """
     x, y = one_column(X), one_column(y, "y")
     if len(x) != len(y):
-        raise ValueError(f"`X` and `y` must have the same length; they have {len(x)} and {len(y)}.")
+        raise ValueError(
+            f"`X` and `y` must have the same length; they have {len(x)} and {len(y)}."
+        )
     if n_grid < 2:
         raise ValueError(f"`n_grid` must be at least 2; got {n_grid}.")
     reach = margin * (np.ptp(x) or 1.0)
     grid = np.linspace(x.min() - reach, x.max() + reach, n_grid)
     mean, std_y, std_f = posterior_curves(model, grid)
     ax = plt.subplots(figsize=(6.0, 3.2), layout="constrained")[1] if ax is None else ax
-    ax.fill_between(grid, mean - BAND * std_y, mean + BAND * std_y, color=BLUE, alpha=0.15, lw=0, label="95 % of y")
+    ax.fill_between(
+        grid,
+        mean - BAND * std_y,
+        mean + BAND * std_y,
+        color=BLUE,
+        alpha=0.15,
+        lw=0,
+        label="95 % of y",
+    )
     if std_f is not None:
-        ax.fill_between(grid, mean - BAND * std_f, mean + BAND * std_f, color=BLUE, alpha=0.35, lw=0, label="95 % of f")
+        ax.fill_between(
+            grid,
+            mean - BAND * std_f,
+            mean + BAND * std_f,
+            color=BLUE,
+            alpha=0.35,
+            lw=0,
+            label="95 % of f",
+        )
     ax.plot(x, y, ".", color="black", ms=4, alpha=0.6, label="data")
     ax.plot(grid, mean, color=BLUE, lw=1.8, label="mean")
     ax.set(xlabel="x", ylabel="y", xlim=(grid[0], grid[-1]))
@@ -155,13 +194,17 @@ def plot_posterior_1d(
     return ax
 
 # %% ../nbs/13_plots.ipynb #6d10e0b9
-def plot_energy_trace(values: ArrayLike, ax: Axes | None = None, label: str | None = None) -> Axes:
-    """Draw the approximate log marginal likelihood against the iteration, its best value marked.
+def plot_energy_trace(
+    values: ArrayLike, ax: Axes | None = None, label: str | None = None
+) -> Axes:
+    """Draw the approximate log marginal likelihood against the iteration, its best value
+    marked.
 
     Parameters
     ----------
     values : array_like, shape (T,)
-        One value an iteration, in nats. NaN and infinity (failed steps) are left out of the line.
+        One value an iteration, in nats. NaN and infinity (failed steps) are left out of the
+        line.
     ax : Axes, optional
         Where to draw; new axes by default. Several traces may share axes.
     label : str, optional
@@ -178,7 +221,9 @@ def plot_energy_trace(values: ArrayLike, ax: Axes | None = None, label: str | No
     """
     values = np.asarray(values, dtype=float)
     if values.ndim != 1 or not np.isfinite(values).any():
-        raise ValueError(f"`values` must be a vector with at least one finite value; its shape is {values.shape}.")
+        raise ValueError(
+            f"`values` must be a vector with at least one finite value; its shape is {values.shape}."
+        )
     ax = plt.subplots(figsize=(5.0, 2.6), layout="constrained")[1] if ax is None else ax
     kept = np.where(np.isfinite(values), values, np.nan)
     (line,) = ax.plot(np.arange(len(values)), kept, lw=1.5, label=label)
@@ -201,7 +246,8 @@ def sweep_lines(table: Iterable[Mapping], metric: str) -> dict[str, np.ndarray]:
     Returns
     -------
     dict
-        Name of the data set → array (P, 3): power, mean, standard error (0 for a single row), by
+        Name of the data set → array (P, 3): power, mean, standard error (0 for a single
+        row), by
         rising power.
 
     Raises
@@ -215,10 +261,14 @@ def sweep_lines(table: Iterable[Mapping], metric: str) -> dict[str, np.ndarray]:
     for key in ("power", metric):
         lacking = next((row for row in rows if key not in row), None)
         if lacking is not None:
-            raise ValueError(f"`table`: a row has no {key!r}; its keys are {', '.join(map(str, lacking))}.")
+            raise ValueError(
+                f"`table`: a row has no {key!r}; its keys are {', '.join(map(str, lacking))}."
+            )
     groups: dict[str, dict[float, list[float]]] = {}
     for row in rows:
-        groups.setdefault(str(row.get("data", "")), {}).setdefault(float(row["power"]), []).append(float(row[metric]))
+        groups.setdefault(str(row.get("data", "")), {}).setdefault(
+            float(row["power"]), []
+        ).append(float(row[metric]))
     return {
         name: np.array([
             (power, np.mean(scores), np.std(scores, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else 0.0)
@@ -228,8 +278,11 @@ def sweep_lines(table: Iterable[Mapping], metric: str) -> dict[str, np.ndarray]:
     }  # fmt: skip
 
 # %% ../nbs/13_plots.ipynb #c8747689
-def plot_power_sweep(table: Iterable[Mapping], metric: str = "smse", ax: Axes | None = None) -> Axes:
-    """Draw a score against the power, one line a data set, with one standard error over the splits.
+def plot_power_sweep(
+    table: Iterable[Mapping], metric: str = "smse", ax: Axes | None = None
+) -> Axes:
+    """Draw a score against the power, one line a data set, with one standard error over the
+    splits.
 
     Parameters
     ----------
@@ -252,8 +305,20 @@ def plot_power_sweep(table: Iterable[Mapping], metric: str = "smse", ax: Axes | 
     lines = sweep_lines(table, metric)
     ax = plt.subplots(figsize=(5.0, 2.8), layout="constrained")[1] if ax is None else ax
     for place, (name, line) in enumerate(lines.items()):
-        color, marker = (BLUE, RED, GREEN, ORANGE, "black")[place % 5], MARKERS[place % len(MARKERS)]
-        ax.errorbar(*line.T[:2], yerr=line[:, 2], fmt=f"{marker}-", color=color, ms=5, lw=1.3, capsize=3, label=name)
+        color, marker = (
+            (BLUE, RED, GREEN, ORANGE, "black")[place % 5],
+            MARKERS[place % len(MARKERS)],
+        )
+        ax.errorbar(
+            *line.T[:2],
+            yerr=line[:, 2],
+            fmt=f"{marker}-",
+            color=color,
+            ms=5,
+            lw=1.3,
+            capsize=3,
+            label=name,
+        )
     ax.set(xlabel="power (0: VFE, 1: FITC)", ylabel=f"{metric.upper()} (smaller is better)")
     if any(lines):
         ax.legend(fontsize=8)
