@@ -12,7 +12,7 @@ from reference.highprec import Regression
 from reference.problems import KERNELS, Problem, problems
 from threadpoolctl import threadpool_limits
 
-from sparse_pep.features import InducingPoints
+from sparse_pep.features import InducingPoints, unexplained_variance
 from sparse_pep.kernels import Constant, SquaredExponential, White
 from sparse_pep.regression import adjoints, evidence, gaussian_sites, predict_f_cov
 from sparse_pep.sites import q_moments
@@ -362,3 +362,20 @@ def test_white_noise_in_the_kernel_is_unexplained_by_points():
     Kuu, Kuf, kff = p.arrays()
     expected = dense.fitc_log_evidence(Kuu + 0.3 * np.eye(3), Kuf, kff + 0.3, p.y, p.model.noise_variance)
     assert error(fit.log_evidence, expected) < 1e-11
+
+
+def test_unexplained_variance_is_never_negative_and_the_clipping_is_counted():
+    V = np.array([[1.0, 0.6, 0.0], [1e-8, 0.8, 0.5]])
+    dff, clipped = unexplained_variance(np.array([1.0 - 1e-15, 1.5, 1.0]), V)
+    assert error(dff, [0.0, 0.5, 0.75]) < 1e-15
+    assert clipped == 1
+    p = Problem(1, 30, 30, 1)
+    fit = model_evidence(p.model, p.model.features.Z, p.y, 0.5)  # a point on each datum: nothing but rounding is left
+    assert np.min(fit.dff) == 0.0
+    assert 0 < fit.n_clipped <= np.sum(fit.dff == 0.0)
+
+
+@pytest.mark.parametrize("Z", [np.empty((0, 2)), [[np.nan, 1.0]], [[np.inf, 1.0]], [1.0, 2.0], 3.0])
+def test_inducing_points_must_be_finite_and_at_least_one(Z):
+    with pytest.raises(ValueError, match="`Z` must"):
+        InducingPoints(Z)

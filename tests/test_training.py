@@ -8,6 +8,7 @@ from reference import dense
 from reference.compare import differences, error, gradient_error, properties
 from reference.problems import Problem, problems
 
+from sparse_pep import training
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import (
     Constant,
@@ -18,6 +19,7 @@ from sparse_pep.kernels import (
     White,
 )
 from sparse_pep.training import (
+    WINDOW,
     Model,
     climb,
     column_spread,
@@ -104,6 +106,21 @@ def test_greedy_points_follow_the_diagonal_of_a_kernel_that_is_not_stationary():
     np.testing.assert_array_equal(greedy_points(kernel, X, 6), X[dense.pivoted_cholesky(kernel(X), 6)])
 
 
+def test_greedy_points_stop_when_nothing_is_left_to_explain():
+    """A linear kernel in two columns has rank 2, whatever variance the first row has."""
+    X = np.random.default_rng(0).normal(size=(15, 2))
+    X[0] = 0.0
+    assert len(greedy_points(Linear(1.0), X, 6)) == 2
+
+
+def test_kmeans_looks_at_a_sample_of_many_rows(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(100, 2))
+    monkeypatch.setattr(training, "KMEANS_ROWS", 10)
+    sample = kmeans_points(X, 10, np.random.default_rng(0))
+    assert len(sample) == 10
+    assert all(np.any(np.all(X == row, axis=1)) for row in sample)
+
+
 @properties
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 12))
 def test_no_method_puts_two_points_in_one_place(seed, n_distinct, M):
@@ -182,6 +199,19 @@ def test_running_out_of_iterations_is_said():
     assert not result.converged
     assert result.n_iter == 2
     assert "ITERATIONS" in result.message.upper()
+
+
+def test_it_stops_when_it_hardly_rises_any_more():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.sin(2 * X).sum(1) + 0.1 * rng.normal(size=60)
+    first = Model(SquaredExponential(1.0, np.ones(3)), InducingPoints(X[:15]), 0.5)  # many parameters, a long climb
+    result = train(first, X, y, tol=1e-2)
+    assert result.converged
+    assert "gained less than 0.01 nats a datum" in result.message
+    gains = result.history[WINDOW:] - result.history[:-WINDOW]
+    assert gains[-1] < 1e-2 * len(y)
+    assert np.all(gains[:-1] >= 1e-2 * len(y))
 
 
 def test_restarts_start_elsewhere_and_the_best_is_kept():

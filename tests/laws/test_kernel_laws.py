@@ -274,3 +274,13 @@ def test_parameters_must_be_positive_and_finite(kind, value):
 def test_a_description_of_no_kernel_is_refused(config):
     with pytest.raises(ValueError, match="not the description of a kernel"):
         kernel_from_config(config)
+
+
+def test_sums_and_products_are_flat():
+    a, b, c = SquaredExponential(), Linear(), White()
+    assert (a + b + c).kernels == (a + (b + c)).kernels == (a, b, c)
+    assert (a * b * c).kernels == (a * (b * c)).kernels == (a, b, c)
+    assert [len(k.kernels) for k in (a * b + c, (a + b) * c)] == [2, 2]
+    for combine in (lambda: a + 1.0, lambda: a * 2.0):
+        with pytest.raises(TypeError, match="kernel.*float"):
+            combine()
