@@ -380,9 +380,9 @@ NOT_MODELS = {
     "description is a list": (lambda path: np.savez(path, description=np.array("[]")), "not a sparse_pep model"),
     "newer": (lambda path: rewritten(path, lambda d, a: d.update(version=999)), "newer version.*999"),
     "version is text": (lambda path: rewritten(path, lambda d, a: d.update(version="x")), "not a sparse_pep model"),
-    "array missing": (lambda path: rewritten(path, lambda d, a: a.pop("B_lower")), "not complete.*B_lower"),
-    "entry missing": (lambda path: rewritten(path, lambda d, a: d.pop("scalars")), "not complete.*scalars"),
-    "unknown kernel": (lambda path: rewritten(path, lambda d, a: d["kernel"].update(kind="Exotic")), "Exotic"),
+    "array missing": (lambda path: rewritten(path, lambda d, a: a.pop("array_1")), "damaged"),
+    "entry missing": (lambda path: rewritten(path, lambda d, a: d["state"].pop("fitted")), "not complete.*fitted"),
+    "unknown kernel": (lambda path: rewritten(path, lambda d, a: d["state"]["kernel"].update(kind="Exotic")), "Exotic"),
 }
 
 
