@@ -22,7 +22,7 @@ from sparse_pep.kernels import (
     kernel_to_config,
 )
 
-ARD = np.array([0.8, 1.7, 2.6])  # three columns
+ARD = np.array([0.8, np.sqrt(3.0), 2.6])  # three columns, one number of many digits
 KERNELS = {
     "se": SquaredExponential(1.3, 0.9),
     "se ard": SquaredExponential(1.3, ARD),
