@@ -59,8 +59,7 @@ def find_scaling(X: np.ndarray, y: np.ndarray, standardize: bool = True) -> dict
     ------
     ValueError
         If the target has fewer than two different values, or values are so large that their
-        squares
-        overflow.
+        squares overflow.
     """
     if np.ptp(y) == 0.0:
         raise ValueError(
@@ -219,8 +218,7 @@ def format_table(rows: Sequence[Mapping], columns: Mapping[str, str]) -> str:
     rows : sequence of mappings
     columns : mapping
         Key of a column → format specification, such as `.3f`; an empty one for text, which
-        is
-        aligned to the left.
+        is aligned to the left.
 
     Returns
     -------
@@ -304,10 +302,9 @@ def main() -> None:
     """Sparse Gaussian process regression by Power Expectation Propagation.
 
     A Gaussian process predicts a mean and a standard deviation. With N rows its exact form
-    costs N³;
-    here M pseudo-points stand for the data, at a cost of N·M². The power says how: 0 is the
-    variational
-    method (VFE), 1 is FITC, and 0.5, between them, is a good first choice.
+    costs N³; here M pseudo-points stand for the data, at a cost of N·M². The power says
+    how: 0 is the variational method (VFE), 1 is FITC, and 0.5, between them, is a good
+    first choice.
 
     \b
     Try:  sparse-pep demo
@@ -369,9 +366,8 @@ def run_split(
     -------
     row : dict
         `data`, `power`, `name`, `split`, `log ML/N` (approximate log marginal likelihood in
-        nats a
-        datum, of the standardised target), `SMSE`, `SMLL`, `converged`, `seconds` (training
-        only).
+        nats a datum, of the standardised target), `SMSE`, `SMLL`, `converged`, `seconds`
+        (training only).
     model : SparsePEPRegressor
     scaling : dict
     """
@@ -475,10 +471,8 @@ def demo_command(out: str, inducing: int, max_iter: int, quick: bool) -> None:
     dimension.
 
     Prints one table: the approximate log marginal likelihood a datum, and SMSE and SMLL on
-    held-out
-    rows (1 and 0 are the scores of the best constant guess; smaller is better). Writes
-    posterior.png,
-    model.npz (power 0.5) and held_out.csv to try `predict` on.
+    held-out rows (1 and 0 are the scores of the best constant guess; smaller is better).
+    Writes posterior.png, model.npz (power 0.5) and held_out.csv to try `predict` on.
 
     \b
     Example: sparse-pep demo --quick --out demo
@@ -642,19 +636,16 @@ def fit_command(
     """Train on the CSV file DATA and write a model file.
 
     DATA has a header line and numbers only; it may be gzipped, and - is standard input.
-    Scaling and
-    column names go into the model file, so `predict` needs nothing else. The model file
-    appears when
-    training is done; a run that is stopped leaves an older one as it was.
+    Scaling and column names go into the model file, so `predict` needs nothing else. The
+    model file appears when training is done; a run that is stopped leaves an older one as
+    it was.
 
     With --test-fraction 0.1, a tenth of the rows is held out for SMSE (1: as bad as a
-    constant guess)
-    and SMLL (0: the same, error bars included; smaller is better), and the model is that of
-    the other rows.
+    constant guess) and SMLL (0: the same, error bars included; smaller is better), and the
+    model is that of the other rows.
 
     \b
-    Example: sparse-pep fit mydata.csv --target price --power 0.5 --inducing 100 --out
-    model.npz
+    Example: sparse-pep fit mydata.csv --target price --power 0.5 --out model.npz
     """
     check_output(out)
     table = read_table(data, target=target)
@@ -703,10 +694,9 @@ def predict_command(model: str, data: str, out: str) -> None:
     """Predict the rows of the CSV file DATA with a model file written by `fit`.
 
     Writes one row for each row of DATA, in the same order: the predictive mean of the
-    target and its
-    standard deviation, noise included, in the units of the target. About 95 % of new
-    targets lie
-    within two standard deviations of the mean. DATA - is standard input.
+    target and its standard deviation, noise included, in the units of the target. About 95
+    % of new targets lie within two standard deviations of the mean. DATA - is standard
+    input.
 
     \b
     Example: sparse-pep predict model.npz new.csv --out predictions.csv
@@ -796,8 +786,7 @@ def average_rows(rows: Sequence[Mapping]) -> list[dict]:
     -------
     list of dict
         `data`, `power`, `name`, `splits` (their number), means of `log ML/N`, `SMSE`,
-        `SMLL` and
-        `seconds`, and `converged` as in "3/3".
+        `SMLL` and `seconds`, and `converged` as in "3/3".
     """
     groups: dict[tuple, list[Mapping]] = {}
     for row in rows:
@@ -873,10 +862,9 @@ def compare_command(
     """Compare powers on held-out rows: SMSE and SMLL for each data set, power and split.
 
     Data are the CSV file DATA (ten per cent held out, at random, in each split), or sets by
-    name with
-    the splits that belong to them. SMSE is 1 and SMLL 0 for the best constant guess;
-    smaller is better.
-    log ML/N is the approximate log marginal likelihood a datum, of the standardised target.
+    name with the splits that belong to them. SMSE is 1 and SMLL 0 for the best constant
+    guess; smaller is better. log ML/N is the approximate log marginal likelihood a datum,
+    of the standardised target.
 
     \b
     Example: sparse-pep compare mydata.csv --target y --powers 0,0.5,1 --splits 5

@@ -132,8 +132,7 @@ def column_names(text: str, source: str = "the file") -> list[str]:
     ------
     ValueError
         If the text is empty, its first line holds numbers, a name is empty or appears
-        twice, or
-        the separator is not the comma.
+        twice, or the separator is not the comma.
     """
     _, names = next(csv_rows(text), (0, []))
     if not names:
@@ -231,9 +230,8 @@ def parse_numbers(
     ------
     ValueError
         If there are no rows, a row is longer or shorter than the header, or a wanted cell
-        is not a
-        finite number. Rows are counted from 1 with the header, as a text editor counts
-        lines.
+        is not a finite number. Rows are counted from 1 with the header, as a text editor
+        counts lines.
     """
     places = [names.index(name) for name in wanted]
     rows, values = csv_rows(text), array("d")
@@ -269,8 +267,7 @@ def read_table(
         The column to predict. It is left out of `X`.
     columns : sequence of str, optional
         The input columns, in the order wanted; by default every column but the target, in
-        the
-        order of the file. Columns not named are ignored, whatever they hold.
+        the order of the file. Columns not named are ignored, whatever they hold.
 
     Returns
     -------
@@ -280,10 +277,8 @@ def read_table(
     ------
     ValueError
         If the file is missing, empty or has no header, a column is unknown or appears
-        twice, no
-        input column is left, or a cell is not a finite number. The message names the
-        column, the
-        row and the value.
+        twice, no input column is left, or a cell is not a finite number. The message names
+        the column, the row and the value.
 
     Notes
     -----
@@ -456,8 +451,7 @@ def read_splits(
     ------
     ValueError
         If the file is not such JSON, is for another number of rows, names a row that does
-        not
-        exist, or puts a row into both parts.
+        not exist, or puts a row into both parts.
     """
     text = read_text(path)
     try:
@@ -500,8 +494,7 @@ def load_regression(name: str, data_dir: str | os.PathLike | None = None) -> Dat
     ----------
     name : str
         `diabetes` (442 x 10, shipped with scikit-learn, ten `random_splits`), or a set of
-        the data
-        folder; `list_datasets` tells which.
+        the data folder; `list_datasets` tells which.
     data_dir : str or path, optional
         See `data_directory`.
 
@@ -667,8 +660,7 @@ def smll(y_true: ArrayLike, mean: ArrayLike, var: ArrayLike, y_train: ArrayLike)
     ------
     ValueError
         If shapes differ, a value is not finite, a variance is not positive, or the training
-        targets
-        are all the same.
+        targets are all the same.
 
     References
     ----------

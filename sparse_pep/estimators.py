@@ -248,10 +248,9 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
     n_features_in_ : int
     diagnostics_ : dict
         `message`, `n_evaluations`, `n_rejected` (evaluations that failed and were turned
-        back from), `jitter` (in the final
-        Kuu) and `jitter_largest`, `n_clipped` (unexplained variances that came out
-        negative), `unexplained_variance`
-        (mean of D over data, units y²), `log_evidence_trace`.
+        back from), `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped`
+        (unexplained variances that came out negative), `unexplained_variance` (mean of D
+        over data, units y²), `log_evidence_trace`.
 
     References
     ----------

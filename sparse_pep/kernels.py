@@ -118,9 +118,8 @@ class Kernel:
         """K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back.
 
         The pull-back takes K_bar (M, n) and returns the derivatives of Σ K_bar ∘ K: a
-        dictionary over
-        `parameters()`, and an array (M, D) for X1 (with X2 held, or moving along with X1 if
-        X2 is None).
+        dictionary over `parameters()`, and an array (M, D) for X1 (with X2 held, or moving
+        along with X1 if X2 is None).
         """
         raise NotImplementedError
 

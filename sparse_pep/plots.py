@@ -62,8 +62,7 @@ def posterior_curves(
     ----------
     model : object
         Has `predict(X, return_std=True)`; may have `predict_f(X)` (mean and variance of f,
-        in the
-        units of y) or `noise_variance_`.
+        in the units of y) or `noise_variance_`.
     x : ndarray, shape (S,)
         Test inputs.
 
@@ -247,8 +246,7 @@ def sweep_lines(table: Iterable[Mapping], metric: str) -> dict[str, np.ndarray]:
     -------
     dict
         Name of the data set → array (P, 3): power, mean, standard error (0 for a single
-        row), by
-        rising power.
+        row), by rising power.
 
     Raises
     ------
