@@ -22,6 +22,7 @@ from sparse_pep.kernels import SquaredExponential
 from sparse_pep.training import Model, model_gradient
 
 DIMENSIONS = 8
+SETTLE = 0.3  # seconds; threads of a BLAS that was just used spin for a tenth of a second
 
 
 def problem(n_data: int, n_inducing: int) -> tuple[Model, np.ndarray, np.ndarray]:
@@ -59,7 +60,8 @@ def compare(
     times = {floor: [], evaluation: []}
     for _ in range(repeats):
         for work, record in times.items():
-            work()  # not counted: caches and threads settle
+            time.sleep(SETTLE)
+            work()  # not counted: caches warm up
             record.append(min(seconds(work) for _ in range(3)))
     return float(np.median(times[floor])), float(np.median(times[evaluation]))
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['gaussian_sites', 'single_datum_terms', 'Evidence', 'forward_chunks', 'evidence', 'predict_f', 'predict_f_cov',
-           'adjoint_chunk', 'whitened_moments', 'Kuu_adjoint', 'backward_chunks', 'adjoints']
+           'adjoint_chunk', 'log_noise_adjoint', 'whitened_moments', 'Kuu_adjoint', 'backward_chunks', 'adjoints']
 
 # %% ../nbs/04_regression.ipynb #181c706f
 from collections.abc import Callable, Sequence
@@ -20,6 +20,7 @@ from sparse_pep.linalg import (
     add_rank_one,
     chunk_slices,
     factorise,
+    inverse_factor,
     log1p_ratio,
     map_chunks,
     mirror,
@@ -108,11 +109,11 @@ class Evidence:
 def forward_chunks(
     Kuu: Factor, covariances: Callable, y, noise_variance, power, dff: np.ndarray, rows_list
 ) -> tuple:
-    """Sums over some chunks: V diag(τ) Vᵀ (lower triangle), V ν, Σ cₙ and the clipping
-    count; fills `dff`.
+    """Sums over some chunks: V diag(τ) Vᵀ (lower triangle), V ν and the clipping count;
+    fills `dff`.
     """
     M = len(Kuu.lower)
-    precision_sum, shift_sum, terms, n_clipped = np.zeros((M, M)), np.zeros(M), 0.0, 0
+    precision_sum, shift_sum, n_clipped = np.zeros((M, M)), np.zeros(M), 0
     for rows in rows_list:
         Kuf, kff, _ = covariances(rows)
         V = solve_lower(Kuu, Kuf, out=Kuf)
@@ -122,9 +123,8 @@ def forward_chunks(
         shift_sum += V @ shift
         V *= np.sqrt(precision)
         add_outer(precision_sum, V)
-        terms += single_datum_terms(*here).sum()
         n_clipped += clipped
-    return precision_sum, shift_sum, terms, n_clipped
+    return precision_sum, shift_sum, n_clipped
 
 # %% ../nbs/04_regression.ipynb #88d5b8c7
 @one_blas_thread()
@@ -183,7 +183,8 @@ def evidence(
         ),
         slices,
     )
-    precision, shift, terms, n_clipped = (sum(part) for part in zip(*parts))
+    precision, shift, n_clipped = (sum(part) for part in zip(*parts))
+    terms = single_datum_terms(y, dff, noise_variance, power).sum()
     precision = mirror(precision)
     posterior = posterior_from_sums(factor, precision, shift)
     value = float(terms - posterior.B.half_log_det + 0.5 * posterior.b @ posterior.b)
@@ -234,13 +235,12 @@ def adjoint_chunk(
     Kuu: Factor,
     whitened: tuple[np.ndarray, np.ndarray],
     V: np.ndarray,
-    y: np.ndarray,
-    dff: np.ndarray,
-    noise_variance: np.ndarray,
+    precision: np.ndarray,
+    shift: np.ndarray,
     power: np.ndarray,
     outer: np.ndarray,
     scratch: Scratch,
-) -> tuple[np.ndarray, np.ndarray, float]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Adjoints of one chunk of data.
 
     Parameters
@@ -251,8 +251,8 @@ def adjoint_chunk(
         Mean β and covariance B⁻¹ of q in whitened coordinates.
     V : ndarray (M, n)
         Luu⁻¹ Kuf of the chunk; overwritten by the result.
-    y, dff, noise_variance, power : ndarray (n,)
-        Of the chunk.
+    precision, shift, power : ndarray (n,)
+        Sites τ and ν at their fixed point, and α, of the chunk.
     outer : ndarray (M, M)
         Its lower triangle gains V diag(e) Vᵀ.
     scratch : Scratch
@@ -264,32 +264,44 @@ def adjoint_chunk(
         ∂ log Z / ∂ Kuf.
     kff_bar : ndarray (n,)
         ∂ log Z / ∂ kff.
-    log_noise_bar : float
-        The chunk's share of ∂ log Z / ∂ log σ². Cost of all: 4nM² flops.
+    var, d1 : ndarray (n,)
+        Variance a of wₙᵀu, and d₁ = ν − τμ. Cost of all: 4nM² flops.
     """
-    precision, shift = gaussian_sites(y, dff, noise_variance, power)
     beta, cov = whitened
     U = np.matmul(cov, V, out=scratch("U", V.shape))  # B⁻¹ V
     var = np.einsum("mn,mn->n", V, U)
     d1 = shift - precision * (beta @ V)
     e = power * (precision**2 * var + d1**2)
-    rho = 1.0 - power * precision * var
-    noise_bar = (
-        noise_variance * d1**2
-        + ((1.0 - power) * (var / rho + dff) - noise_variance) * precision * rho
-    )
     U *= precision
     add_rank_one(U, -beta, d1)
     add_outer(outer, np.multiply(V, np.sqrt(e), out=scratch("root", V.shape)))
     V *= precision - e
     V -= U
     solve_lower(Kuu, V, transpose=True, out=V)
-    return V, 0.5 * (e - precision), 0.5 * float(noise_bar.sum())
+    return V, 0.5 * (e - precision), var, d1
+
+
+def log_noise_adjoint(
+    var: np.ndarray,
+    d1: np.ndarray,
+    precision: np.ndarray,
+    dff: np.ndarray,
+    noise_variance: np.ndarray,
+    power: np.ndarray,
+) -> float:
+    """∂ log Z / ∂ log σ², from what is known of each datum, each (N,)."""
+    rho = 1.0 - power * precision * var
+    cavity_var = var / rho + dff
+    terms = (
+        noise_variance * d1**2
+        + ((1.0 - power) * cavity_var - noise_variance) * precision * rho
+    )
+    return 0.5 * float(terms.sum())
 
 # %% ../nbs/04_regression.ipynb #2718e883
 def whitened_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     """Mean β (M,) and covariance B⁻¹ (M, M) of q in whitened coordinates. Cost O(M³)."""
-    root = solve_lower(posterior.B, np.eye(len(posterior.b)))
+    root = inverse_factor(posterior.B)
     return root.T @ posterior.b, root.T @ root
 
 
@@ -314,23 +326,26 @@ def backward_chunks(
     fit: Evidence,
     whitened: tuple[np.ndarray, np.ndarray],
     covariances: Callable,
-    y: np.ndarray,
-    noise_variance: np.ndarray,
+    sites: tuple[np.ndarray, np.ndarray],
     power: np.ndarray,
+    var: np.ndarray,
+    d1: np.ndarray,
     rows_list: Sequence[slice],
 ) -> tuple:
-    """Sums over some chunks: V diag(e) Vᵀ (lower triangle), what the pull-backs return,
-    ∂ log Z / ∂ log σ²."""
+    """Sums over some chunks: V diag(e) Vᵀ (lower triangle) and what the pull-backs return;
+    fills `var` and `d1`.
+    """
     Kuu, scratch = fit.posterior.Kuu, Scratch()
-    outer, pulled, log_noise_bar = np.zeros_like(fit.precision), 0.0, 0.0
+    outer, pulled = np.zeros_like(fit.precision), 0.0
     for rows in rows_list:
         Kuf, _, pull = covariances(rows)
         V = solve_lower(Kuu, Kuf, out=scratch("V", Kuf.shape))
-        here = y[rows], fit.dff[rows], noise_variance[rows], power[rows]
-        Kuf_bar, kff_bar, noise_bar = adjoint_chunk(Kuu, whitened, V, *here, outer, scratch)
+        here = sites[0][rows], sites[1][rows], power[rows]
+        Kuf_bar, kff_bar, var[rows], d1[rows] = adjoint_chunk(
+            Kuu, whitened, V, *here, outer, scratch
+        )
         pulled = pulled + pull(Kuf_bar, kff_bar)
-        log_noise_bar += noise_bar
-    return outer, pulled, log_noise_bar
+    return outer, pulled
 
 
 @one_blas_thread()
@@ -369,10 +384,16 @@ def adjoints(
     noise_variance, power = (
         np.broadcast_to(value, y.shape) for value in (noise_variance, power)
     )
-    whitened = whitened_moments(fit.posterior)
-    data = covariances, y, noise_variance, power
+    sites = gaussian_sites(y, fit.dff, noise_variance, power)
+    whitened, var, d1 = whitened_moments(fit.posterior), np.empty(len(y)), np.empty(len(y))
     slices = chunk_slices(len(y), len(fit.precision), chunk_size)
-    parts = map_chunks(lambda share: backward_chunks(fit, whitened, *data, share), slices)
-    outer, pulled, log_noise_bar = (sum(part) for part in zip(*parts))
+    parts = map_chunks(
+        lambda share: backward_chunks(
+            fit, whitened, covariances, sites, power, var, d1, share
+        ),
+        slices,
+    )
+    outer, pulled = (sum(part) for part in zip(*parts))
     Kuu_bar = Kuu_adjoint(fit.posterior.Kuu, whitened, fit.precision, mirror(outer))
+    log_noise_bar = log_noise_adjoint(var, d1, sites[0], fit.dff, noise_variance, power)
     return Kuu_bar, pulled, log_noise_bar
