@@ -274,7 +274,8 @@ def adjoint_chunk(
     e = power * (precision**2 * var + d1**2)
     U *= precision
     add_rank_one(U, -beta, d1)
-    add_outer(outer, np.multiply(V, np.sqrt(e), out=scratch("root", V.shape)))
+    if e.any():  # all zero at power 0
+        add_outer(outer, np.multiply(V, np.sqrt(e), out=scratch("root", V.shape)))
     V *= precision - e
     V -= U
     solve_lower(Kuu, V, transpose=True, out=V)
