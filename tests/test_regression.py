@@ -341,7 +341,7 @@ def test_condition_numbers_reach_1e12():
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_memory_holds_no_array_of_data_by_inducing_points(power):
     rng = np.random.default_rng(0)
-    N, M = 50_000, 100
+    N, M = 300_000, 100
     X, y = rng.normal(size=(N, 2)), rng.normal(size=N)
     model = Model(SquaredExponential(1.0, [1.0, 1.0]), InducingPoints(rng.normal(size=(M, 2))), 0.1)
     tracemalloc.start()
