@@ -585,8 +585,9 @@ def restored(state: dict) -> SparsePEPRegressor:
         kernel_from_config(state["kernel"]),
         features_from_config(state["features"]),
     )
+    arguments = state["arguments"] | {"fixed": tuple(state["arguments"]["fixed"])}
     model = SparsePEPRegressor(
-        kernel=kernel, features=features, power=state["power"], **state["arguments"]
+        kernel=kernel, features=features, power=state["power"], **arguments
     )
     for name in SAVED:
         setattr(model, name, state["fitted"][name])
