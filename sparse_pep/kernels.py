@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['EXPANSION_LIMIT', 'KINDS', 'inputs_2d', 'can_expand', 'minus_half_square', 'weighted_moments', 'Kernel',
-           'check_positive', 'Stationary', 'SquaredExponential', 'Matern12', 'Matern32', 'Matern52', 'Periodic',
-           'Linear', 'Constant', 'White', 'numbered', 'others', 'terms', 'Combination', 'Sum', 'Product',
+           'check_fields', 'Stationary', 'SquaredExponential', 'Matern12', 'Matern32', 'Matern52', 'Periodic', 'Linear',
+           'Level', 'Constant', 'White', 'numbered', 'others', 'terms', 'Combination', 'Sum', 'Product',
            'kernel_to_config', 'kernel_from_config']
 
 # %% ../nbs/01_kernels.ipynb #da1c27f0
@@ -104,13 +104,18 @@ def weighted_moments(
 class Kernel:
     """A covariance function k(x, x′).
 
-    Subclasses are frozen dataclasses whose fields are the parameters, and define `vjp` and
-    `diag_vjp`.
-    `trained` names the fields that are trained, as logarithms.
+    Subclasses are frozen dataclasses whose fields are the parameters, and define `vjp`, and
+    `diag_vjp` unless k(x, x) is the variance everywhere.
+    `trained` names the fields that are trained, as logarithms; of these, `vectors` may have
+    one value for each dimension.
     """
 
     trained: ClassVar[tuple[str, ...]] = ("variance",)
+    vectors: ClassVar[tuple[str, ...]] = ()
     active_dims: tuple[int, ...] | None = None
+
+    def __post_init__(self):
+        check_fields(self)
 
     def vjp(
         self, X1: np.ndarray, X2: np.ndarray | None = None
@@ -125,9 +130,11 @@ class Kernel:
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
         """The diagonal (N,) of k(X, X) and its pull-back, from kff_bar (N,) to a dictionary
-        over `parameters()`.
+        over `parameters()`. Here for k(x, x) = variance; others define their own.
         """
-        raise NotImplementedError
+        none = {key: np.zeros_like(value) for key, value in self.parameters().items()}
+        kff = np.full(len(X), self.variance)
+        return kff, lambda kff_bar: {**none, "log_variance": np.vdot(kff_bar, kff)}
 
     def __call__(self, X1: ArrayLike, X2: ArrayLike | None = None) -> np.ndarray:
         """The covariance matrix k(X1, X2) (M, n); with X1 alone, of f(X1) with itself (M,
@@ -176,19 +183,16 @@ class Kernel:
         return Product(terms(Product, self) + terms(Product, other))
 
 # %% ../nbs/01_kernels.ipynb #90960148
-def check_positive(kernel: Kernel) -> None:
-    """Turn the trained fields into float64 and check that they are positive and finite, and
-    `active_dims` a tuple.
-    """
+def check_fields(kernel: Kernel) -> None:
+    """Turn the trained fields into float64 and `active_dims` into a tuple, and check them."""
     for name in kernel.trained:
         value = np.asarray(getattr(kernel, name), dtype=float)
-        if (
-            value.ndim > 1
-            or value.size == 0
-            or not np.all(np.isfinite(value) & (value > 0))
-        ):
+        fits = value.ndim == 0 or (value.ndim == 1 and value.size and name in kernel.vectors)
+        if not fits or not np.all(np.isfinite(value) & (value > 0)):
+            shape = "a number or a vector (D,)" if name in kernel.vectors else "one number"
             raise ValueError(
-                f"`{name}` of {type(kernel).__name__} must be positive and finite, a number or a vector (D,); got {value}."
+                f"`{name}` of {type(kernel).__name__} must be positive and finite, {shape}; "
+                f"got {value}."
             )
         object.__setattr__(kernel, name, value)
     if kernel.active_dims is not None:
@@ -215,16 +219,10 @@ class Stationary(Kernel):
     """
 
     trained: ClassVar[tuple[str, ...]] = ("variance", "lengthscale")
+    vectors: ClassVar[tuple[str, ...]] = ("lengthscale",)
     variance: float = 1.0
     lengthscale: float | np.ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
-
-    def __post_init__(self):
-        check_positive(self)
-        if self.variance.ndim:
-            raise ValueError(
-                f"`variance` of {type(self).__name__} must be one number; got shape {self.variance.shape}."
-            )
 
     def profile(
         self, A: np.ndarray, B: np.ndarray, expand: bool
@@ -261,13 +259,6 @@ class Stationary(Kernel):
             return gradient, self.spread(first / self.lengthscale, X1)
 
         return K, pull
-
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
-        kff = np.full(len(X), self.variance)
-        return kff, lambda kff_bar: {
-            "log_variance": self.variance * kff_bar.sum(),
-            "log_lengthscale": np.zeros_like(self.lengthscale),
-        }
 
 # %% ../nbs/01_kernels.ipynb #eb5b3be9
 class SquaredExponential(Stationary):
@@ -344,15 +335,11 @@ class Periodic(Kernel):
     """
 
     trained: ClassVar[tuple[str, ...]] = ("variance", "lengthscale", "period")
+    vectors: ClassVar[tuple[str, ...]] = ("lengthscale",)
     variance: float = 1.0
     lengthscale: float | np.ndarray = 1.0
     period: float = 1.0
     active_dims: tuple[int, ...] | None = None
-
-    def __post_init__(self):
-        check_positive(self)
-        if self.variance.ndim or self.period.ndim:
-            raise ValueError("`variance` and `period` of Periodic must each be one number.")
 
     def circle(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The embedding (N, 2D) and its derivative with respect to the angle 2πx/p."""
@@ -389,16 +376,6 @@ class Periodic(Kernel):
 
         return K, pull
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
-        nothing = {
-            "log_lengthscale": np.zeros_like(self.lengthscale),
-            "log_period": np.zeros(()),
-        }
-        return np.full(len(X), self.variance), lambda kff_bar: {
-            "log_variance": self.variance * kff_bar.sum(),
-            **nothing,
-        }
-
 # %% ../nbs/01_kernels.ipynb #c89e8e02
 @dataclass(frozen=True, eq=False)
 class Linear(Kernel):
@@ -412,11 +389,9 @@ class Linear(Kernel):
         The columns of X that matter; all by default.
     """
 
+    vectors: ClassVar[tuple[str, ...]] = ("variance",)
     variance: float | np.ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
-
-    def __post_init__(self):
-        check_positive(self)
 
     def vjp(
         self, X1: np.ndarray, X2: np.ndarray | None = None
@@ -444,47 +419,36 @@ class Linear(Kernel):
 
 # %% ../nbs/01_kernels.ipynb #84018fe9
 @dataclass(frozen=True, eq=False)
-class Constant(Kernel):
-    """k = variance (units y²): one unknown level."""
+class Level(Kernel):
+    """A kernel of fixed pattern: variance (units y²) times `pattern`."""
 
     variance: float = 1.0
 
-    def __post_init__(self):
-        check_positive(self)
+    def pattern(self, X1: np.ndarray, X2: np.ndarray | None) -> np.ndarray:
+        """The kernel at variance 1, (M, n)."""
+        raise NotImplementedError
 
     def vjp(
         self, X1: np.ndarray, X2: np.ndarray | None = None
     ) -> tuple[np.ndarray, Callable]:
-        K = np.full((len(X1), len(X1 if X2 is None else X2)), float(self.variance))
+        K = self.variance * self.pattern(X1, X2)
         return K, lambda K_bar: ({"log_variance": np.vdot(K_bar, K)}, np.zeros_like(X1))
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
-        return np.full(len(X), self.variance), lambda kff_bar: {
-            "log_variance": self.variance * kff_bar.sum()
-        }
+
+class Constant(Level):
+    """k = variance (units y²): one unknown level."""
+
+    def pattern(self, X1: np.ndarray, X2: np.ndarray | None) -> np.ndarray:
+        return np.ones((len(X1), len(X1 if X2 is None else X2)))
 
 
-@dataclass(frozen=True, eq=False)
-class White(Kernel):
+class White(Level):
     """k = variance (units y²) of a point with itself, 0 between different sets of points:
     independent noise.
     """
 
-    variance: float = 1.0
-
-    def __post_init__(self):
-        check_positive(self)
-
-    def vjp(
-        self, X1: np.ndarray, X2: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Callable]:
-        K = self.variance * np.eye(len(X1)) if X2 is None else np.zeros((len(X1), len(X2)))
-        return K, lambda K_bar: ({"log_variance": np.vdot(K_bar, K)}, np.zeros_like(X1))
-
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
-        return np.full(len(X), self.variance), lambda kff_bar: {
-            "log_variance": self.variance * kff_bar.sum()
-        }
+    def pattern(self, X1: np.ndarray, X2: np.ndarray | None) -> np.ndarray:
+        return np.eye(len(X1)) if X2 is None else np.zeros((len(X1), len(X2)))
 
 # %% ../nbs/01_kernels.ipynb #b2b46416
 def numbered(parts: list[dict]) -> dict:
@@ -514,6 +478,7 @@ def terms(kind: type, kernel: Kernel) -> tuple[Kernel, ...]:
 class Combination(Kernel):
     """Several kernels as one; the parameters of the i-th carry the prefix "i."."""
 
+    trained: ClassVar[tuple[str, ...]] = ()
     kernels: tuple[Kernel, ...]
 
     def parameters(self) -> dict[str, np.ndarray]:
