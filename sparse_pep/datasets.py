@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['MISSING', 'Table', 'read_text', 'csv_rows', 'to_float', 'column_names', 'check_column', 'cell_fault', 'parse_numbers',
            'read_table', 'Dataset', 'data_directory', 'list_datasets', 'random_splits', 'read_splits',
-           'load_regression', 'snelson_like', 'check_vectors', 'smse', 'gaussian_log_density', 'smll']
+           'load_regression', 'snelson_like', 'check_vectors', 'smse', 'smll']
 
 # %% ../nbs/14_datasets.ipynb #7d5d7f2b
 import csv
@@ -24,6 +24,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from .regression import gaussian_log_density
 
 # %% ../nbs/14_datasets.ipynb #4f77e636
 @dataclass(frozen=True, eq=False)
@@ -628,11 +630,6 @@ def smse(y_true: ArrayLike, mean: ArrayLike) -> float:
             "`y_true` must hold at least two different values: its variance is the unit of the score."
         )
     return float(np.mean((y_true - mean) ** 2) / spread)
-
-# %% ../nbs/14_datasets.ipynb #3f3896d5
-def gaussian_log_density(y: np.ndarray, mean: ArrayLike, var: ArrayLike) -> np.ndarray:
-    """log N(y; mean, var), element by element, in nats."""
-    return -0.5 * (np.log(2.0 * np.pi * var) + (y - mean) ** 2 / var)
 
 # %% ../nbs/14_datasets.ipynb #1873a0f4
 def smll(y_true: ArrayLike, mean: ArrayLike, var: ArrayLike, y_train: ArrayLike) -> float:

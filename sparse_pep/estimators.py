@@ -34,7 +34,13 @@ from sparse_pep.kernels import (
     kernel_to_config,
 )
 from .linalg import factor_from_lower
-from .regression import Evidence, gaussian_sites, predict_f_cov, q_moments
+from sparse_pep.regression import (
+    Evidence,
+    gaussian_log_density,
+    gaussian_sites,
+    predict_f_cov,
+    q_moments,
+)
 from .sites import Posterior
 from sparse_pep.training import (
     Model,
@@ -103,10 +109,7 @@ def starting_model(
                 UserWarning,
                 stacklevel=5,
             )
-    elif getattr(features, "Z", X).shape[1] != X.shape[1]:
-        raise ValueError(
-            f"`features` stand in {features.Z.shape[1]} dimensions, but X has {X.shape[1]} columns."
-        )
+    features.Kuf(kernel, X[:1])  # what does not fit together says so here
     return Model(kernel, features, noise_variance)
 
 # %% ../nbs/12_estimators.ipynb #997b55fc
@@ -426,7 +429,7 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(
                 f"`y` must have shape {mean.shape}, one value a row of X; got {y.shape}."
             )
-        return -0.5 * (np.log(2 * np.pi * var) + (y - mean) ** 2 / var)
+        return gaussian_log_density(y, mean, var)
 
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state=0) -> np.ndarray:
         """Joint draws (S, n_samples) of y at X (S, D), noise included. Cost S³."""

@@ -83,7 +83,7 @@ class InducingPoints(Features):
     def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
         if X.shape[1] != self.Z.shape[1]:
             raise ValueError(
-                f"`X` has {X.shape[1]} columns, but the pseudo-inputs `Z` have {self.Z.shape[1]}."
+                f"`X` has {X.shape[1]} columns, but the pseudo-inputs `Z` of the features have {self.Z.shape[1]}."
             )
         return self.named(kernel.vjp(self.Z, X))
 

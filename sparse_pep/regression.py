@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['gaussian_sites', 'single_datum_terms', 'Evidence', 'forward_chunks', 'evidence', 'predict_f', 'predict_f_cov',
-           'adjoint_chunk', 'log_noise_adjoint', 'whitened_moments', 'Kuu_adjoint', 'backward_chunks', 'adjoints']
+           'gaussian_log_density', 'adjoint_chunk', 'log_noise_adjoint', 'whitened_moments', 'Kuu_adjoint',
+           'backward_chunks', 'adjoints']
 
 # %% ../nbs/04_regression.ipynb #181c706f
 from collections.abc import Callable, Sequence
@@ -107,7 +108,13 @@ class Evidence:
 
 
 def forward_chunks(
-    Kuu: Factor, covariances: Callable, y, noise_variance, power, dff: np.ndarray, rows_list
+    Kuu: Factor,
+    covariances: Callable,
+    y: np.ndarray,
+    noise_variance: np.ndarray,
+    power: np.ndarray,
+    dff: np.ndarray,
+    rows_list: Sequence[slice],
 ) -> tuple:
     """Sums over some chunks: V diag(τ) Vᵀ (lower triangle), V ν and the clipping count;
     fills `dff`.
@@ -229,6 +236,11 @@ def predict_f_cov(
     V = solve_lower(posterior.Kuu, Kus)
     T = solve_lower(posterior.B, V)
     return posterior.b @ T, Kss - V.T @ V + T.T @ T
+
+# %% ../nbs/04_regression.ipynb #35f72463
+def gaussian_log_density(y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    """log N(y; mean, var), element by element, in nats."""
+    return -0.5 * (np.log(2.0 * np.pi * var) + (y - mean) ** 2 / var)
 
 # %% ../nbs/04_regression.ipynb #a8ec688e
 def adjoint_chunk(

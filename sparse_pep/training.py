@@ -9,6 +9,7 @@ __all__ = ['KMEANS_ROWS', 'LOG_LIMIT', 'WINDOW', 'STALLED', 'Model', 'to_vector'
 
 # %% ../nbs/10_training.ipynb #bc6d1589
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -467,16 +468,11 @@ def climb(
             end = ascend(objective, end.x, record, max_iter)
     history = np.array(record.history)
     flat = end.status == STALLED and history[-1] - history[before - 1] < record.needed
-    message = (
-        f"the last {WINDOW} iterations gained less than {tol:g} nats a datum"
-        if record.settled
-        else str(end.message)
-    )
-    message = (
-        "the line search finds nothing higher, with a fresh memory either"
-        if flat
-        else message
-    )
+    message = str(end.message)
+    if record.settled:
+        message = f"the last {WINDOW} iterations gained less than {tol:g} nats a datum"
+    elif flat:
+        message = "the line search finds nothing higher, with a fresh memory either"
     return TrainingResult(
         objective.at(objective.best_vector),
         -objective.best,
@@ -546,13 +542,15 @@ def train(
         If the evidence cannot be computed at the start.
     """
     rng = rng or np.random.default_rng(0)
-    starts = [model, *(disturbed(model, rng, fixed) for _ in range(n_restarts))]
 
     def gradient_of(m: Model) -> tuple[Evidence, dict]:
         return model_gradient(m, X, y, power, jitter, chunk_size)
 
-    results = [
-        climb(start, gradient_of, len(y), max_iter, tol, fixed, progress)
-        for start in starts
-    ]
+    results = [climb(model, gradient_of, len(y), max_iter, tol, fixed, progress)]
+    for _ in range(n_restarts):
+        with suppress(np.linalg.LinAlgError):  # a start that was disturbed too much
+            start = disturbed(model, rng, fixed)
+            results.append(
+                climb(start, gradient_of, len(y), max_iter, tol, fixed, progress)
+            )
     return max(results, key=lambda result: result.log_evidence)

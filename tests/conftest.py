@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,12 @@ def vectors() -> dict:
     path = outside("SPARSE_PEP_VECTORS", BESIDE / "vectors")
     path = path / "vectors.json" if path.is_dir() else path
     return json.loads(path.read_text())
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory) -> Path:
+    """The folder of the documentation site, built once for all the tests of a session."""
+    out = tmp_path_factory.mktemp("site") / "site"
+    root = Path(__file__).parents[1]
+    subprocess.run([sys.executable, "-m", "docs.build", "--no-quarto", "--out", str(out)], cwd=root, check=True)
+    return out

@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -71,15 +70,6 @@ addEventListener("load", async () => {
 });
 """
 WORDS = ["log1p_ratio", "notation", "cavity mean", "zzzqqq", "cavity zzzqqq"]
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory):
-    """The folder of the site, built once for all the tests of a session."""
-    out = tmp_path_factory.getbasetemp() / "site"
-    if not out.exists():
-        subprocess.run([sys.executable, "-m", "docs.build", "--no-quarto", "--out", str(out)], cwd=ROOT, check=True)
-    return out
 
 
 class Quiet(SimpleHTTPRequestHandler):

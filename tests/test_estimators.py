@@ -101,7 +101,7 @@ BAD_ARGUMENTS = {
     "kernel by name": ({"kernel": "rbf"}, ["kernel", "Kernel", "rbf"]),
     "kernel class": ({"kernel": SquaredExponential}, ["kernel", "Kernel"]),
     "features as an array": ({"features": X[:3]}, ["features", "Features"]),
-    "features of another dimension": ({"features": InducingPoints(X[:3, :1])}, ["features", "1 dim", "2 columns"]),
+    "features of another dimension": ({"features": InducingPoints(X[:3, :1])}, ["2 columns", "features have 1"]),
     "fixed parameter misspelt": ({"fixed": ["features.z"]}, ["fixed", "features.z", "features.Z"]),
     "lengthscales of another dimension": ({"kernel": SquaredExponential(1.0, np.ones(3))}, ["lengthscale", "3", "2"]),
     "columns that are not there": ({"kernel": SquaredExponential(active_dims=(4,))}, ["active_dims", "4", "2"]),

@@ -35,15 +35,6 @@ from docs.notebook import fence, markdown, process
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
 
-@pytest.fixture(scope="session")
-def site(tmp_path_factory):
-    """The folder of the site, built once for all the tests of a session."""
-    out = tmp_path_factory.getbasetemp() / "site"
-    if not out.exists():
-        subprocess.run([sys.executable, "-m", "docs.build", "--no-quarto", "--out", str(out)], cwd=ROOT, check=True)
-    return out
-
-
 class Document(HTMLParser):
     """What the tests want to know of a page: its tags with attributes, and whether tags are closed in order."""
 

@@ -233,6 +233,13 @@ def test_restarts_start_elsewhere_and_the_best_is_kept():
     assert ends[0] == max(climbs)
 
 
+def test_a_restart_that_cannot_start_is_passed_over():
+    X, y = wave()
+    edge = Model(start().kernel, start().features, np.exp(99.9))  # disturbed, it falls out of range half of the time
+    result = train(edge, X, y, 0.5, max_iter=3, n_restarts=6)
+    assert np.isfinite(result.log_evidence)
+
+
 @pytest.mark.parametrize("failure", ["exception", "nan", "infinite slope"])
 def test_a_step_that_fails_is_turned_back_from(failure):
     """The evidence cannot be computed at noise below 0.3, where the climb would go: it stops short of there."""
