@@ -85,7 +85,11 @@ class TiltedDensities:
 
 
 def locate(
-    log_density: Callable, mean: np.ndarray, var: np.ndarray, power: np.ndarray, width: float
+    log_density: Callable,
+    mean: np.ndarray,
+    var: np.ndarray,
+    power: np.ndarray,
+    width: float,
 ) -> TiltedDensities:
     """Find the mass of each tilted density. Arguments as in `TiltedDensities`."""
     mode = find_modes(log_density, mean, var, power)
@@ -106,7 +110,11 @@ def find_reach(at: TiltedDensities, sign: int, log_concave: bool) -> np.ndarray:
     reach = np.sqrt(2.0 * FALL * at.var)
     if not log_concave:
         return reach + np.abs(at.mode - at.mean)
-    rows, low, high = np.arange(len(reach)), np.zeros(len(reach)), np.full(len(reach), np.inf)
+    rows, low, high = (
+        np.arange(len(reach)),
+        np.zeros(len(reach)),
+        np.full(len(reach), np.inf),
+    )
     for _ in range(12):
         f = at.mode[rows] + sign * reach[rows]
         ell, _, curvature = column(at.log_density, rows, f)
@@ -177,7 +185,9 @@ def moments(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> tuple:
     far = by_position(at, rows, sums)
     scale = np.where(far, power * var, 1.0)
     d1 = np.where(far, (x + (at.mode - at.mean)[rows]) / scale, at.slope[rows] + slope)
-    d2 = np.where(far, ((xx - x**2) / var - 1.0) / scale, bend + power * (slope2 - slope**2))
+    d2 = np.where(
+        far, ((xx - x**2) / var - 1.0) / scale, bend + power * (slope2 - slope**2)
+    )
     return log_z, d1, d2
 
 # %% ../nbs/05_expectations.ipynb #6aefe51d
@@ -204,7 +214,9 @@ def estimated_error(
     tiny = 0.01 * np.abs(fine[2]) * np.sqrt(at.var[rows])  # d1 may be 0
     scales = np.abs(fine[0]), np.abs(fine[1]) + tiny, np.abs(fine[2])
     second, third = (
-        np.abs([(a - b) / scale for a, b, scale in zip(fine, moments(at, rows, part), scales)])
+        np.abs(
+            [(a - b) / scale for a, b, scale in zip(fine, moments(at, rows, part), scales)]
+        )
         for part in rough
     )
     step_error = second * np.clip((second / third) ** 3, second, 1.0)
@@ -237,7 +249,9 @@ def few_nodes(
         np.arcsinh(find_reach(at, sign, log_concave) / at.width) for sign in (-1, 1)
     )
     wanted = (left + right) / np.minimum(STEP, STEPS_A_SPREAD * at.spread / at.width)
-    wanted[np.maximum(left, right) > WIDEST] = np.inf  # too sharp an edge in too wide a cavity
+    wanted[np.maximum(left, right) > WIDEST] = (
+        np.inf
+    )  # too sharp an edge in too wide a cavity
     size = np.append(SIZES, 0)[np.searchsorted(SIZES, wanted)]
     sums, error = np.empty((7 + n_more, len(left))), np.full(len(left), np.inf)
     for steps in SIZES:
