@@ -19,6 +19,7 @@ import numpy as np
 
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
+from sparse_pep.likelihoods import Gaussian
 from sparse_pep.training import Model, model_gradient
 
 DIMENSIONS = 8
@@ -31,7 +32,7 @@ def problem(n_data: int, n_inducing: int) -> tuple[Model, np.ndarray, np.ndarray
     X = rng.normal(size=(n_data, DIMENSIONS))
     y = np.sin(X).sum(axis=1) + 0.3 * rng.normal(size=n_data)
     kernel = SquaredExponential(1.0, np.full(DIMENSIONS, 2.0))
-    return Model(kernel, InducingPoints(X[:n_inducing].copy()), 0.1), X, y
+    return Model(kernel, InducingPoints(X[:n_inducing].copy()), Gaussian(0.1)), X, y
 
 
 def seconds(work) -> float:

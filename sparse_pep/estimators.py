@@ -33,6 +33,7 @@ from sparse_pep.kernels import (
     kernel_from_config,
     kernel_to_config,
 )
+from .likelihoods import Gaussian
 from .linalg import factor_from_lower
 from sparse_pep.regression import (
     Evidence,
@@ -110,7 +111,7 @@ def starting_model(
                 stacklevel=5,
             )
     features.Kuf(kernel, X[:1])  # what does not fit together says so here
-    return Model(kernel, features, noise_variance)
+    return Model(kernel, features, Gaussian(noise_variance))
 
 # %% ../nbs/12_estimators.ipynb #997b55fc
 FORMAT = "sparse_pep model"
@@ -527,7 +528,7 @@ class SparsePEPRegressor(RegressorMixin, BaseEstimator):
         self.kernel_, self.features_, self.noise_variance_ = (
             model.kernel,
             model.features,
-            float(model.noise_variance),
+            float(model.likelihood.noise_variance),
         )
         self.log_marginal_likelihood_value_ = fit.log_evidence
         self.q_mean_, self.q_cov_ = q_moments(fit.posterior)
@@ -595,7 +596,7 @@ def restored(state: dict) -> SparsePEPRegressor:
     for name in SAVED:
         setattr(model, name, state["fitted"][name])
     model.kernel_, model.features_, model._power = kernel, features, state["power"]
-    model._model = Model(kernel, features, model.noise_variance_)
+    model._model = Model(kernel, features, Gaussian(model.noise_variance_))
     parts = state["posterior"]
     factors = (
         factor_from_lower(parts["Kuu"], parts["jitter"]),

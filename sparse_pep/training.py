@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['KMEANS_ROWS', 'LOG_LIMIT', 'WINDOW', 'STALLED', 'Model', 'to_vector', 'from_vector', 'chunk_covariances',
-           'model_evidence', 'model_gradient', 'model_predict', 'kmeans_points', 'column_spread', 'greedy_points',
-           'initial_kernel', 'Objective', 'TrainingResult', 'Progress', 'ascend', 'climb', 'disturbed', 'train']
+           'model_evidence', 'model_gradient', 'gradient_by_name', 'model_predict', 'kmeans_points', 'column_spread',
+           'greedy_points', 'initial_kernel', 'Objective', 'TrainingResult', 'Progress', 'ascend', 'climb', 'disturbed',
+           'train']
 
 # %% ../nbs/10_training.ipynb #bc6d1589
 from collections.abc import Callable, Collection, Sequence
@@ -19,6 +20,7 @@ from tqdm import tqdm
 
 from .features import Features, InducingPoints
 from .kernels import Kernel, SquaredExponential
+from .likelihoods import Gaussian, Likelihood
 from .linalg import chunk_slices, map_chunks, one_blas_thread
 from .regression import Evidence, adjoints, evidence, predict_f
 from .sites import Posterior
@@ -26,25 +28,25 @@ from .sites import Posterior
 # %% ../nbs/10_training.ipynb #40e8d31d
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A kernel, inducing features and Gaussian noise.
+    """A kernel, inducing features and a likelihood.
 
     Attributes
     ----------
     kernel : Kernel
     features : Features
-    noise_variance : float
-        σ² > 0, units y².
+    likelihood : Likelihood
+        If it has several latent functions, they share kernel and features.
     """
 
     kernel: Kernel
     features: Features
-    noise_variance: float
+    likelihood: Likelihood = Gaussian()
 
     def parameters(self) -> dict[str, np.ndarray]:
         """All trained parameters by name, unconstrained."""
         return {
             **{f"kernel.{name}": value for name, value in self.kernel.parameters().items()},
-            "log_noise_variance": np.log(self.noise_variance),
+            **self.likelihood.parameters(),
             **{
                 f"features.{name}": value
                 for name, value in self.features.parameters().items()
@@ -61,10 +63,11 @@ class Model:
             }
             for prefix in ("kernel.", "features.")
         )
+        likelihood = {name: parameters[name] for name in self.likelihood.parameters()}
         return Model(
             self.kernel.with_parameters(kernel),
             self.features.with_parameters(features),
-            float(np.exp(parameters["log_noise_variance"])),
+            self.likelihood.with_parameters(likelihood),
         )
 
 # %% ../nbs/10_training.ipynb #54aede19
@@ -130,7 +133,7 @@ def model_evidence(
         model.features.Kuu(model.kernel),
         chunk_covariances(model, X),
         y,
-        model.noise_variance,
+        model.likelihood.noise_variance,
         power,
         jitter,
         chunk_size,
@@ -168,14 +171,23 @@ def model_gradient(
     """
     Kuu, pull_Kuu = model.features.Kuu_vjp(model.kernel)
     covariances = chunk_covariances(model, X)
-    fit = evidence(Kuu, covariances, y, model.noise_variance, power, jitter, chunk_size)
-    Kuu_bar, pulled, log_noise_bar = adjoints(
-        fit, covariances, y, model.noise_variance, power, chunk_size
-    )
-    total = pulled + np.concatenate([to_vector(part) for part in pull_Kuu(Kuu_bar)])
-    kernel_size = sum(np.size(value) for value in model.kernel.parameters().values())
-    vector = np.concatenate([total[:kernel_size], [log_noise_bar], total[kernel_size:]])
-    return fit, from_vector(vector, model.parameters())
+    noise = model.likelihood.noise_variance
+    fit = evidence(Kuu, covariances, y, noise, power, jitter, chunk_size)
+    Kuu_bar, pulled, log_noise_bar = adjoints(fit, covariances, y, noise, power, chunk_size)
+    through_Kuu = np.concatenate([to_vector(part) for part in pull_Kuu(Kuu_bar)])
+    return fit, gradient_by_name(model, pulled + through_Kuu, [log_noise_bar])
+
+
+def gradient_by_name(
+    model: Model, covariance_gradient: np.ndarray, likelihood_gradient: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The gradient over `model.parameters()` from its two parts: over the kernel's and then
+    the features' parameters, and over the likelihood's.
+    """
+    size = sum(np.size(value) for value in model.kernel.parameters().values())
+    kernel, features = np.split(covariance_gradient, [size])
+    vector = np.concatenate([kernel, likelihood_gradient, features])
+    return from_vector(vector, model.parameters())
 
 # %% ../nbs/10_training.ipynb #d9682120
 @one_blas_thread()

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from sparse_pep.features import InducingPoints, unexplained_variance
 from sparse_pep.kernels import Constant, SquaredExponential, White
+from sparse_pep.likelihoods import Gaussian
 from sparse_pep.regression import adjoints, evidence, gaussian_sites, predict_f_cov
 from sparse_pep.sites import q_moments
 from sparse_pep.training import Model, model_evidence, model_gradient, model_predict
@@ -24,7 +25,7 @@ def everything(model, X, y, power, X_test, **options):
     fit, gradient = model_gradient(model, X, y, power, **options)
     q_mean, q_cov = q_moments(fit.posterior)
     f_mean, f_var = model_predict(model, fit.posterior, X_test, options.get("chunk_size"))
-    precision, shift = gaussian_sites(y, fit.dff, model.noise_variance, power)
+    precision, shift = gaussian_sites(y, fit.dff, model.likelihood.noise_variance, power)
     results = {"log_evidence": fit.log_evidence, "q_mean": q_mean, "q_cov": q_cov, "f_mean": f_mean, "f_var": f_var}
     return results | {"precision": precision, "shift": shift} | gradient
 
@@ -33,7 +34,7 @@ def everything(model, X, y, power, X_test, **options):
 @given(problems)
 def test_evidence_posterior_and_prediction_against_dense(p):
     fit, arrays = model_evidence(p.model, *p.data()), p.arrays()
-    noise = p.model.noise_variance
+    noise = p.model.likelihood.noise_variance
     assert fit.posterior.Kuu.jitter == 0.0
     expected = dense.log_evidence(*arrays, p.y, noise, p.power)
     assert error(fit.log_evidence, expected, abs(expected) + len(p.y)) < 1e-11
@@ -72,7 +73,7 @@ def test_gradient_against_dense_complex_steps(p):
 def test_adjoints_against_dense_complex_steps(p, private_noise):
     Kuu, Kuf, kff = p.arrays()
     N, M = Kuf.shape[::-1]
-    noise = p.model.noise_variance * (np.linspace(0.5, 2.0, N) if private_noise else 1.0)
+    noise = p.model.likelihood.noise_variance * (np.linspace(0.5, 2.0, N) if private_noise else 1.0)
 
     def covariances(rows):
         def pull(Kuf_bar, kff_bar):
@@ -100,7 +101,7 @@ def test_adjoints_against_dense_complex_steps(p, private_noise):
 @properties
 @given(problems)
 def test_ends_of_the_power_axis(p):
-    arrays, noise = p.arrays(), p.model.noise_variance
+    arrays, noise = p.arrays(), p.model.likelihood.noise_variance
     vfe, fitc = (model_evidence(p.model, p.X, p.y, power).log_evidence for power in (0.0, 1.0))
     scale = abs(vfe) + len(p.y)
     assert error(vfe, dense.titsias_bound(*arrays, p.y, noise), scale) < 1e-11
@@ -113,7 +114,7 @@ def test_ends_of_the_power_axis(p):
 def test_inducing_points_on_all_data_give_the_exact_gp(seed, N, power):
     p = Problem(seed, N, N, 2, "matern32", power)
     p.X = p.model.features.Z.copy()
-    fit, noise, K = (model_evidence(p.model, *p.data()), p.model.noise_variance, p.model.kernel(p.X))
+    fit, noise, K = (model_evidence(p.model, *p.data()), p.model.likelihood.noise_variance, p.model.kernel(p.X))
     exact = dense.exact_log_evidence(K, p.y, noise)
     assert error(fit.log_evidence, exact, abs(exact) + N) < 1e-11
     q_mean, q_cov = q_moments(fit.posterior)
@@ -127,7 +128,9 @@ def test_units_of_y(p, decade):
     c = 10.0**decade
     kernel = p.model.kernel
     other = Model(
-        type(kernel)(c**2 * kernel.variance, kernel.lengthscale), p.model.features, c**2 * p.model.noise_variance
+        type(kernel)(c**2 * kernel.variance, kernel.lengthscale),
+        p.model.features,
+        Gaussian(c**2 * p.model.likelihood.noise_variance),
     )
     here, there = (everything(m, p.X, y, p.power, p.X_test) for m, y in ((p.model, p.y), (other, c * p.y)))
     shift, N = len(p.y) * np.log(c), len(p.y)
@@ -153,7 +156,7 @@ def test_units_of_x(p, decade):
     other = Model(
         type(kernel)(kernel.variance, c * kernel.lengthscale),
         InducingPoints(c * p.model.features.Z),
-        p.model.noise_variance,
+        p.model.likelihood,
     )
     here = everything(p.model, p.X, p.y, p.power, p.X_test)
     there = everything(other, c * p.X, p.y, p.power, c * p.X_test)
@@ -175,7 +178,7 @@ def test_units_of_x(p, decade):
 def test_order_of_the_data_and_of_the_inducing_points_does_not_matter(p, seed):
     rng = np.random.default_rng(seed)
     rows, points = rng.permutation(len(p.y)), rng.permutation(len(p.model.features))
-    other = Model(p.model.kernel, InducingPoints(p.model.features.Z[points]), p.model.noise_variance)
+    other = Model(p.model.kernel, InducingPoints(p.model.features.Z[points]), p.model.likelihood)
     power = p.power[rows] if np.ndim(p.power) else p.power
     here, there = (everything(p.model, *p.data(), p.X_test), everything(other, p.X[rows], p.y[rows], power, p.X_test))
     assert error(there["log_evidence"], here["log_evidence"], abs(here["log_evidence"]) + len(p.y)) < 1e-12
@@ -226,10 +229,10 @@ def test_one_more_inducing_point_never_lowers_the_bound(seed, N, M, name):
     bounds = []
     for extra in ([], [[-2.0]], [[-2.0], [M + 1.0]], [[-2.0], [M + 1.0], p.X[0]]):
         Z = np.vstack([p.model.features.Z, *extra])
-        model = Model(p.model.kernel, InducingPoints(Z), p.model.noise_variance)
+        model = Model(p.model.kernel, InducingPoints(Z), p.model.likelihood)
         bounds.append(model_evidence(model, p.X, p.y, 0.0).log_evidence)
     assert np.all(np.diff(bounds) > -1e-10 * (abs(bounds[0]) + N))
-    exact = dense.exact_log_evidence(p.model.kernel(p.X), p.y, p.model.noise_variance)
+    exact = dense.exact_log_evidence(p.model.kernel(p.X), p.y, p.model.likelihood.noise_variance)
     assert bounds[-1] <= exact + 1e-10 * (abs(exact) + N)
 
 
@@ -239,7 +242,7 @@ def test_data_may_repeat(p):
     """Every datum twice, with twice the noise, is the same posterior as once: at every power where D = 0."""
     p.X = p.model.features.Z.copy()
     p.y = np.resize(p.y, len(p.X))
-    twice = Model(p.model.kernel, p.model.features, 2 * p.model.noise_variance)
+    twice = Model(p.model.kernel, p.model.features, Gaussian(2 * p.model.likelihood.noise_variance))
     once = model_evidence(p.model, p.X, p.y, 0.5)
     both = model_evidence(twice, np.vstack([p.X, p.X]), np.tile(p.y, 2), 0.5)
     for got, expected in zip(q_moments(both.posterior), q_moments(once.posterior)):
@@ -263,13 +266,15 @@ def test_degenerate_data_give_finite_answers_that_are_right(power, case):
         X, Z = np.vstack([X[:4]] * 3), X[:4].copy()
     else:
         y[:] = 2.0
-    model = Model(p.model.kernel, InducingPoints(Z), p.model.noise_variance)
+    model = Model(p.model.kernel, InducingPoints(Z), p.model.likelihood)
     fit, gradient = model_gradient(model, X, y, power)
     distinct = InducingPoints(np.unique(Z, axis=0))
     Kuu, Kuf, kff = (distinct.Kuu(p.model.kernel), distinct.Kuf(p.model.kernel, X), p.model.kernel.diag(X))
-    expected = dense.log_evidence(Kuu, Kuf, kff, y, p.model.noise_variance, power)
+    expected = dense.log_evidence(Kuu, Kuf, kff, y, p.model.likelihood.noise_variance, power)
     # A jitter j, where one was needed, moves the evidence by about j times N variance/noise.
-    allowed = 1e-11 + fit.posterior.Kuu.jitter * len(y) * float(p.model.kernel.variance) / p.model.noise_variance
+    allowed = (
+        1e-11 + fit.posterior.Kuu.jitter * len(y) * float(p.model.kernel.variance) / p.model.likelihood.noise_variance
+    )
     assert fit.posterior.Kuu.jitter <= 1e-11
     assert error(fit.log_evidence, expected, abs(expected)) < allowed
     assert all(np.all(np.isfinite(value)) for value in gradient.values())
@@ -295,7 +300,7 @@ def test_gradient_is_right_when_jitter_was_added(power, jitter):
 def test_gradient_is_right_when_jitter_was_needed():
     """Two equal pseudo-inputs and a constant kernel: Kuu is singular to the last bit."""
     X, y = np.linspace(0, 1, 5)[:, None], np.array([1.0, 2.0, 0.5, 1.5, 1.0])
-    model = Model(Constant(1.7), InducingPoints(np.array([[0.3], [0.3], [0.7]])), 0.4)
+    model = Model(Constant(1.7), InducingPoints(np.array([[0.3], [0.3], [0.7]])), Gaussian(0.4))
     fit, gradient = model_gradient(model, X, y, 0.5)
     used = fit.posterior.Kuu.jitter
     assert 0 < used <= 1e-10
@@ -322,7 +327,7 @@ def test_digits_where_Kuu_is_ill_conditioned(spacing, power):
     X, X_test = rng.uniform(0, Z.max(), size=(14, 1)), rng.uniform(0, Z.max(), size=(3, 1))
     y, noise = np.sin(X[:, 0]) + 0.1 * rng.normal(size=14), 0.05
     exact = Regression(("se", 1.3, [1.0]), X, y, Z, noise, power)
-    model = Model(SquaredExponential(1.3, [1.0]), InducingPoints(Z), noise)
+    model = Model(SquaredExponential(1.3, [1.0]), InducingPoints(Z), Gaussian(noise))
     fit = model_evidence(model, X, y, power)
     assert fit.posterior.Kuu.jitter == 0.0
     limit = 1e-14 * np.sqrt(exact.condition())
@@ -343,7 +348,7 @@ def test_memory_holds_no_array_of_data_by_inducing_points(power):
     rng = np.random.default_rng(0)
     N, M = 300_000, 100
     X, y = rng.normal(size=(N, 2)), rng.normal(size=N)
-    model = Model(SquaredExponential(1.0, [1.0, 1.0]), InducingPoints(rng.normal(size=(M, 2))), 0.1)
+    model = Model(SquaredExponential(1.0, [1.0, 1.0]), InducingPoints(rng.normal(size=(M, 2))), Gaussian(0.1))
     tracemalloc.start()
     try:
         fit, _ = model_gradient(model, X, y, power, jitter=1e-8)
@@ -357,10 +362,10 @@ def test_memory_holds_no_array_of_data_by_inducing_points(power):
 def test_white_noise_in_the_kernel_is_unexplained_by_points():
     """With a White term D holds its variance, so at power 1 it acts as noise."""
     p = Problem(2, 9, 3, 1)
-    noisy = Model(p.model.kernel + White(0.3), p.model.features, p.model.noise_variance)
+    noisy = Model(p.model.kernel + White(0.3), p.model.features, p.model.likelihood)
     fit = model_evidence(noisy, p.X, p.y, 1.0)
     Kuu, Kuf, kff = p.arrays()
-    expected = dense.fitc_log_evidence(Kuu + 0.3 * np.eye(3), Kuf, kff + 0.3, p.y, p.model.noise_variance)
+    expected = dense.fitc_log_evidence(Kuu + 0.3 * np.eye(3), Kuf, kff + 0.3, p.y, p.model.likelihood.noise_variance)
     assert error(fit.log_evidence, expected) < 1e-11
 
 

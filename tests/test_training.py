@@ -18,6 +18,7 @@ from sparse_pep.kernels import (
     SquaredExponential,
     White,
 )
+from sparse_pep.likelihoods import Gaussian
 from sparse_pep.training import (
     WINDOW,
     Model,
@@ -49,7 +50,9 @@ def wave(N=60, seed=0, noise=0.1):
 
 
 def start(M=6, kernel=None):
-    return Model(kernel or SquaredExponential(1.0, [1.0]), InducingPoints(np.linspace(0.2, 5.8, M)[:, None]), 0.5)
+    return Model(
+        kernel or SquaredExponential(1.0, [1.0]), InducingPoints(np.linspace(0.2, 5.8, M)[:, None]), Gaussian(0.5)
+    )
 
 
 @properties
@@ -76,7 +79,7 @@ def test_a_vector_of_another_length_is_refused(change):
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_gradient_of_composite_kernels_against_differences(kernel, power):
     p = Problem(4, 12, 4, 2)
-    model = Model(kernel, p.model.features, 0.2)
+    model = Model(kernel, p.model.features, Gaussian(0.2))
     _, gradient = model_gradient(model, p.X, p.y, power)
     parameters = model.parameters()
     assert list(gradient) == list(parameters)
@@ -174,7 +177,7 @@ def test_training_climbs_to_a_level_place_and_reports_it(power):
     assert result.n_evaluations >= result.n_iter
     _, gradient = model_gradient(result.model, X, y, power, 1e-8)
     assert np.max(np.abs(to_vector(gradient))) < 0.5
-    assert 0.05 < np.sqrt(result.model.noise_variance) < 0.2
+    assert 0.05 < np.sqrt(result.model.likelihood.noise_variance) < 0.2
 
 
 @pytest.mark.parametrize(
@@ -205,7 +208,9 @@ def test_it_stops_when_it_hardly_rises_any_more():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     y = np.sin(2 * X).sum(1) + 0.1 * rng.normal(size=60)
-    first = Model(SquaredExponential(1.0, np.ones(3)), InducingPoints(X[:15]), 0.5)  # many parameters, a long climb
+    first = Model(
+        SquaredExponential(1.0, np.ones(3)), InducingPoints(X[:15]), Gaussian(0.5)
+    )  # many parameters, a long climb
     result = train(first, X, y, tol=1e-2)
     assert result.converged
     assert "gained less than 0.01 nats a datum" in result.message
@@ -217,14 +222,14 @@ def test_it_stops_when_it_hardly_rises_any_more():
 def test_restarts_start_elsewhere_and_the_best_is_kept():
     X, y = wave()
     # A start that takes everything for noise and stays there
-    poor = Model(SquaredExponential(1e-3, [1e3]), start().features, 1.0)
+    poor = Model(SquaredExponential(1e-3, [1e3]), start().features, Gaussian(1.0))
     alone = train(poor, X, y, 0.5, max_iter=30, fixed={"features.Z"})
     ends = [train(poor, X, y, 0.5, max_iter=30, fixed={"features.Z"}, n_restarts=n).log_evidence for n in (1, 6)]
     assert alone.log_evidence <= ends[0] <= ends[1]
     rng = np.random.default_rng(0)
     model = disturbed(poor, rng, {"log_noise_variance"})
     assert model.kernel.variance != poor.kernel.variance
-    assert error(model.noise_variance, poor.noise_variance) < 1e-15
+    assert error(model.likelihood.noise_variance, poor.likelihood.noise_variance) < 1e-15
     np.testing.assert_array_equal(model.features.Z, poor.features.Z)
     climbs = [
         climb(m, lambda m: model_gradient(m, X, y, 0.5, 1e-8), 60, 30, fixed={"features.Z"}).log_evidence
@@ -235,7 +240,9 @@ def test_restarts_start_elsewhere_and_the_best_is_kept():
 
 def test_a_restart_that_cannot_start_is_passed_over():
     X, y = wave()
-    edge = Model(start().kernel, start().features, np.exp(99.9))  # disturbed, it falls out of range half of the time
+    edge = Model(
+        start().kernel, start().features, Gaussian(np.exp(99.9))
+    )  # disturbed, it falls out of range half of the time
     result = train(edge, X, y, 0.5, max_iter=3, n_restarts=6)
     assert np.isfinite(result.log_evidence)
 
@@ -248,7 +255,7 @@ def test_a_step_that_fails_is_turned_back_from(failure):
 
     def gradient_of(model):
         fit, gradient = model_gradient(model, X, y, 0.5, 1e-8)
-        if model.noise_variance < 0.3:
+        if model.likelihood.noise_variance < 0.3:
             failed.append(model)
             if failure == "exception":
                 raise np.linalg.LinAlgError("Kuu")
@@ -262,7 +269,7 @@ def test_a_step_that_fails_is_turned_back_from(failure):
     assert failed
     assert result.n_rejected == len(failed)
     assert result.log_evidence > model_evidence(start(), X, y, 0.5, 1e-8).log_evidence + 1
-    assert result.model.noise_variance >= 0.3
+    assert result.model.likelihood.noise_variance >= 0.3
     # SciPy may return the value of the last trial with the point before it: value and model must belong together.
     assert result.log_evidence == model_evidence(result.model, X, y, 0.5, 1e-8).log_evidence
     assert result.log_evidence >= result.history[-1]
@@ -309,7 +316,9 @@ def test_other_errors_are_not_swallowed():
 
 def test_jitter_that_was_needed_on_the_way_is_reported():
     X, y = wave()
-    singular = Model(SquaredExponential(1.0, [1.0]), InducingPoints(np.repeat(np.linspace(0, 6, 4), 3)[:, None]), 0.5)
+    singular = Model(
+        SquaredExponential(1.0, [1.0]), InducingPoints(np.repeat(np.linspace(0, 6, 4), 3)[:, None]), Gaussian(0.5)
+    )
     result = train(singular, X, y, jitter=0.0, max_iter=5)
     assert result.jitter > 0.0
     assert train(start(), X, y, jitter=0.0, max_iter=5, fixed={"features.Z", "kernel.log_lengthscale"}).jitter == 0.0
@@ -331,7 +340,7 @@ def test_odd_data_train_without_an_exception(case, power):
     else:
         X, y = X[:2], y[:2]
     Z = InducingPoints(kmeans_points(X, 5, np.random.default_rng(0)))
-    first = Model(initial_kernel(X, y), Z, float(np.var(y)))
+    first = Model(initial_kernel(X, y), Z, Gaussian(float(np.var(y))))
     result = train(first, X, y, power, max_iter=25)
     assert np.isfinite(result.log_evidence)
     assert result.log_evidence > model_evidence(first, X, y, power, 1e-8).log_evidence

@@ -8,6 +8,7 @@ from reference.highprec import Regression
 from sparse_pep.estimators import SparsePEPRegressor
 from sparse_pep.features import InducingPoints, unexplained_variance
 from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
+from sparse_pep.likelihoods import Gaussian
 from sparse_pep.linalg import factorise, solve_lower
 from sparse_pep.sites import (
     gaussian_tilted,
@@ -37,7 +38,7 @@ class Problem:
         parts = problem["kernel"]
         self.covariance = parts["name"], parts["variance"], parts["lengthscales"]
         self.noise = problem["noise_var"]
-        self.model = Model(KERNELS[parts["name"]](*self.covariance[1:]), InducingPoints(self.Z), self.noise)
+        self.model = Model(KERNELS[parts["name"]](*self.covariance[1:]), InducingPoints(self.Z), Gaussian(self.noise))
 
     def results(self, power):
         """What the functions give, under the names of the file."""

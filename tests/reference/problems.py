@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
+from sparse_pep.likelihoods import Gaussian
 from sparse_pep.training import Model
 
 KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}
@@ -22,7 +23,7 @@ class Problem:
         self.X, self.y = X, scale_y * (np.sin(2 * X[:, 0] / scale_X) + rng.normal(size=N))
         self.name, self.power = (name, np.resize([0.0, 1.0, 0.5, 1e-7], N) if power == "private" else power)
         kernel = KERNELS[name](scale_y**2 * rng.uniform(0.5, 2.0), scale_X * lengthscale)
-        self.model = Model(kernel, InducingPoints(scale_X * Z), float(scale_y**2 * rng.uniform(0.05, 0.5)))
+        self.model = Model(kernel, InducingPoints(scale_X * Z), Gaussian(float(scale_y**2 * rng.uniform(0.05, 0.5))))
 
     def arrays(self):
         """Kuu, Kuf and kff of the model at the data."""
