@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FALL', 'MASS', 'X', 'XX', 'SLOPE', 'SLOPE2', 'CURVATURE', 'PLAIN', 'SMALL', 'STEP', 'STEPS_A_SPREAD', 'SIZES',
-           'WIDEST', 'TOLERANCE', 'BLOCK', 'NODES', 'WEIGHTS', 'PANELS', 'HALVINGS', 'column', 'find_modes',
+           'WIDEST', 'TOLERANCE', 'BLOCK', 'NODES', 'WEIGHTS', 'PANELS', 'HALVINGS', 'TINY', 'column', 'find_modes',
            'TiltedDensities', 'locate', 'find_reach', 'integrands', 'by_position', 'moments', 'trapezoid',
            'estimated_error', 'few_nodes', 'panel_sums', 'add_panels', 'many_nodes', 'Tilted', 'tilted_moments']
 
@@ -265,6 +265,7 @@ def few_nodes(
 # %% ../nbs/05_expectations.ipynb #ab24732d
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 PANELS, HALVINGS = 16, 20
+TINY = 1e-280  # integrals below it are as good as 0
 
 
 def panel_sums(
@@ -303,7 +304,9 @@ def many_nodes(at: TiltedDensities, rows: np.ndarray) -> tuple[np.ndarray, np.nd
         both, gap = first + second, np.abs(first + second - whole)
         scale = size.copy()
         add_panels(scale, owner, np.abs(both))
-        allowed = 0.01 * TOLERANCE * 2.0**turn * scale[:, owner]  # rounding has its share
+        scale[SLOPE] = np.maximum(scale[SLOPE], np.abs(at.slope[rows]) * scale[MASS])
+        scale[SLOPE2] = np.maximum(scale[SLOPE2], scale[CURVATURE])  # what they are added to
+        allowed = 0.01 * TOLERANCE * 2.0**turn * scale[:, owner] + TINY  # rounding has its share
         open_ = ~np.all(gap <= allowed, axis=0) & (turn < HALVINGS - 1)
         for to, value in ((total, both), (size, np.abs(both)), (error, gap)):
             add_panels(to, owner[~open_], value[:, ~open_])
@@ -312,7 +315,7 @@ def many_nodes(at: TiltedDensities, rows: np.ndarray) -> tuple[np.ndarray, np.nd
         owner = np.tile(owner[open_], 2)
         start, end = np.r_[start[open_], middle[open_]], np.r_[middle[open_], end[open_]]
         whole = np.hstack([first[:, open_], second[:, open_]])
-    return total, np.max(error / np.where(size == 0.0, 1.0, size), axis=0)
+    return total, np.max(error / (scale + TINY), axis=0)
 
 # %% ../nbs/05_expectations.ipynb #57548257
 class Tilted(NamedTuple):
