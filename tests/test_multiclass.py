@@ -1,0 +1,125 @@
+"""Many classes: accuracy against product quadrature, symmetries, derivatives, refusals."""
+
+import numpy as np
+import pytest
+from reference import multiclass as reference
+
+from sparse_pep.multiclass import Softmax
+
+POWERS = (0.0, 1e-6, 0.1, 0.5, 1.0)
+
+
+def cases(n_classes, n, seed, spread=6.0, low=-3.0, high=1.5):
+    rng = np.random.default_rng(seed)
+    mean = rng.uniform(-spread, spread, size=(n_classes, n))
+    return rng.integers(n_classes, size=n), mean, 10 ** rng.uniform(low, high, mean.shape)
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("n_classes", (2, 3))
+def test_softmax_against_product_quadrature(n_classes, power):
+    y, mean, var = cases(n_classes, 8, seed=n_classes)
+    here = Softmax(n_classes).tilted(y, mean, var, power)
+    for n in range(8):
+        z, d1, d2 = reference.tilted(
+            reference.softmax_log_density, y[n], mean[:, n], var[:, n], power
+        )
+        np.testing.assert_allclose(here.log_z[n], z, rtol=1e-8)
+        np.testing.assert_allclose(here.d1[:, n], d1, rtol=1e-8)
+        np.testing.assert_allclose(here.d2[:, n], d2, rtol=1e-8)
+    assert here.error.max() < 1e-8
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_softmax_derivatives(power):
+    y, mean, var = cases(4, 12, seed=4, spread=3.0, low=-1.0)
+    likelihood, h = Softmax(4), 1e-3
+    here = likelihood.tilted(y, mean, var, power)
+    for c in range(4):
+        step = h * (np.arange(4) == c)[:, None]
+        below, above = (likelihood.tilted(y, mean + d, var, power) for d in (-step, step))
+        slope = (above.log_z - below.log_z) / (2 * h)
+        np.testing.assert_allclose(slope, here.d1[c], rtol=1e-5, atol=1e-7)
+        bend = (above.d1[c] - below.d1[c]) / (2 * h)
+        np.testing.assert_allclose(bend, here.d2[c], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_softmax_shift_and_permutation(power):
+    y, mean, var = cases(5, 30, seed=5, high=2.0)
+    likelihood, order = Softmax(5), np.array([3, 0, 4, 2, 1])
+    here = likelihood.tilted(y, mean, var, power)
+    np.testing.assert_allclose(here.d1.sum(0), 0.0, atol=1e-14)
+    assert np.all(here.d2 <= 0.0)
+    moved = likelihood.tilted(y, mean + 3.3, var, power)
+    turned = likelihood.tilted(np.argsort(order)[y], mean[order], var[order], power)
+    for name in ("log_z", "d1", "d2"):
+        value = getattr(here, name)
+        np.testing.assert_allclose(getattr(moved, name), value, rtol=1e-8)
+        expected = value if value.ndim == 1 else value[order]
+        np.testing.assert_allclose(getattr(turned, name), expected, rtol=1e-8)
+
+
+def test_softmax_keeps_digits_when_certain():
+    """One class far above the others: z, d1 and d2 are tiny and still right."""
+    mean, var = np.array([[25.0], [0.0], [-3.0]]), np.full((3, 1), 0.5)
+    for power in POWERS:
+        here = Softmax(3).tilted(np.zeros(1), mean, var, power)
+        odds = np.exp(mean[1:, 0] - 25.0 + 0.5)  # E[e^(f_j − f_y)], to first order
+        np.testing.assert_allclose(here.log_z, -odds.sum(), rtol=1e-8)
+        np.testing.assert_allclose(here.d1[1:, 0], -odds, rtol=1e-8)
+        np.testing.assert_allclose(here.d2[:, 0], -np.r_[odds.sum(), odds], rtol=1e-8)
+
+
+def test_softmax_private_powers_and_blocks():
+    y, mean, var = cases(3, 400, seed=6, high=2.0)
+    powers = np.resize(POWERS, 400)
+    together = Softmax(3).tilted(y, mean, var, powers)
+    for n in (0, 1, 17, 399):
+        alone = Softmax(3).tilted(y[n : n + 1], mean[:, [n]], var[:, [n]], powers[n])
+        np.testing.assert_allclose(alone.log_z, together.log_z[n], rtol=1e-9)
+        np.testing.assert_allclose(alone.d2[:, 0], together.d2[:, n], rtol=1e-8)
+    assert together.error.max() < 1e-8 and together.averages.shape == (0, 400)
+
+
+def test_softmax_density_is_the_limit_of_a_narrow_cavity():
+    y, mean, _ = cases(3, 20, seed=7)
+    here = Softmax(3).tilted(y, mean, np.full(mean.shape, 1e-14), 0.5)
+    ell, first, second = Softmax(3).log_density(y, mean)
+    np.testing.assert_allclose(here.log_z, ell, rtol=1e-7)
+    np.testing.assert_allclose(here.d1, first, rtol=1e-7)
+    np.testing.assert_allclose(here.d2, second, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", (Softmax,))
+def test_predictions(kind):
+    y, mean, var = cases(3, 25, seed=8)
+    proba = kind(3).predict_proba(mean, var)
+    np.testing.assert_allclose(proba.sum(1), 1.0, rtol=1e-9)
+    for c in range(3):
+        seen = kind(3).predict_log_density(np.full(25, c), mean, var)
+        np.testing.assert_allclose(proba[:, c], np.exp(seen), rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", (Softmax,))
+def test_samples_have_the_right_shares(kind):
+    f = np.repeat([[0.7], [0.0], [-0.4]], 40_000, axis=1)
+    drawn = kind(3).sample(f, np.random.default_rng(0))
+    share = np.bincount(drawn.astype(int)) / 40_000
+    exact = [np.exp(kind(3).log_density(np.array([c]), f[:, :1])[0][0]) for c in range(3)]
+    np.testing.assert_allclose(share, exact, atol=0.01)
+
+
+@pytest.mark.parametrize("kind", (Softmax,))
+def test_refusals(kind):
+    likelihood = kind(3)
+    np.testing.assert_array_equal(likelihood.check([0, 1, 2]), [0.0, 1.0, 2.0])
+    assert likelihood.n_latent == 3
+    for bad in ([0, 3], [-1, 0], [0.5, 1], [np.nan, 0]):
+        with pytest.raises(ValueError, match="y"):
+            likelihood.check(bad)
+    with pytest.raises(ValueError, match="`mean`.*one row a class"):
+        likelihood.tilted(np.zeros(4), np.zeros((2, 4)), np.ones((3, 4)), 0.5)
+    for bad in (1, 2.0, True, "3"):
+        with pytest.raises(ValueError, match="n_classes"):
+            kind(bad)
