@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['FALL', 'MASS', 'X', 'XX', 'SLOPE', 'SLOPE2', 'CURVATURE', 'PLAIN', 'SMALL', 'STEP', 'STEPS_A_SPREAD', 'SIZES',
-           'WIDEST', 'TOLERANCE', 'BLOCK', 'NODES', 'WEIGHTS', 'PANELS', 'HALVINGS', 'TINY', 'column', 'find_modes',
-           'TiltedDensities', 'locate', 'find_reach', 'integrands', 'by_position', 'moments', 'trapezoid',
-           'estimated_error', 'few_nodes', 'panel_sums', 'add_panels', 'many_nodes', 'Tilted', 'tilted_moments']
+           'WIDEST', 'TOLERANCE', 'BLOCK', 'NODES', 'WEIGHTS', 'PANELS', 'HALVINGS', 'TINY', 'LOST', 'column',
+           'between', 'find_modes', 'TiltedDensities', 'locate', 'find_reach', 'integrands', 'log_integral',
+           'by_position', 'moments', 'trapezoid', 'estimated_error', 'few_nodes', 'panel_sums', 'add_panels',
+           'many_nodes', 'by_laplace', 'Tilted', 'tilted_moments']
 
 # %% ../nbs/05_expectations.ipynb #f052db2b
 from collections.abc import Callable
@@ -21,6 +22,17 @@ from .linalg import expm1_ratio, log1p_ratio
 def column(log_density: Callable, rows: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
     """ℓ, ℓ′, ℓ″ at one f for each of `rows`, each (n,)."""
     return [value[:, 0] for value in log_density(rows, f[:, None])[:3]]
+
+
+def between(
+    low: np.ndarray, high: np.ndarray, mean: np.ndarray, var: np.ndarray
+) -> np.ndarray:
+    """A point between `low` and `high`: the middle of close ends, otherwise of their orders of
+    magnitude, as seen from the cavity.
+    """
+    spread = np.sqrt(var)
+    ends = (np.arcsinh((end - mean) / spread) for end in (low, high))
+    return mean + spread * np.sinh(0.5 * sum(ends))
 
 
 def find_modes(
@@ -43,10 +55,12 @@ def find_modes(
         bend = 1.0 / var[rows] + power[rows] * np.maximum(-curvature, 0.0)
         low[rows] = np.where(ascent > 0.0, f, low[rows])
         high[rows] = np.where(ascent > 0.0, high[rows], f)
-        new = f + ascent / bend
+        near, new = np.abs(ascent) <= 0.1 * np.sqrt(bend), f + ascent / bend
         good = (new >= low[rows]) & (new <= high[rows]) & (turn % 4 < 3)
-        mode[rows] = np.where(good, new, 0.5 * (low[rows] + high[rows]))
-        rows = rows[np.abs(mode[rows] - f) * np.sqrt(bend) > 0.1]
+        mode[rows] = np.where(near, f, new)
+        cut = rows[~(near | good)]
+        mode[cut] = between(low[cut], high[cut], mean[cut], var[cut])
+        rows = rows[~near]
     return mode
 
 # %% ../nbs/05_expectations.ipynb #628aa05e
@@ -161,7 +175,12 @@ def integrands(at: TiltedDensities, rows: np.ndarray, x: np.ndarray) -> np.ndarr
     return out
 
 # %% ../nbs/05_expectations.ipynb #99d911e3
-SMALL = 0.01  # |αR| below which z comes from R
+SMALL = 0.01  # −α z below which z comes from R
+
+
+def log_integral(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """αz (n,) of `rows` from the mass, with an absolute error of some units in the last place."""
+    return at.top[rows] + np.log(sums[MASS] / np.sqrt(2.0 * np.pi * at.var[rows]))
 
 
 def by_position(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> np.ndarray:
@@ -175,11 +194,11 @@ def moments(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> tuple:
     x, xx, slope, slope2, bend = sums[X : CURVATURE + 1] / sums[MASS]
     power, var = at.power[rows], at.var[rows]
     above = power * sums[PLAIN]
-    small = above > -SMALL
-    log_mean = at.top[rows] + np.log(sums[MASS] / np.sqrt(2.0 * np.pi * var))
+    log_mean = log_integral(at, rows, sums)
+    small = log_mean > -SMALL
     log_z = np.where(
         small,
-        sums[PLAIN] * log1p_ratio(np.where(small, above, 0.0)),
+        sums[PLAIN] * log1p_ratio(np.where(small & (above > -0.5), above, 0.0)),
         log_mean / np.where(power == 0.0, 1.0, power),
     )
     far = by_position(at, rows, sums)
@@ -219,9 +238,9 @@ def estimated_error(
         )
         for part in rough
     )
-    step_error = second * np.clip((second / third) ** 3, second, 1.0)
+    step_error = second * np.clip(second / (third + 1e-300), np.sqrt(third), 1.0)
     far = by_position(at, rows, sums)
-    small = power * sums[PLAIN] > -SMALL
+    small = log_integral(at, rows, sums) > -SMALL
     log_cut = ends[MASS] / (mass * np.where(power == 0.0, 1.0, power))
     cuts = (
         np.where(small, ends[PLAIN], log_cut) / scales[0],
@@ -232,7 +251,7 @@ def estimated_error(
     return np.max([*step_error, *cuts], axis=0)
 
 # %% ../nbs/05_expectations.ipynb #5f14309e
-STEP, STEPS_A_SPREAD = 0.12, 0.6  # of u, and of the tilted density's own spread
+STEP, STEPS_A_SPREAD = 0.1, 0.6  # of u, and of the tilted density's own spread
 SIZES = np.array([24, 36, 48, 72, 96, 144, 192, 288])
 WIDEST = 4.5  # in u: 45 widths away from the mode a step is 5 widths long
 TOLERANCE = 1e-9
@@ -305,9 +324,13 @@ def many_nodes(at: TiltedDensities, rows: np.ndarray) -> tuple[np.ndarray, np.nd
         scale = size.copy()
         add_panels(scale, owner, np.abs(both))
         scale[SLOPE] = np.maximum(scale[SLOPE], np.abs(at.slope[rows]) * scale[MASS])
-        scale[SLOPE2] = np.maximum(scale[SLOPE2], scale[CURVATURE])  # what they are added to
-        allowed = 0.01 * TOLERANCE * 2.0**turn * scale[:, owner] + TINY  # rounding has its share
-        open_ = ~np.all(gap <= allowed, axis=0) & (turn < HALVINGS - 1)
+        scale[SLOPE2] = np.maximum(
+            scale[SLOPE2], scale[CURVATURE]
+        )  # what they are added to
+        allowed = (
+            0.01 * TOLERANCE * 2.0**turn * scale[:, owner] + TINY
+        )  # rounding has its share
+        open_ = np.any(gap > allowed, axis=0) & (turn < HALVINGS - 1)
         for to, value in ((total, both), (size, np.abs(both)), (error, gap)):
             add_panels(to, owner[~open_], value[:, ~open_])
         if not np.any(open_):
@@ -315,7 +338,24 @@ def many_nodes(at: TiltedDensities, rows: np.ndarray) -> tuple[np.ndarray, np.nd
         owner = np.tile(owner[open_], 2)
         start, end = np.r_[start[open_], middle[open_]], np.r_[middle[open_], end[open_]]
         whole = np.hstack([first[:, open_], second[:, open_]])
+    error[MASS, total[MASS] == 0.0] = np.inf
     return total, np.max(error / (scale + TINY), axis=0)
+
+# %% ../nbs/05_expectations.ipynb #a189548a
+LOST = 0.01  # relative error from which the sums mean nothing
+
+
+def by_laplace(at: TiltedDensities, rows: np.ndarray) -> tuple:
+    """z, d1, d2 and the further averages (E, n) of `rows`, from the mode alone."""
+    _, slope, curvature, *more = (
+        value[:, 0] for value in at.log_density(rows, at.mode[rows][:, None])
+    )
+    power, var, bend = at.power[rows], at.var[rows], np.minimum(curvature, 0.0)
+    shrunk = power * var * bend
+    ell = (at.top + 0.5 * (at.mode - at.mean) ** 2 / at.var)[rows]
+    log_z = np.where(power == 0.0, ell, at.top[rows] / np.where(power == 0.0, 1.0, power))
+    log_z = log_z + 0.5 * var * bend * log1p_ratio(-shrunk)
+    return log_z, slope, bend / (1.0 - shrunk), np.reshape(more, (-1, len(rows)))
 
 # %% ../nbs/05_expectations.ipynb #57548257
 class Tilted(NamedTuple):
@@ -379,5 +419,13 @@ def tilted_moments(
         hard = np.flatnonzero(~(error < TOLERANCE))
         if len(hard):
             sums[:, hard], error[hard] = many_nodes(at, hard)
-        everything = moments(at, np.arange(len(error)), sums)
-        return Tilted(*everything, error, sums[7:] / sums[MASS])
+        result = Tilted(
+            *moments(at, np.arange(len(error)), sums), error, sums[7:] / sums[MASS]
+        )
+        lost = np.flatnonzero(~(sum(map(np.abs, result[:3])) < np.inf) | ~(error < LOST))
+        if len(lost):
+            approximation = by_laplace(at, lost)
+            for to, value in zip((*result[:3], result.averages), approximation):
+                to[..., lost] = value
+            error[lost] = 1.0
+        return result
