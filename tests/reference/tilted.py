@@ -1,0 +1,230 @@
+"""The tilted moments of one datum in 60-digit arithmetic (mpmath), for any cavity; `tilted.json.gz` is a table of them.
+
+`python -m reference.tilted` (in `tests/`) makes the table again, in somewhat more than an hour.
+"""
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+
+import mpmath as mp
+import numpy as np
+from mpmath.calculus.quadrature import GaussLegendre
+
+DIGITS = 60
+TOLERANCE = mp.mpf("1e-25")
+TABLE = Path(__file__).with_name("tilted.json.gz")
+
+
+# Each likelihood: log p(y|f) and its first two derivatives in f. Their parameters have been made mpf.
+
+
+def probit(f, y):
+    """log Phi(y f), without loss on either side."""
+    t, root = y * f, mp.sqrt(2)
+    log_p = mp.log1p(-mp.erfc(t / root) / 2) if t > 0 else mp.log(mp.erfc(-t / root) / 2)
+    ratio = mp.npdf(t) / mp.exp(log_p)
+    return log_p, y * ratio, -ratio * (t + ratio)
+
+
+def logit(f, y):
+    """log 1/(1 + exp(-y f))."""
+    wrong = 1 / (1 + mp.exp(y * f))
+    return -mp.log1p(mp.exp(-y * f)), y * wrong, -wrong * (1 - wrong)
+
+
+def noisy_probit(f, y, eps):
+    """log(eps + (1 - 2 eps) Phi(y f)): labels flipped with probability eps."""
+    t = y * f
+    p = eps + (1 - 2 * eps) * mp.erfc(-t / mp.sqrt(2)) / 2
+    slope = (1 - 2 * eps) * mp.npdf(t) / p
+    return mp.log(p), y * slope, -slope * (t + slope)
+
+
+def poisson(f, y):
+    """Counts with mean exp(f)."""
+    mean = mp.exp(f)
+    return y * f - mean - mp.loggamma(y + 1), y - mean, -mean
+
+
+def negative_binomial(f, y, dispersion):
+    """Counts with mean exp(f) and variance mean + mean^2/dispersion."""
+    mean, r = mp.exp(f), dispersion
+    choose = mp.loggamma(y + r) - mp.loggamma(r) - mp.loggamma(y + 1) if y else 0
+    log_p = choose - (y + r) * mp.log1p(mean / r) + y * (f - mp.log(r))
+    return log_p, r * (y - mean) / (r + mean), -(y + r) * r * mean / (r + mean) ** 2
+
+
+def student_t(f, y, df, scale):
+    """Student's t in (y - f)/scale."""
+    u = (y - f) / scale
+    constant = mp.loggamma((df + 1) / 2) - mp.loggamma(df / 2) - mp.log(mp.pi * df) / 2 - mp.log(scale)
+    slope = (df + 1) * u / (df + u**2) / scale
+    return constant - (df + 1) / 2 * mp.log1p(u**2 / df), slope, -(df + 1) * (df - u**2) / (scale * (df + u**2)) ** 2
+
+
+def gaussian(f, y, noise_variance):
+    """A normal density in y - f."""
+    constant = -mp.log(2 * mp.pi * noise_variance) / 2
+    return constant - (y - f) ** 2 / (2 * noise_variance), (y - f) / noise_variance, -1 / noise_variance
+
+
+LIKELIHOODS = {
+    function.__name__: function
+    for function in (probit, logit, noisy_probit, poisson, negative_binomial, student_t, gaussian)
+}
+
+
+def centre_of(name, y):
+    """Where a likelihood bends."""
+    if name in ("poisson", "negative_binomial"):
+        return mp.log(y) if y else mp.mpf(0)
+    return y if name in ("student_t", "gaussian") else mp.mpf(0)
+
+
+# Integration over panels
+
+
+@cache
+def rule(degree):
+    """Nodes and weights of Gauss and Legendre on [-1, 1]: 24 for degree 4, 48 for degree 5."""
+    return GaussLegendre(mp.mp).calc_nodes(degree, mp.mp.prec)
+
+
+def panel(integrands, a, b, degree):
+    """The integrals from a to b of all the integrands."""
+    middle, half = (a + b) / 2, (b - a) / 2
+    nodes, weights = zip(*rule(degree))
+    return [half * mp.fdot(weights, column) for column in zip(*(integrands(middle + half * x) for x in nodes))]
+
+
+def integrate(integrands, breaks, degree):
+    """All integrals, every panel halved until no integral sees a difference (relative to its own size)."""
+    panels = [(a, b, panel(integrands, a, b, degree)) for a, b in zip(breaks, breaks[1:])]
+    done = []
+    while panels:
+        sizes = [mp.fsum(abs(value) for value in column) for column in zip(*done, *(whole for *_, whole in panels))]
+        left = []
+        for a, b, whole in panels:
+            middle = (a + b) / 2
+            halves = [panel(integrands, *ends, degree) for ends in ((a, middle), (middle, b))]
+            both = [sum(pair) for pair in zip(*halves)]
+            if all(abs(w - h) <= TOLERANCE * size for w, h, size in zip(whole, both, sizes)):
+                done.append(both)
+            else:
+                left += [(a, middle, halves[0]), (middle, b, halves[1])]
+        panels = left
+    return [mp.fsum(column) for column in zip(*done)]
+
+
+def tilted_mode(log_p, mean, var, power, low, high):
+    """Where N(f; mean, var) p^power is stationary, by bisection, and the width of it."""
+    for _ in range(100):
+        middle = (low + high) / 2
+        uphill = power * log_p(middle)[1] > (middle - mean) / var
+        low, high = (middle, high) if uphill else (low, middle)
+    return low, 1 / mp.sqrt(max(1 / var - power * log_p(low)[2], 1 / var))
+
+
+def breaks_between(low, high, features, ratio):
+    """Ends of panels that grow geometrically away from each feature (place, width)."""
+    breaks = {low, high}
+    for place, width in features:
+        step = width / 2
+        while step < high - low:
+            breaks |= {point for point in (place - step, place + step) if low < point < high}
+            step *= ratio
+    return sorted(breaks)
+
+
+def moments(log_p, centre, mean, var, power, ratio, degree):
+    """z, d1 and d2 from panels with the given ratio of widths and degree of rule."""
+    spread = mp.sqrt(var)
+    low, high = min(mean, centre) - 50 * spread, max(mean, centre) + 50 * spread
+    mode, width = tilted_mode(log_p, mean, var, power, low, high)
+    slope_there, twice, height = log_p(mode)[1], 2 * var, mp.sqrt(2 * mp.pi * var)
+
+    def integrands(f):
+        log_density, slope, curvature = log_p(f)
+        cavity = mp.exp(-((f - mean) ** 2) / twice) / height
+        gain = max(power * log_density, -(mp.mpf(10) ** 15))  # keeps exp of it within reach
+        weight, slope = cavity * mp.exp(gain), slope - slope_there
+        excess = mp.expm1(gain) / power if power else log_density
+        return weight, cavity * excess, weight * slope, weight * curvature, weight * slope**2
+
+    features = (mean, spread), (mode, width), (centre, mp.mpf(1) / 8)
+    total, excess, *rest = integrate(integrands, breaks_between(low, high, features, ratio), degree)
+    slope, curvature, square = (value / total for value in rest)
+    z = excess if not power else mp.log1p(power * excess) / power if power * excess > -0.5 else mp.log(total) / power
+    return z, slope_there + slope, curvature + power * (square - slope**2)
+
+
+def tilted(name, y, mean, var, power, **parameters):
+    """z = log E[p(y|f)^power]/power (E[log p] at power 0) for f ~ N(mean, var), and its first two derivatives in mean.
+
+    Computed twice, on different panels by different rules; `ArithmeticError` if 20 digits do not agree. Numbers beyond
+    1e-250 or 1e250 in size are nan.
+    """
+    with mp.workdps(DIGITS):
+        y, mean, var, power = (mp.mpf(float(value)) for value in (y, mean, var, power))
+        parameters = {key: mp.mpf(float(value)) for key, value in parameters.items()}
+        log_p = cache(lambda f: LIKELIHOODS[name](f, y, **parameters))
+        first, second = (moments(log_p, centre_of(name, y), mean, var, power, *layout) for layout in ((10, 4), (20, 5)))
+        reached = [1e-250 <= abs(value) <= 1e250 for value in first]
+        if any(within and abs(a - b) > mp.mpf("1e-20") * abs(a) for within, a, b in zip(reached, first, second)):
+            raise ArithmeticError(f"{name} {y} at {mean}, {var}, power {power}: {first} and {second}")
+    return tuple(value if within else mp.nan for within, value in zip(reached, first))
+
+
+def predictive(name, y, mean, var, **parameters):
+    """log E[p(y|f)] for f ~ N(mean, var)."""
+    return tilted(name, y, mean, var, 1, **parameters)[0]
+
+
+# The table
+
+MEANS = (-30.0, -8.0, -2.5, -0.3, 1.0, 5.0, 12.0, 30.0)
+VARIANCES = (1e-6, 1e-3, 0.1, 1.0, 9.0, 100.0, 1e4, 1e6)
+POWERS = (0.0, 1e-6, 0.01, 0.1, 0.5, 0.8, 1.0)
+CASES = (
+    ("probit", 1, {}),
+    ("logit", 1, {}),
+    ("noisy_probit", 1, {"eps": 0.01}),
+    ("student_t", 0.3, {"df": 4, "scale": 0.5}),
+    *(("poisson", y, {}) for y in (0, 1, 3, 40, 1000)),
+    *(("negative_binomial", y, {"dispersion": r}) for y, r in ((0, 0.5), (50, 0.5), (2, 5), (50, 5))),
+)
+
+
+def tabulate(name, y, parameters):
+    """z, d1 and d2 of a case over the whole grid, as a row of the table."""
+    moments_there = [
+        [None if mp.isnan(value) else float(value) for value in tilted(name, y, mean, var, power, **parameters)]
+        for mean in MEANS
+        for var in VARIANCES
+        for power in POWERS
+    ]
+    return {"name": name, "y": y, "parameters": parameters, "moments": moments_there}
+
+
+def write_table(rows):
+    """The same bytes for the same rows: no time in the header."""
+    content = {"means": MEANS, "variances": VARIANCES, "powers": POWERS, "cases": rows}
+    TABLE.write_bytes(gzip.compress(json.dumps(content, separators=(",", ":")).encode(), mtime=0))
+
+
+def load_table():
+    """One dictionary a case: name, y, parameters, and mean, var, power, z, d1, d2 as arrays (nan beyond 1e250)."""
+    content = json.loads(gzip.decompress(TABLE.read_bytes()))
+    grid = np.meshgrid(content["means"], content["variances"], content["powers"], indexing="ij")
+    keys = "mean", "var", "power", "z", "d1", "d2"
+    rows = []
+    for row in content["cases"]:
+        columns = *(axis.ravel() for axis in grid), *np.array(row.pop("moments"), dtype=float).T
+        rows.append({**row, **dict(zip(keys, columns))})
+    return rows
+
+
+if __name__ == "__main__":
+    write_table([tabulate(*case) for case in CASES])
