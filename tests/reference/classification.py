@@ -79,7 +79,7 @@ def tilted(log_p, y, mean, var, power):
     a = np.where(power == 0, 1, power)[:, None]  # stands for any number where there is none to divide by
     level = np.where(power == 0, log_density @ weights, logsumexp(a * log_density, b=weights, axis=1) / a[:, 0])
     gain = log_density - level[:, None]  # E[exp(power gain)] is 1 but for rounding: no cancellation in what follows
-    excess = np.where(power[:, None] == 0, gain, np.expm1(a * gain) / a)
+    excess = np.where(power[:, None] == 0, gain, np.expm1(power[:, None] * gain) / a)
     e0, e1, e2 = excess @ weights, excess @ (weights * t) / np.sqrt(var), excess @ (weights * (t**2 - 1)) / var
     total = 1 + power * e0
     d1 = e1 / total
