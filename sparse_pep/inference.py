@@ -450,9 +450,10 @@ def settle(
             shortest = min(shortest, np.min(step))
             continue
         last, change = state, asked
-        steady = not trace or abs(state.log_evidence - trace[-1]) <= tol * (
+        settled = not trace or abs(state.log_evidence - trace[-1]) <= tol * (
             1 + abs(trace[-1])
         )
+        steady = settled or change <= 1e-3 * tol  # then log Z has stopped, too
         trace.append(state.log_evidence)
         if (change <= tol and steady) or sweep == max_sweeps:
             break
