@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sparse_pep.estimators import SparsePEPRegressor, load
+    from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 
-__all__ = ["SparsePEPRegressor", "load"]
+__all__ = ["SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"]
 
 
 def __getattr__(name: str):

@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -20,9 +21,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import sparse_pep
 from sparse_pep import estimators
 from sparse_pep.datasets import load_regression, smll, smse
-from sparse_pep.estimators import SparsePEPRegressor, load
+from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
+from sparse_pep.likelihoods import Gaussian, NoisyProbit, Poisson, Probit
+from sparse_pep.multiclass import Softmax
+from sparse_pep.training import model_evidence
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-3, 3, size=(40, 2))
@@ -569,7 +573,340 @@ def test_the_package_needs_no_development_tools_and_imports_little():
 
 def test_top_level_names():
     assert sparse_pep.SparsePEPRegressor is SparsePEPRegressor
+    assert sparse_pep.SparsePEPClassifier is SparsePEPClassifier
+    assert sparse_pep.SparsePEP is SparsePEP
     assert sparse_pep.load is load
-    assert {"SparsePEPRegressor", "load"} <= set(sparse_pep.__all__)
+    assert {"SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"} == set(sparse_pep.__all__)
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = sparse_pep.nothing_of_the_kind
+
+
+# ---------------------------------------------------------------------------- any likelihood, and classes
+
+LABELS = {
+    "integers": np.array([3, 7, 9]),
+    "text": np.array(["benign", "malign", "neither"]),
+    "objects": np.array(["no", "yes", "yes indeed"], dtype=object),
+    "bools": np.array([False, True]),
+    "floats": np.array([-1.0, 1.0, 5.0]),
+}
+SIDE = (X[:, 0] + 0.5 * X[:, 1] > 0).astype(int)
+THIRD = np.digitize(X[:, 0], [-1.0, 1.0])
+
+
+def classifier(labels=SIDE, **arguments):
+    """A fitted classifier whose parameters were kept as given."""
+    given = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "optimizer": None} | arguments
+    return SparsePEPClassifier(**given).fit(X, labels)
+
+
+def counts(**arguments):
+    given = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "likelihood": "poisson", "optimizer": None}
+    return SparsePEP(**(given | arguments)).fit(X, COUNTS)
+
+
+COUNTS = np.random.default_rng(1).poisson(np.exp(1.0 + y))
+SMALL = {"n_inducing": 5, "max_iter": 4, "random_state": 0}
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks([SparsePEPClassifier(**SMALL), SparsePEP(**SMALL), SparsePEP(likelihood="student_t", **SMALL)])
+def test_scikit_learn_of_other_likelihoods(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", LABELS)
+@pytest.mark.parametrize("several", [False, True])
+def test_labels_of_any_kind_change_names_only(name, several, tmp_path):
+    index = THIRD if several else SIDE
+    if several and name == "bools":
+        pytest.skip("there are two of them")
+    kinds = LABELS[name]
+    model, plain = classifier(kinds[index]), classifier(index)
+    np.testing.assert_array_equal(model.classes_, np.unique(kinds[index]))
+    assert model.classes_.dtype == kinds.dtype
+    np.testing.assert_array_equal(model.predict_proba(X_TEST), plain.predict_proba(X_TEST))
+    np.testing.assert_array_equal(model.predict(X_TEST), kinds[plain.predict(X_TEST)])
+    log_density = model.predict_log_density(X, kinds[index])
+    np.testing.assert_array_equal(log_density, plain.predict_log_density(X, index))
+    assert error(log_density, model.predict_log_proba(X)[np.arange(40), index]) < 1e-14
+    assert model.score(X, kinds[index]) == np.mean(plain.predict(X) == index)
+    assert set(np.unique(model.sample_y(X_TEST, 20))) <= set(kinds)
+    model.save(tmp_path / "model.npz")
+    back = load(tmp_path / "model.npz")
+    assert back.classes_.dtype == kinds.dtype
+    np.testing.assert_array_equal(back.predict(X_TEST), model.predict(X_TEST))
+    np.testing.assert_array_equal(back.predict_proba(X_TEST), model.predict_proba(X_TEST))
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("likelihood", ["probit", "logit", "noisy_probit", "softmax", "multinomial_probit"])
+def test_what_a_classifier_says_agrees_with_itself(power, likelihood):
+    several = likelihood in ("softmax", "multinomial_probit")
+    labels, C = (THIRD, 3) if several else (SIDE, 2)
+    model = classifier(labels, power=power, likelihood=likelihood)
+    assert model.converged_
+    shape = (C,) if several else ()
+    mean, var = model.predict_f(X_TEST)
+    assert mean.shape == var.shape == (7, *shape)
+    assert np.all(var > 0)
+    np.testing.assert_array_equal(model.decision_function(X_TEST), mean)
+    assert model.q_mean_.shape == (*shape, 6)
+    assert model.q_cov_.shape == (*shape, 6, 6)
+    assert model.site_precision_.shape == model.site_shift_.shape == (*shape, 40)
+    u_mean, u_var = model.predict_f(model.features_.Z)
+    assert error(u_mean.T, model.q_mean_) < 1e-6
+    assert error(u_var.T, np.diagonal(model.q_cov_, axis1=-2, axis2=-1)) < 1e-6
+    proba = model.predict_proba(X_TEST)
+    assert proba.shape == (7, C)
+    assert error(proba.sum(1), np.ones(7)) < 1e-9
+    assert error(np.exp(model.predict_log_proba(X_TEST)), proba) < 1e-7
+    np.testing.assert_array_equal(model.predict(X_TEST), model.classes_[proba.argmax(1)])
+    assert model.score(X, labels) > 0.8
+    draws = model.sample_y(X_TEST, 4000, random_state=1)
+    assert draws.shape == (7, 4000)
+    for c in range(C):
+        assert np.max(np.abs(np.mean(draws == c, axis=1) - proba[:, c])) < 0.04
+    assert {"smallest_cavity", "quadrature_error", "sweeps_last", "largest_site_change", "smallest_step"} <= set(
+        model.diagnostics_
+    )
+    assert model.diagnostics_["largest_site_change"] <= 1e-8
+    assert model.diagnostics_["sweeps_last"] > 0
+    assert (model.diagnostics_["smallest_cavity"] == 1.0) == (power == 0.0)
+
+
+def test_likelihoods_by_number_of_classes():
+    kind = {
+        (name, several): type(classifier(THIRD if several else SIDE, likelihood=name).likelihood_).__name__
+        for name in ("auto", "probit", "logit")
+        for several in (False, True)
+    }
+    assert kind == {
+        ("auto", False): "Probit",
+        ("auto", True): "Softmax",
+        ("probit", False): "Probit",
+        ("probit", True): "MultinomialProbit",
+        ("logit", False): "Logit",
+        ("logit", True): "Softmax",
+    }
+    assert classifier(SIDE, likelihood="softmax").predict_proba(X_TEST).shape == (7, 2)
+    given = classifier(SIDE, likelihood=NoisyProbit(0.2)).likelihood_
+    assert given == NoisyProbit(0.2)
+
+
+BAD_LABELS = {
+    "one class": (np.full(40, "same"), {}, ["one class", "same", "40"]),
+    "continuous": (y, {}, ["continuous"]),
+    "NaN": (with_value(1.0 * SIDE, 4, np.nan), {}, ["y", "NaN", "row 4"]),
+    "NaN in X": (SIDE, {}, ["X", "NaN", "row 5", "column 1"]),
+    "two columns": (np.column_stack([SIDE, SIDE]), {}, ["1d", "(40, 2)"]),
+    "probit object of three": (THIRD, {"likelihood": Probit()}, ["likelihood", "Probit", "3 classes"]),
+    "noisy probit of three": (THIRD, {"likelihood": "noisy_probit"}, ["NoisyProbit", "3 classes"]),
+    "softmax of four": (THIRD, {"likelihood": Softmax(4)}, ["Softmax", "3 classes"]),
+    "counts": (SIDE, {"likelihood": Poisson()}, ["Poisson", "2 classes"]),
+    "unknown name": (SIDE, {"likelihood": "cauchy"}, ["likelihood", "softmax", "cauchy"]),
+    "class for an object": (SIDE, {"likelihood": Probit}, ["likelihood", "softmax"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LABELS)
+def test_bad_labels(case):
+    labels, arguments, words = BAD_LABELS[case]
+    model = SparsePEPClassifier(n_inducing=4, max_iter=2, **arguments)
+    with pytest.raises(ValueError) as caught:
+        model.fit(with_value(X, (5, 1), np.nan) if case == "NaN in X" else X, labels)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+    assert not hasattr(model, "classes_")
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+@pytest.mark.parametrize("labels", [np.array([0, 2] * 3 + [0]), np.full(7, "no"), np.full(7, np.nan)])
+def test_labels_that_were_not_fitted(labels):
+    with pytest.raises(ValueError, match="labels that were fitted"):
+        classifier().predict_log_density(X_TEST, labels)
+    text = classifier(LABELS["text"][SIDE])
+    with pytest.raises(ValueError, match="labels that were fitted"):
+        text.predict_log_density(X_TEST, labels)
+
+
+BAD_COUNTS = {
+    "negative": (COUNTS - 50, {}, ["counts", "Poisson", "row"]),
+    "fractions": (COUNTS + 0.5, {}, ["counts", "Poisson"]),
+    "normalised": (COUNTS, {"normalize_y": True}, ["normalize_y", "Poisson"]),
+    "several latent functions": (COUNTS, {"likelihood": Softmax(3)}, ["SparsePEPClassifier", "3 latent"]),
+    "unknown name": (COUNTS, {"likelihood": "cauchy"}, ["likelihood", "Poisson", "cauchy"]),
+    "no likelihood": (COUNTS, {"likelihood": None}, ["likelihood", "None"]),
+    "one value": (np.full(40, 3), {}, ["one value"]),
+    "NaN": (with_value(1.0 * COUNTS, 7, np.nan), {}, ["NaN", "row 7"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_COUNTS)
+def test_bad_counts(case):
+    targets, arguments, words = BAD_COUNTS[case]
+    model = SparsePEP(**({"n_inducing": 4, "max_iter": 2, "likelihood": "poisson"} | arguments))
+    with pytest.raises(ValueError) as caught:
+        model.fit(X, targets)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_counts_agree_with_themselves(tmp_path):
+    model = counts()
+    mean, std = model.predict(X_TEST, return_std=True)
+    f_mean, f_var = model.predict_f(X_TEST)
+    assert error(mean, np.exp(f_mean + 0.5 * f_var)) < 1e-14
+    assert np.all(std > np.sqrt(mean))
+    grid = np.arange(2000.0)
+    density = np.array([np.exp(model.predict_log_density(x[None].repeat(2000, 0), grid)) for x in X_TEST[:2]])
+    assert error(density.sum(1), np.ones(2)) < 1e-6
+    assert error(density @ grid, mean[:2]) < 1e-5
+    assert model.score(X, COUNTS) == np.mean(model.predict_log_density(X, COUNTS))
+    draws = model.sample_y(X_TEST, 20_000, random_state=1)
+    assert np.max(np.abs(draws.mean(1) - mean) / std) < 6 / np.sqrt(20_000)
+    assert np.all(draws == np.round(draws))
+    with pytest.raises(ValueError, match=r"y.*\(7,\).*\(6,\)"):
+        model.predict_log_density(X_TEST, np.ones(6))
+    with pytest.raises(ValueError, match="counts"):
+        model.predict_log_density(X_TEST, np.full(7, 0.5))
+    model.save(tmp_path / "model.npz")
+    back = load(tmp_path / "model.npz")
+    assert type(back) is SparsePEP
+    assert back.likelihood_ == model.likelihood_
+    np.testing.assert_array_equal(back.predict(X_TEST, return_std=True), (mean, std))
+    with pytest.raises(ValueError, match="no training data"):
+        back.leave_one_out()
+
+
+@pytest.mark.parametrize("normalize_y", [False, True])
+def test_gaussian_noise_is_the_regressor(normalize_y):
+    given = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "optimizer": None, "normalize_y": normalize_y}
+    ours = SparsePEP(likelihood=Gaussian(0.1), **given).fit(X, y)
+    theirs = SparsePEPRegressor(noise_variance=0.1, **given).fit(X, y)
+    assert ours.log_marginal_likelihood_value_ == theirs.log_marginal_likelihood_value_
+    for a, b in zip(ours.predict(X_TEST, return_std=True), theirs.predict(X_TEST, return_std=True)):
+        assert error(a, b) < 1e-14
+    np.testing.assert_array_equal(ours.site_precision_, theirs.site_precision_)
+    assert ours.score(X, y) == np.mean(theirs.predict_log_density(X, y))
+
+
+@pytest.mark.parametrize("normalize_y", [False, True])
+def test_leave_one_out_of_an_exact_model_is_leaving_one_out(normalize_y):
+    """With a pseudo-point on each datum EP is exact for Gaussian noise, and so is its cavity."""
+    inputs, targets = X[:12], 3.0 * y[:12]
+    given = {"kernel": KERNEL, "noise_variance": 0.2, "optimizer": None, "jitter": 0.0}
+    whole = SparsePEPRegressor(features=InducingPoints(inputs), normalize_y=normalize_y, **given).fit(inputs, targets)
+    scaled = (targets - whole.y_mean_) / whole.y_scale_
+    expected = []
+    for n in range(12):
+        rest = np.arange(12) != n
+        part = SparsePEPRegressor(features=InducingPoints(inputs[rest]), **given).fit(inputs[rest], scaled[rest])
+        expected.append(part.predict_log_density(inputs[n : n + 1], scaled[n : n + 1])[0] - np.log(whole.y_scale_))
+    assert error(whole.leave_one_out(), np.array(expected)) < 1e-6
+
+
+@pytest.mark.parametrize("model", [lambda: classifier(power=1.0), counts, lambda: classifier(THIRD)])
+def test_leave_one_out_is_worse_than_with_the_datum_itself(model):
+    model = model()
+    targets = COUNTS if isinstance(model, SparsePEP) else model._decoded(model._y)
+    inner, outer = model.leave_one_out(), model.predict_log_density(X, targets)
+    assert inner.shape == (40,)
+    assert np.all(np.isfinite(inner))
+    assert np.mean(inner) < np.mean(outer)
+    assert np.corrcoef(inner, outer)[0, 1] > 0.8
+
+
+@pytest.mark.parametrize(
+    "model", [classifier, counts, lambda: classifier(THIRD), lambda: classifier(likelihood="noisy_probit")]
+)
+def test_evidence_and_gradient_of_other_likelihoods(model):
+    model = model()
+    theta = np.concatenate([np.ravel(v) for v in model.parameters().values()])
+    assert model.log_marginal_likelihood() == model.log_marginal_likelihood_value_
+    value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-10)
+    assert list(model.log_marginal_likelihood_gradient()) == list(model.parameters())
+    direction = RNG.normal(size=len(theta))
+    direction /= np.linalg.norm(direction)
+    moved = [model.log_marginal_likelihood(theta + h * direction) for h in (1e-3, -1e-3, 2e-3, -2e-3)]
+    numeric = (8 * (moved[0] - moved[1]) - (moved[2] - moved[3])) / 12e-3
+    assert abs(numeric - gradient @ direction) < 1e-6 * (1 + np.linalg.norm(gradient))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kind, targets", [(SparsePEPClassifier, SIDE), (SparsePEP, COUNTS)])
+def test_training_of_other_likelihoods(kind, targets, tmp_path):
+    arguments = {} if kind is SparsePEPClassifier else {"likelihood": "negative_binomial"}
+    model = kind(n_inducing=6, max_iter=15, random_state=0, **arguments).fit(X, targets)
+    trace = model.diagnostics_["log_evidence_trace"]
+    assert trace[-1] > trace[0] + 1
+    assert model.log_marginal_likelihood_value_ == pytest.approx(trace[-1], rel=1e-6)
+    assert model.diagnostics_["n_sweeps"] > model.diagnostics_["n_evaluations"]
+    assert model.n_iter_ == 15
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict(X_TEST), model.predict(X_TEST))
+    assert copy.log_marginal_likelihood() == model.log_marginal_likelihood()
+    np.testing.assert_array_equal(copy.leave_one_out(), model.leave_one_out())
+    model.save(tmp_path / "model.npz", extra={"note": 1})
+    back = load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(back.predict(X_TEST), model.predict(X_TEST))
+    assert back.likelihood_ == model.likelihood_
+    assert back.diagnostics_.keys() == model.diagnostics_.keys()
+    clone(back)
+
+
+def test_starts_reach_the_data():
+    def start(kind, targets, **arguments):
+        return kind(max_iter=1, n_inducing=4, fixed=ALL, random_state=0, **arguments).fit(X, targets)
+
+    ALL = ["kernel.log_variance", "kernel.log_lengthscale"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert start(SparsePEPClassifier, SIDE).kernel_.variance == pytest.approx(1.0)
+        many = start(SparsePEP, 1000 + COUNTS, likelihood="poisson").kernel_
+        assert many.variance == pytest.approx(np.mean(np.log(1000.5 + COUNTS) ** 2))
+        ALL.append("log_scale")
+        outlier = start(SparsePEP, with_value(y, 0, 1e4), likelihood="student_t")
+        assert 0.1 < outlier.kernel_.variance < 2.0
+        assert outlier.likelihood_.scale**2 <= outlier.kernel_.variance * (1 + 1e-12)
+
+
+def test_inference_that_does_not_converge_is_said(monkeypatch):
+    def impatient(*arguments, **named):
+        return replace(model_evidence(*arguments, **named), converged=False, change=0.5)
+
+    monkeypatch.setattr(estimators, "model_evidence", impatient)
+    with pytest.warns(ConvergenceWarning, match="inference did not converge.*0.5"):
+        assert not classifier().converged_
+
+
+def test_a_file_from_before_there_were_likelihoods(trained, tmp_path):
+    def older(description, arrays):
+        description["version"] = 1
+        description["state"]["fitted"]["noise_variance_"] = trained.noise_variance_
+        for name in ("estimator", "likelihood"):
+            del description["state"][name]
+        del description["state"]["posterior"]["more"]
+
+    path = tmp_path / "model.npz"
+    trained.save(path)
+    rewritten(path, older)
+    back = load(path)
+    assert back.noise_variance_ == trained.noise_variance_
+    np.testing.assert_array_equal(back.predict(X_TEST, return_std=True), trained.predict(X_TEST, return_std=True))
+
+
+@pytest.mark.parametrize("name", ["Poisson", "poisson", "NegativeBinomial", "negative_binomial", "negative-binomial"])
+def test_names_of_likelihoods(name):
+    expected = "Poisson" if "oisson" in name else "NegativeBinomial"
+    assert type(counts(likelihood=name).likelihood_).__name__ == expected
+
+
+def test_labels_that_cannot_be_saved(tmp_path):
+    model = classifier()
+    model.classes_ = np.array([(1,), (2, 3)], dtype=object)
+    with pytest.raises(ValueError, match="text or numbers"):
+        model.save(tmp_path / "model.npz")
+    assert not list(tmp_path.iterdir())
