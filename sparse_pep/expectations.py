@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['FALL', 'MASS', 'X', 'XX', 'SLOPE', 'SLOPE2', 'CURVATURE', 'PLAIN', 'SMALL', 'STEP', 'STEPS_A_SPREAD', 'SIZES',
            'WIDEST', 'TOLERANCE', 'BLOCK', 'NODES', 'WEIGHTS', 'PANELS', 'HALVINGS', 'TINY', 'LOST', 'column',
-           'between', 'find_modes', 'TiltedDensities', 'locate', 'find_reach', 'integrands', 'log_integral',
+           'between', 'across', 'find_modes', 'TiltedDensities', 'locate', 'find_reach', 'integrands', 'log_integral',
            'by_position', 'moments', 'trapezoid', 'estimated_error', 'few_nodes', 'panel_sums', 'add_panels',
            'many_nodes', 'by_laplace', 'Tilted', 'tilted_moments']
 
@@ -35,17 +35,32 @@ def between(
     return mean + spread * np.sinh(0.5 * sum(ends))
 
 
+def across(
+    log_density: Callable, mean: np.ndarray, var: np.ndarray, power: np.ndarray
+) -> np.ndarray:
+    """A point (N,) from which the way to the cavity mean is uphill at first, as it is back."""
+    rows = np.arange(len(mean))
+    step = power * var * column(log_density, rows, mean)[1]
+    for _ in range(100):
+        slope = column(log_density, rows, mean[rows] + step[rows])[1]
+        ascent = power[rows] * slope - step[rows] / var[rows]
+        rows = rows[ascent * step[rows] > 0.0]
+        if not len(rows):
+            break
+        step[rows] *= 2.0
+    return mean + step
+
+
 def find_modes(
     log_density: Callable, mean: np.ndarray, var: np.ndarray, power: np.ndarray
 ) -> np.ndarray:
     """The mode (N,) of each tilted density, to a tenth of its width; for likelihoods that are
     not log-concave, one of its modes.
     """
-    rows = np.arange(len(mean))
     mode = mean.copy()
-    other = mean + power * var * column(log_density, rows, mode)[1]
+    other = across(log_density, mean, var, power)
     low, high = np.minimum(mean, other), np.maximum(mean, other)
-    rows = rows[low < high]
+    rows = np.flatnonzero(low < high)
     for turn in range(100):
         if not len(rows):
             break
@@ -413,7 +428,7 @@ def tilted_moments(
     """
     power = np.broadcast_to(np.asarray(power, dtype=float), cavity_mean.shape)
     with np.errstate(all="ignore"):  # what under- or overflows is far from the mass
-        n_more = len(log_density(np.arange(1), np.zeros((1, 1)))) - 3
+        n_more = len(log_density(np.arange(0), np.zeros((0, 1)))) - 3
         at = locate(log_density, cavity_mean, cavity_var, power, 3.0 * width)
         sums, error = few_nodes(at, log_concave, n_more)
         hard = np.flatnonzero(~(error < TOLERANCE))
