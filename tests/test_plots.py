@@ -13,8 +13,10 @@ from scipy.stats import norm
 
 from sparse_pep.plots import (
     BAND,
+    CLASS_COLORS,
     mark_points,
     one_column,
+    plot_classification_2d,
     plot_energy_trace,
     plot_posterior_1d,
     plot_power_sweep,
@@ -66,7 +68,17 @@ def bands(ax):
     [
         (Line(), None, ["95 % of y", "data", "mean"]),
         (NoisyLine(), 0.4, ["95 % of y", "95 % of f", "data", "mean"]),
-        (FullLine(), 0.1, ["95 % of y", "95 % of f", "data", "mean", "pseudo-points after (1 more beyond)"]),
+        (
+            FullLine(),
+            0.1,
+            [
+                "95 % of y",
+                "95 % of f",
+                "data",
+                "mean",
+                "pseudo-points after (1 more beyond)",
+            ],
+        ),
     ],
 )
 def test_what_a_model_tells_is_what_is_drawn(model, std_f, words):
@@ -76,7 +88,9 @@ def test_what_a_model_tells_is_what_is_drawn(model, std_f, words):
     assert of_f is None if std_f is None else np.allclose(of_f, std_f)
     ax = plot_posterior_1d(model, X[:, None], Y)
     assert labels(ax) == words
-    np.testing.assert_allclose(bands(ax), BAND * np.array([0.5] + ([] if std_f is None else [std_f])))
+    np.testing.assert_allclose(
+        bands(ax), BAND * np.array([0.5] + ([] if std_f is None else [std_f]))
+    )
 
 
 def test_the_band_holds_95_percent():
@@ -91,18 +105,30 @@ def test_noise_larger_than_the_variance_of_y_does_not_make_nan():
 
 def test_lines_data_and_marks_lie_where_they_should():
     fig, given = plt.subplots()
-    ax = plot_posterior_1d(FullLine(), X, Y, ax=given, Z_start=[0.5, 0.6, 0.7], n_grid=11, margin=0.25)
+    ax = plot_posterior_1d(
+        FullLine(), X, Y, ax=given, Z_start=[0.5, 0.6, 0.7], n_grid=11, margin=0.25
+    )
     assert ax is given and len(plt.get_fignums()) == 1
     lines = {line.get_label(): line for line in ax.lines}
     np.testing.assert_array_equal(lines["data"].get_xydata(), np.c_[X, Y])
-    np.testing.assert_allclose(lines["mean"].get_xydata(), np.c_[np.linspace(-2, 4, 11), 2 * np.linspace(-2, 4, 11)])
+    np.testing.assert_allclose(
+        lines["mean"].get_xydata(),
+        np.c_[np.linspace(-2, 4, 11), 2 * np.linspace(-2, 4, 11)],
+    )
     assert ax.get_xlim() == (-2.0, 4.0)
-    before, after = lines["pseudo-points before"], lines["pseudo-points after (1 more beyond)"]
+    before, after = (
+        lines["pseudo-points before"],
+        lines["pseudo-points after (1 more beyond)"],
+    )
     np.testing.assert_array_equal(before.get_xdata(), [0.5, 0.6, 0.7])
     np.testing.assert_array_equal(after.get_xdata(), [0.0, 1.0])
-    assert np.all(np.array(before.get_ydata()) > 0.9) and np.all(np.array(after.get_ydata()) < 0.1)
+    assert np.all(np.array(before.get_ydata()) > 0.9) and np.all(
+        np.array(after.get_ydata()) < 0.1
+    )
     fig.canvas.draw()
-    heights = ax.transAxes.inverted().transform(after.get_transform().transform(after.get_xydata()))[:, 1]
+    heights = ax.transAxes.inverted().transform(
+        after.get_transform().transform(after.get_xydata())
+    )[:, 1]
     assert np.all(heights < 0.1)  # a height in the axes, not in the units of y
 
 
@@ -127,7 +153,11 @@ def test_one_datum_can_be_drawn():
 )
 def test_a_posterior_of_another_shape_is_refused_and_nothing_is_opened(change, words):
     with pytest.raises(ValueError, match=words):
-        plot_posterior_1d(Line(), **({"X": X, "y": Y} | change), ax=None if "Z_start" not in change else plt.gca())
+        plot_posterior_1d(
+            Line(),
+            **({"X": X, "y": Y} | change),
+            ax=None if "Z_start" not in change else plt.gca(),
+        )
     assert len(plt.get_fignums()) == ("Z_start" in change)
 
 
@@ -156,7 +186,9 @@ def test_the_trace_marks_the_best_and_leaves_out_failed_steps():
 
 @pytest.mark.parametrize("values", [[], [np.nan], [-np.inf], 1.0, [[1.0, 2.0]]])
 def test_a_trace_without_values_is_refused(values):
-    with pytest.raises(ValueError, match="`values` must be a vector with at least one finite value"):
+    with pytest.raises(
+        ValueError, match="`values` must be a vector with at least one finite value"
+    ):
         plot_energy_trace(values)
     assert not plt.get_fignums()
 
@@ -191,7 +223,10 @@ def test_a_sweep_has_one_line_a_data_set_told_apart_by_more_than_colour():
     np.testing.assert_allclose(drawn[0].get_xydata(), [[0.0, 0.3], [1.0, 0.4]])
     bars = ax.containers[0].lines[2][0].get_segments()
     np.testing.assert_allclose(bars, [[[0.0, 0.2], [0.0, 0.4]], [[1.0, 0.4], [1.0, 0.4]]])
-    assert drawn[0].get_marker() != drawn[1].get_marker() and drawn[0].get_color() != drawn[1].get_color()
+    assert (
+        drawn[0].get_marker() != drawn[1].get_marker()
+        and drawn[0].get_color() != drawn[1].get_color()
+    )
 
 
 def test_a_sweep_of_one_unnamed_set_has_no_legend():
@@ -199,7 +234,14 @@ def test_a_sweep_of_one_unnamed_set_has_no_legend():
 
 
 def test_many_data_sets_can_be_drawn():
-    assert len(plot_power_sweep([{"data": str(i), "power": 0, "smse": i} for i in range(20)]).containers) == 20
+    assert (
+        len(
+            plot_power_sweep(
+                [{"data": str(i), "power": 0, "smse": i} for i in range(20)]
+            ).containers
+        )
+        == 20
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,4 +255,122 @@ def test_many_data_sets_can_be_drawn():
 def test_a_sweep_without_its_columns_is_refused(table, metric, words):
     with pytest.raises(ValueError, match=words):
         plot_power_sweep(table, metric)
+    assert not plt.get_fignums()
+
+
+class Tilted:
+    """Two classes; the second has probability 1 / (1 + exp(-4 (x1 + 2 x2)))."""
+
+    def __init__(self, classes=(-1, 1), Z=None):
+        self.classes_ = np.array(classes)
+        if Z is not None:
+            self.features_ = types.SimpleNamespace(Z=np.array(Z))
+
+    def predict_proba(self, X):
+        assert X.ndim == 2 and X.shape[1] == 2
+        p = 1.0 / (1.0 + np.exp(-4.0 * (X[:, 0] + 2.0 * X[:, 1])))
+        return np.stack([1.0 - p, p], axis=1)
+
+
+class Thirds:
+    """Class c of three is sure where 4 times x1 is next to its number; x2 matters nothing."""
+
+    classes_ = np.array(["a", "b", "c"])
+
+    def predict_proba(self, X):
+        p = np.exp(-8.0 * (4.0 * X[:, :1] - np.arange(3)) ** 2)
+        return p / p.sum(axis=1, keepdims=True)
+
+
+PLANE = np.array([[-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [1.0, 1.0], [0.0, 0.9]])
+
+
+def line_between(ax):
+    """Vertices of the lines between classes, which have no fill."""
+    lines = [part for part in ax.collections if len(part.get_facecolor()) == 0]
+    return [np.concatenate([path.vertices for path in line.get_paths()]) for line in lines]
+
+
+@pytest.mark.parametrize("classes", [(-1, 1), ("no", "yes"), (0.5, 1.5), (False, True)])
+def test_the_line_is_where_two_classes_tie_whatever_the_labels(classes):
+    y = np.array(classes)[[0, 0, 1, 1, 1]]
+    ax = plot_classification_2d(Tilted(classes), PLANE, y, n_grid=60)
+    assert labels(ax) == [str(label) for label in classes]
+    (line,) = line_between(ax)
+    np.testing.assert_allclose(line[:, 0], -2.0 * line[:, 1], atol=0.02)
+    assert np.ptp(line[:, 0]) == pytest.approx(2.32)  # from edge to edge
+    drawn = [part.get_xydata() for part in ax.lines]
+    np.testing.assert_array_equal(drawn[0], PLANE[:2])
+    np.testing.assert_array_equal(drawn[1], PLANE[2:])
+    assert (
+        ax.lines[0].get_color() != ax.lines[1].get_color()
+        and ax.lines[0].get_marker() != ax.lines[1].get_marker()
+    )
+
+
+def pixel(ax, x, y):
+    """Red, green and blue, 0 to 255, of the picture at a place."""
+    ax.figure.canvas.draw()
+    column, row = ax.transData.transform((x, y))
+    picture = np.asarray(ax.figure.canvas.buffer_rgba())
+    return picture[int(len(picture) - 1 - row), int(column), :3].astype(float)
+
+
+def test_the_colour_is_that_of_the_probable_class_and_pale_near_the_line():
+    ax = plot_classification_2d(Tilted(), PLANE, [-1, -1, 1, 1, 1], n_grid=60)
+    full = [255 * np.array(matplotlib.colors.to_rgb(color)) for color in CLASS_COLORS[:2]]
+    for here, own in (((-0.5, -0.9), 0), ((0.5, 0.8), 1)):
+        far = [np.abs(pixel(ax, *here) - color).sum() for color in full]
+        assert far[own] < far[1 - own]
+    assert pixel(ax, 0.04, 0.04).mean() > pixel(ax, 0.5, 0.8).mean() + 20  # p = 0.6 and 1
+
+
+def test_pseudo_points_of_a_classifier_and_given_axes():
+    given = plt.subplots()[1]
+    model = Tilted(Z=[[0.0, 0.5], [1.0, 7.0], [-9.0, 0.0], [0.1, 0.2]])
+    ax = plot_classification_2d(model, PLANE, [-1, -1, 1, 1, 1], ax=given, margin=0.25)
+    assert ax is given and len(plt.get_fignums()) == 1
+    assert ax.get_xlim() == (-1.5, 1.5) and ax.get_ylim() == (-1.5, 1.5)
+    assert labels(ax)[2] == "pseudo-points (2 more beyond)"
+    np.testing.assert_array_equal(ax.lines[2].get_xydata(), [[0.0, 0.5], [0.1, 0.2]])
+
+
+def test_three_classes_have_two_borders():
+    X = np.array([[0.0, 0.0], [0.25, 1.0], [0.5, 0.0]])
+    ax = plot_classification_2d(Thirds(), X, ["a", "b", "c"], n_grid=200)
+    assert labels(ax) == ["a", "b", "c"]
+    found = np.unique(np.round(np.concatenate(line_between(ax))[:, 0], 2))
+    assert np.all(np.isin(found, [0.12, 0.13, 0.37, 0.38])) and np.ptp(found) > 0.2
+
+
+def test_a_classifier_that_is_sure_everywhere_has_no_line(recwarn):
+    ax = plot_classification_2d(Tilted(), PLANE + 9.0, [1] * 5)
+    assert line_between(ax) == [] and not recwarn.list
+    assert len(ax.collections) == 1  # one colour
+
+
+def test_one_datum_of_a_class_can_be_drawn():
+    ax = plot_classification_2d(Tilted(), [[1.0, 2.0]], [1])
+    assert ax.get_xlim() == (0.92, 1.08) and ax.get_ylim() == (1.92, 2.08)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"X": PLANE[:, :1]}, "`X` must have two columns"),
+        ({"X": np.zeros((5, 3))}, "`X` must have two columns"),
+        (
+            {"X": np.zeros((0, 2)), "y": []},
+            "`X` must have two columns and at least one row",
+        ),
+        ({"X": np.where(PLANE > 0.95, np.nan, PLANE)}, "`X` holds NaN"),
+        ({"y": [1, 1]}, "one label for each of the 5 rows"),
+        ({"y": [1, 1, -1, 2, 1]}, r"the label 2, which is none of the classes \[-1, 1\]"),
+        ({"y": ["1"] * 5}, "the label '1', which is none"),
+        ({"n_grid": 1}, "`n_grid` must be at least 2"),
+    ],
+)
+def test_a_plane_of_another_shape_is_refused_and_nothing_is_opened(change, words):
+    with pytest.raises(ValueError, match=words):
+        plot_classification_2d(Tilted(), **({"X": PLANE, "y": [-1, -1, 1, 1, 1]} | change))
     assert not plt.get_fignums()
