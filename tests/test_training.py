@@ -1,5 +1,7 @@
 """Where training starts, how it climbs, and what it does when a step fails."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from reference.problems import Problem, problems
 
 from sparse_pep import training
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference import infer
 from sparse_pep.kernels import (
     Constant,
     Linear,
@@ -18,19 +21,34 @@ from sparse_pep.kernels import (
     SquaredExponential,
     White,
 )
-from sparse_pep.likelihoods import Gaussian
+from sparse_pep.likelihoods import (
+    Gaussian,
+    NegativeBinomial,
+    NoisyProbit,
+    Poisson,
+    Probit,
+    StudentT,
+)
+from sparse_pep.multiclass import Softmax
 from sparse_pep.training import (
     WINDOW,
     Model,
+    Objective,
+    WarmGradient,
     climb,
     column_spread,
     disturbed,
+    fit_converged,
+    fit_posteriors,
     from_vector,
     greedy_points,
     initial_kernel,
+    initial_likelihood,
+    initial_variance,
     kmeans_points,
     model_evidence,
     model_gradient,
+    model_inference,
     to_vector,
     train,
 )
@@ -344,3 +362,171 @@ def test_odd_data_train_without_an_exception(case, power):
     result = train(first, X, y, power, max_iter=25)
     assert np.isfinite(result.log_evidence)
     assert result.log_evidence > model_evidence(first, X, y, power, 1e-8).log_evidence
+
+
+def counted(N=60, seed=0):
+    """Counts of a wave (N, 1), (N,)."""
+    X, y = wave(N, seed)
+    return X, np.random.default_rng(seed).poisson(np.exp(1.0 + y)).astype(float)
+
+
+def counting(M=6, likelihood=None):
+    return Model(start().kernel, start(M).features, likelihood or Poisson())
+
+
+LIKELIHOODS = {
+    "probit": (Probit(), lambda y: np.sign(y)),
+    "noisy probit": (NoisyProbit(0.05), lambda y: np.sign(y)),
+    "poisson": (Poisson(), lambda y: np.round(np.exp(1 + y))),
+    "negative binomial": (NegativeBinomial(2.0), lambda y: np.round(np.exp(1 + y))),
+    "student-t": (StudentT(4.0, 0.3), lambda y: y),
+    "softmax": (Softmax(3), lambda y: np.digitize(y, [-0.5, 0.5]).astype(float)),
+}
+
+
+@pytest.mark.parametrize("name", LIKELIHOODS)
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_gradient_of_other_likelihoods_against_differences(name, power):
+    likelihood, targets = LIKELIHOODS[name]
+    X, y = wave(25)
+    model, y = Model(SquaredExponential(1.3, [0.9]), start().features, likelihood), targets(y)
+    fit, gradient = model_gradient(model, X, y, power, tol=1e-10)
+    assert fit.converged
+    parameters = model.parameters()
+    assert list(gradient) == list(parameters)
+
+    def log_z(name, value):
+        other = model.with_parameters({**parameters, name: value})
+        return model_evidence(other, X, y, power, start=fit, tol=1e-10).log_evidence
+
+    numeric = {
+        name: differences(lambda v, name=name: log_z(name, v), value, 1e-3) for name, value in parameters.items()
+    }
+    assert gradient_error(gradient, numeric) < 1e-6
+
+
+def test_names_of_the_parameters():
+    assert list(start().parameters()) == [
+        "kernel.log_variance",
+        "kernel.log_lengthscale",
+        "log_noise_variance",
+        "features.Z",
+    ]
+    own = {
+        Probit(): [],
+        NegativeBinomial(): ["log_dispersion"],
+        StudentT(): ["log_scale"],
+        NoisyProbit(): ["log_odds_flip"],
+    }
+    for likelihood, names in own.items():
+        model = counting(likelihood=likelihood)
+        assert list(model.parameters()) == ["kernel.log_variance", "kernel.log_lengthscale", *names, "features.Z"]
+        moved = model.with_parameters({name: value + 0.5 for name, value in model.parameters().items()})
+        assert type(moved.likelihood) is type(likelihood)
+        for name, value in model.parameters().items():
+            assert error(moved.parameters()[name], value + 0.5, 1.0 + np.max(np.abs(value))) < 1e-13
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_the_search_finds_the_closed_form(power):
+    p = Problem(5, 12, 4, 2, power=power)
+    closed, searched = model_evidence(p.model, *p.data()), model_inference(p.model, *p.data())
+    assert error(searched.log_evidence, closed.log_evidence) < 1e-9
+    for a, b in zip(fit_posteriors(searched), fit_posteriors(closed)):
+        assert error(a.b, b.b) < 1e-7
+    assert fit_converged(searched)
+    assert fit_converged(closed)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_training_with_sites_that_are_searched_for(power):
+    X, y = counted()
+    poor = replace(counting(), kernel=SquaredExponential(0.1, [0.3]))
+    result = train(poor, X, y, power, max_iter=30)
+    first = model_evidence(poor, X, y, power, 1e-8).log_evidence
+    assert result.log_evidence > first + 10
+    fresh = model_evidence(result.model, X, y, power, 1e-8)
+    assert error(result.log_evidence, fresh.log_evidence) < 1e-9
+    assert np.all(np.diff(result.history) >= 0)
+    assert result.n_evaluations <= result.n_sweeps
+    assert error(result.fit.log_evidence, result.log_evidence) == 0
+    assert result.fit.data.covariances is None
+    assert not result.fit.data.kept
+    again = model_inference(result.model, X, y, power, 1e-8, start=result.fit)
+    assert again.n_sweeps < fresh.n_sweeps
+    assert train(start(), *wave(), power, max_iter=3).n_sweeps == 0
+
+
+def test_each_inference_starts_from_the_last_that_converged(monkeypatch):
+    """And from nothing where that leads nowhere, or breaks."""
+    X, y = counted()
+    starts = []
+
+    def watched(*arguments):
+        sites = arguments[7]
+        starts.append(sites)
+        if sites is not None and len(starts) == 3:
+            raise np.linalg.LinAlgError("improper")
+        fit = infer(*arguments)
+        return replace(fit, converged=False, n_sweeps=1000) if len(starts) == 5 else fit
+
+    monkeypatch.setattr(training, "infer", watched)
+    gradient_of = WarmGradient(X, y, 0.5, 1e-8)
+    model, fits = counting(), []
+    for variance in (1.0, 1.1, 1.2, 1.3):
+        fits.append(gradient_of(replace(model, kernel=SquaredExponential(variance, [1.0])))[0])
+    at = [fit.site_precision for fit in fits]
+    expected = [None, at[0], at[1], None, at[2], None]
+    assert [sites is None for sites in starts] == [sites is None for sites in expected]
+    for got, sites in zip(starts, expected):
+        if sites is not None:
+            np.testing.assert_array_equal(got.site_precision, sites)
+    assert fits[3].converged
+    assert 1000 < fits[3].n_sweeps < 1100
+
+
+def test_sites_that_do_not_settle_are_turned_back_from():
+    X, y = counted()
+
+    def gradient_of(model):
+        fit, gradient = model_gradient(model, X, y, 0.5, 1e-8)
+        return (replace(fit, converged=False) if model.kernel.variance > 1.1 else fit), gradient
+
+    result = climb(counting(), gradient_of, len(y), max_iter=20)
+    assert result.n_rejected > 0
+    assert result.model.kernel.variance <= 1.1
+    assert result.fit.converged
+    outside = replace(counting(), kernel=SquaredExponential(1.2, [1.0]))
+    assert np.isfinite(climb(outside, gradient_of, len(y), max_iter=5).log_evidence)  # a start has to do
+
+
+def test_a_likelihood_at_the_edge_of_its_range_is_turned_back_from():
+    """exp(40) odds round a flip probability to one half, which is none."""
+    X, y = wave(25)
+    model = counting(likelihood=NoisyProbit(0.05))
+    objective = Objective(model, model.parameters(), lambda m: model_gradient(m, X, np.sign(y), 1.0, 1e-8))
+    vector = to_vector(model.parameters())
+    value, _ = objective(vector)
+    vector[2] = 40.0
+    worse, slope = objective(vector)
+    assert worse > value
+    assert not slope.any()
+    assert objective.n_rejected == 1
+
+
+def test_where_the_latent_function_starts():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=400)
+    assert initial_variance(Gaussian(), y) == np.var(y)
+    assert 0.7 < initial_variance(StudentT(), np.append(y, [1e6, -1e6])) < 1.3
+    flat = np.append(np.zeros(20), [1.0, 2.0])
+    assert initial_variance(StudentT(), flat) == np.var(flat)  # its middle half has no width
+    counts = rng.poisson(50.0, size=400).astype(float)
+    assert error(initial_variance(Poisson(), counts), np.log(50) ** 2) < 0.02
+    assert initial_variance(Probit(), np.sign(y)) == initial_variance(Softmax(3), np.arange(3.0)) == 1.0
+    assert initial_likelihood(Gaussian(1e9), y).noise_variance == np.var(y)
+    assert initial_likelihood(Gaussian(1e-9), y).noise_variance == 1e-3 * np.var(y)
+    assert initial_likelihood(Gaussian(0.1), y) == Gaussian(0.1)
+    assert initial_likelihood(StudentT(3.0, 1e9), y).df == 3.0
+    assert 0.7 < initial_likelihood(StudentT(3.0, 1e9), y).scale < 1.3
+    assert initial_likelihood(NegativeBinomial(7.0), counts) == NegativeBinomial(7.0)
