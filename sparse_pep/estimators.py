@@ -1043,10 +1043,15 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         self.classes_ = kept["labels"].astype(object) if kept["objects"] else kept["labels"]
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Mean of the latent function at X (S, D): (S,), positive for `classes_[1]`, or (S,
-        C), one for each class.
+        """How much speaks for each class at X (S, D), in nats: the log odds (S,) of
+        `classes_[1]`, or for more than two classes their log probabilities (S, C).
+
+        Its order is that of the probabilities; that of the latent mean, which `predict_f`
+        gives, is not, where its variance differs.
         """
-        return self.predict_f(X)[0]
+        log_proba = self.predict_log_proba(X)
+        two = log_proba.shape[1] == 2
+        return log_proba[:, 1] - log_proba[:, 0] if two else log_proba
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Probabilities (S, C) of the classes at X (S, D), in the order of `classes_`. Cost
