@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from reference import multiclass as reference
 
-from sparse_pep.likelihoods import likelihood_to_config
+from sparse_pep.likelihoods import Logit, likelihood_to_config
 from sparse_pep.multiclass import (
     MULTICLASS,
     MultinomialProbit,
@@ -241,3 +241,28 @@ def test_probit_mixes_powers():
         alone = MultinomialProbit(3).tilted(*data)
         np.testing.assert_allclose(alone.log_z, together.log_z[n], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(alone.d1[:, 0], together.d1[:, n], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_mass_far_from_the_means(power):
+    """Certain labels: what little there is lies where the tail of one class meets another."""
+    y, mean, var = (
+        np.zeros(1, int),
+        np.array([[60.0], [-60.0]]),
+        np.array([[100.0], [0.01]]),
+    )
+    for label, sign in ((0, 1.0), (1, -1.0)):  # certain and right, certain and wrong
+        here = Softmax(2).tilted(np.array([label]), mean, var, power)
+        difference = mean[0] - mean[1]
+        logit = Logit().tilted(np.array([sign]), difference, var.sum(0), power)
+        np.testing.assert_allclose(here.log_z, logit.log_z, rtol=1e-7)
+        np.testing.assert_allclose(here.d1[0], logit.d1, rtol=1e-7)
+        np.testing.assert_allclose(here.d2[1], logit.d2, rtol=1e-7)
+    mean, var = np.array([[15.0], [-15.0]]), np.full((2, 1), 0.01)
+    here, exact = (
+        probit_tilted(y, mean, var),
+        MultinomialProbit(2).tilted(y, mean, var, 1.0),
+    )
+    np.testing.assert_allclose(here.log_z, exact.log_z, rtol=1e-8)
+    np.testing.assert_allclose(here.d1, exact.d1, rtol=1e-8)
+    np.testing.assert_allclose(here.d2, exact.d2, rtol=1e-8)
