@@ -729,9 +729,10 @@ def test_bad_labels(case):
 def test_labels_that_were_not_fitted(labels):
     with pytest.raises(ValueError, match="labels that were fitted"):
         classifier().predict_log_density(X_TEST, labels)
-    text = classifier(LABELS["text"][SIDE])
-    with pytest.raises(ValueError, match="labels that were fitted"):
-        text.predict_log_density(X_TEST, labels)
+    for kind in ("text", "objects"):
+        text = classifier(LABELS[kind][SIDE] + "!")
+        with pytest.raises(ValueError, match="labels that were fitted"):
+            text.predict_log_density(X_TEST, labels)
 
 
 BAD_COUNTS = {
