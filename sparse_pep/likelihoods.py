@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma, erfcx, expit, gammaln, log_ndtr, logit
 
-from .expectations import Tilted, tilted_moments
+from .expectations import STRICT, Accuracy, Tilted, tilted_moments
 from .sites import gaussian_tilted
 
 # %% ../nbs/05_likelihoods.ipynb #996c0157
@@ -71,7 +71,12 @@ class Likelihood:
         raise NotImplementedError
 
     def quadrature(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        power: np.ndarray,
+        accuracy: Accuracy = STRICT,
     ):
         """What `tilted` returns, by quadrature."""
 
@@ -79,10 +84,16 @@ class Likelihood:
             own = y[rows][:, None]
             return *self.log_density(own, f), *self.slopes(own, f)
 
-        return tilted_moments(everything, mean, var, power, self.width, self.log_concave)
+        kind = self.width, self.log_concave
+        return tilted_moments(everything, mean, var, power, *kind, accuracy)
 
     def tilted(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: float | np.ndarray
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        power: float | np.ndarray,
+        accuracy: Accuracy = STRICT,
     ) -> Tilted:
         """z, d1, d2 at cavities f ~ N(mean, var); `averages` holds ∂z/∂θ in the order of
         `parameters()`.
@@ -93,6 +104,8 @@ class Likelihood:
             Data, checked; cavity.
         power : float or ndarray (N,)
             α in [0, 1].
+        accuracy : Accuracy
+            What is asked of the quadrature.
 
         References
         ----------
@@ -101,14 +114,16 @@ class Likelihood:
         power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
         closed = self.closed(power)
         if not closed.any():
-            return self.quadrature(y, mean, var, power)
+            return self.quadrature(y, mean, var, power, accuracy)
         if closed.all():
             return self.closed_form(y, mean, var, power)
         out = [np.empty(y.shape) for _ in range(4)] + [
             np.empty((len(self.parameters()), *y.shape))
         ]
-        for rows, method in ((closed, self.closed_form), (~closed, self.quadrature)):
-            for to, value in zip(out, method(y[rows], mean[rows], var[rows], power[rows])):
+        for rows, more in ((closed, ()), (~closed, (accuracy,))):
+            method = self.quadrature if more else self.closed_form
+            found = method(y[rows], mean[rows], var[rows], power[rows], *more)
+            for to, value in zip(out, found):
                 to[..., rows] = value
         return Tilted(*out)
 
