@@ -199,9 +199,7 @@ CLASS_COLORS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#F0E442")
 LEVELS = np.linspace(0.5, 1.0, 6)  # of a probability, from white to the full colour
 
 
-def check_plane(
-    X: ArrayLike, y: ArrayLike, classes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def check_plane(X: ArrayLike, y: ArrayLike, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Inputs of two columns and their labels as arrays, checked.
 
     Parameters
@@ -236,9 +234,7 @@ def check_plane(
     known = classes.tolist()
     unknown = [label for label in y.tolist() if label not in known]
     if unknown:
-        raise ValueError(
-            f"`y` holds the label {unknown[0]!r}, which is none of the classes {known}."
-        )
+        raise ValueError(f"`y` holds the label {unknown[0]!r}, which is none of the classes {known}.")
     return X, y
 
 # %% ../nbs/13_plots.ipynb #6e5e9541
@@ -272,7 +268,7 @@ def mark_points_2d(ax: Axes, Z: ArrayLike) -> None:
     shown = Z[np.all((low <= Z) & (Z <= high), axis=1)]
     beyond = len(Z) - len(shown)
     label = "pseudo-points" + (f" ({beyond} more beyond)" if beyond else "")
-    ax.plot(*shown.T, "x", color=RED, ms=7, mew=1.8, label=label)
+    ax.plot(*shown.T, "x", color="black", ms=7, mew=1.8, label=label)
 
 # %% ../nbs/13_plots.ipynb #6e82ebe5
 def plot_classification_2d(
