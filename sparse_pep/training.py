@@ -621,7 +621,7 @@ def climb(
     )
 
 # %% ../nbs/10_training.ipynb #97bb3bad
-SITE_TOL = 1e-6  # of inference while training: the evidence is then good to its square
+SITE_TOL = 1e-4  # of inference while training: the evidence is then good to its square
 
 
 class WarmGradient:

@@ -8,10 +8,18 @@ from scipy.special import log_ndtr
 
 from sparse_pep.energies import energy_adjoints
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import infer, leave_one_out
+from sparse_pep.inference import add_weighted_outer, infer, leave_one_out
 from sparse_pep.kernels import Matern32, SquaredExponential
-from sparse_pep.likelihoods import Gaussian, Logit, NegativeBinomial, NoisyProbit, Poisson, Probit, StudentT
-from sparse_pep.linalg import solve_lower
+from sparse_pep.likelihoods import (
+    Gaussian,
+    Logit,
+    NegativeBinomial,
+    NoisyProbit,
+    Poisson,
+    Probit,
+    StudentT,
+)
+from sparse_pep.linalg import Scratch, solve_lower
 from sparse_pep.regression import evidence, predict_f
 from sparse_pep.sites import q_moments
 
@@ -256,3 +264,11 @@ def test_solve_lower_is_what_the_chunks_hold():
     V = np.hstack([fit.data.V(rows) for rows in fit.data.slices])
     assert error(V, solve_lower(fit.data.Kuu, Kuf)) < 1e-12
     assert error(fit.data.Kuu.lower @ fit.data.Kuu.lower.T, Kuu) < 1e-12
+
+
+def test_weights_of_any_sign():
+    rng = np.random.default_rng(0)
+    V, weight, S = rng.normal(size=(4, 9)), rng.normal(size=9), np.zeros((4, 4))
+    assert np.any(weight < 0)
+    add_weighted_outer(S, V, weight, Scratch())
+    assert error(np.tril(S), np.tril(V * weight @ V.T)) < 1e-13
