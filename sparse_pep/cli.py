@@ -5,10 +5,11 @@
 # %% auto #0
 __all__ = ['DEFAULTS', 'KERNELS', 'CLASSIFIERS', 'NUMERIC', 'SCORES', 'find_scaling', 'named_likelihood', 'starting_kernel',
            'fit_scaled', 'predict_unscaled', 'check_output', 'write_csv', 'format_table', 'power_name', 'OneLineErrors',
-           'one_line_warnings', 'main', 'score_rows', 'check_classes', 'score_columns', 'run_split', 'demo_figure',
-           'save_model', 'demo_command', 'describe_likelihood', 'describe_fit', 'training_options', 'fit_command',
-           'prediction_table', 'predict_command', 'parse_powers', 'load_named', 'chosen_data', 'check_sets',
-           'average_rows', 'score_tables', 'compare_command']
+           'one_line_warnings', 'main', 'score_rows', 'check_classes', 'score_columns', 'run_split', 'save_figure',
+           'demo_figure', 'save_model', 'demo_boundary', 'train_powers', 'demo_text', 'demo_regression',
+           'demo_classification', 'demo_command', 'describe_likelihood', 'describe_fit', 'training_options',
+           'fit_command', 'prediction_table', 'predict_command', 'parse_powers', 'load_named', 'chosen_data',
+           'check_sets', 'average_rows', 'score_tables', 'compare_command']
 
 # %% ../nbs/15_cli.ipynb #2f96d384
 import contextlib
@@ -29,6 +30,7 @@ from tqdm import tqdm
 
 from sparse_pep.datasets import (
     Dataset,
+    banana_like,
     classification_error,
     list_datasets,
     load_classification,
@@ -301,9 +303,12 @@ def format_table(rows: Sequence[Mapping], columns: Mapping[str, str]) -> str:
     )
 
 # %% ../nbs/15_cli.ipynb #07cbed5e
-def power_name(power: float) -> str:
-    """The name under which a power is known: VFE at 0, FITC at 1, Power EP between."""
-    return {0.0: "VFE", 1.0: "FITC"}.get(float(power), "Power EP")
+def power_name(power: float, likelihood: str = "gaussian") -> str:
+    """The name under which a power is known: VFE at 0, Power EP between, and at 1 FITC, or
+    EP where the likelihood is not gaussian.
+    """
+    last = "FITC" if likelihood == "gaussian" else "EP"
+    return {0.0: "VFE", 1.0: last}.get(float(power), "Power EP")
 
 # %% ../nbs/15_cli.ipynb #9d1b5c3c
 class OneLineErrors(click.Group):
@@ -481,7 +486,7 @@ def run_split(
     row = {
         "data": data.name,
         "power": power,
-        "name": power_name(power),
+        "name": power_name(power, options.get("likelihood", "gaussian")),
         "split": split,
         "log ML/N": evidence,
     }
@@ -493,6 +498,13 @@ def run_split(
     )
 
 # %% ../nbs/15_cli.ipynb #d4a6144c
+def save_figure(path: str | os.PathLike, figure) -> None:
+    """Write a Matplotlib figure as PNG, whole or not at all."""
+    write_aside(
+        check_output(path), lambda file: figure.savefig(file, format="png", dpi=150)
+    )
+
+# %% ../nbs/15_cli.ipynb #cc02a5a7
 def demo_figure(path: str | os.PathLike) -> None:
     """Train on the one-dimensional set and draw its posterior, with the pseudo-points
     before and after.
@@ -511,9 +523,7 @@ def demo_figure(path: str | os.PathLike) -> None:
     ax = plot_posterior_1d(model, X, y, ax=figure.subplots(), Z_start=Z_start)
     ax.set_title("Power EP, power 0.5: 200 data, 12 pseudo-points")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    write_aside(
-        check_output(path), lambda file: figure.savefig(file, format="png", dpi=150)
-    )
+    save_figure(path, figure)
 
 # %% ../nbs/15_cli.ipynb #0ae5419b
 def save_model(
@@ -544,6 +554,83 @@ def save_model(
     )
 
 # %% ../nbs/15_cli.ipynb #d182a28b
+def demo_boundary(path: str | os.PathLike, n: int, max_iter: int) -> None:
+    """Train a classifier on n data in the plane at powers 0, 0.5 and 1, and draw the three
+    side by side.
+    """
+    from matplotlib.figure import Figure
+
+    from sparse_pep.plots import plot_classification_2d
+
+    X, y = banana_like(n)
+    figure = Figure(figsize=(11.0, 4.0), layout="constrained")
+    for ax, power in zip(figure.subplots(1, 3, sharex=True, sharey=True), (0.0, 0.5, 1.0)):
+        options = {
+            "power": power,
+            "n_inducing": 12,
+            "max_iter": max_iter,
+            "random_state": 0,
+        }
+        with one_line_warnings(f"two-dimensional set, power {power:g}: "):
+            model = SparsePEPClassifier(**options).fit(X, y)
+        plot_classification_2d(model, X, y, ax=ax)
+        ax.set_title(f"power {power:g} ({power_name(power, 'probit')})")
+    handles, labels = ax.get_legend_handles_labels()
+    labels[2] = "pseudo-points"  # how many lie beyond differs from one to the next
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    save_figure(path, figure)
+
+# %% ../nbs/15_cli.ipynb #463e6cd3
+def train_powers(data: Dataset, bar: tqdm, **options) -> list[tuple]:
+    """What `run_split` returns for the first split at powers 0, 0.5 and 1; one step of the
+    bar each.
+    """
+    found = []
+    for power in (0.0, 0.5, 1.0):
+        bar.set_postfix_str(f"{data.name}, power {power:g}")
+        found.append(run_split(data, 0, power, **options))
+        bar.update()
+    return found
+
+
+def demo_text(data: Dataset, rows: Sequence[Mapping], n_inducing: int) -> str:
+    """The table of a data set in the demo, under a line that says what was done."""
+    train, test = map(len, data.splits[0])
+    title = f"{data.name}: {train} rows to train on, {test} held out, M = {n_inducing}"
+    columns = {"power": ".1f", "name": ""} | score_columns(rows)
+    return f"{title}\n\n{format_table(rows, columns)}\n"
+
+# %% ../nbs/15_cli.ipynb #281229f6
+def demo_regression(folder: Path, bar: tqdm, **options) -> str:
+    """Train on the diabetes data; write a model, rows to predict and a picture. Returns the
+    text to print.
+    """
+    data = load_regression("diabetes")
+    results = train_powers(data, bar, **options)
+    _, model, scaling = results[1]  # power 0.5
+    save_model(folder / "model.npz", model, data.feature_names, "progression", scaling)
+    held_out = np.c_[data.X, data.y][data.splits[0][1]]
+    write_csv(
+        folder / "held_out.csv", [*data.feature_names, "progression"], held_out.tolist()
+    )
+    bar.set_postfix_str("posterior.png")
+    demo_figure(folder / "posterior.png")
+    bar.update()
+    return demo_text(data, [row for row, *_ in results], options["n_inducing"])
+
+
+def demo_classification(folder: Path, bar: tqdm, n: int, **options) -> str:
+    """Train on the breast-cancer data, and draw a classifier of n data in the plane. Returns
+    the text to print.
+    """
+    data = load_classification("breast_cancer")
+    results = train_powers(data, bar, likelihood="auto", **options)
+    bar.set_postfix_str("boundary.png")
+    demo_boundary(folder / "boundary.png", n, options["max_iter"])
+    bar.update()
+    return demo_text(data, [row for row, *_ in results], options["n_inducing"])
+
+# %% ../nbs/15_cli.ipynb #f4892809
 @main.command("demo")
 @click.option(
     "--out",
@@ -565,50 +652,42 @@ def save_model(
     type=click.IntRange(1),
     help="Most training iterations.",
 )
-@click.option("--quick", is_flag=True, help="At most 20 pseudo-points and 100 iterations.")
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="At most 20 pseudo-points and 100 iterations; for labels 10 and 20.",
+)
 def demo_command(out: str, inducing: int, max_iter: int, quick: bool) -> None:
-    """Train on scikit-learn's diabetes data at three powers, and draw a fit in one
-    dimension.
+    """Train on two data sets of scikit-learn at three powers, and draw a fit in one
+    dimension and a classifier in two.
 
-    Prints one table: the approximate log marginal likelihood a datum, and SMSE and SMLL on
-    held-out rows (1 and 0 are the scores of the best constant guess; smaller is better).
-    Writes posterior.png, model.npz (power 0.5) and held_out.csv to try `predict` on.
+    Prints two tables: the approximate log marginal likelihood a datum, and scores on
+    held-out rows, the smaller the better. For the diabetes data SMSE and SMLL (1 and 0 are
+    the scores of the best constant guess); for the breast-cancer data the share of wrong
+    labels and NLL, the mean of -log p(label), with at most 20 pseudo-points and 100
+    iterations. Writes posterior.png, boundary.png, model.npz (diabetes, power 0.5) and
+    held_out.csv to try `predict` on.
 
     \b
     Example: sparse-pep demo --quick --out demo
     """
-    inducing, max_iter = (
-        (min(inducing, 20), min(max_iter, 100)) if quick else (inducing, max_iter)
+    most, labels_most, n = (
+        ((20, 100), (10, 20), 200) if quick else ((inducing, max_iter), (20, 100), 400)
     )
-    options = {"n_inducing": inducing, "max_iter": max_iter, "random_state": 0}
+    asked, names = (inducing, max_iter), ("n_inducing", "max_iter")
+    numbers, labels = (
+        dict(zip(names, map(min, asked, limit)), random_state=0)
+        for limit in (most, labels_most)
+    )
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    data, rows = load_regression("diabetes"), []
-    with tqdm(total=4, desc="demo", unit="fit") as bar:
-        for power in (0.0, 0.5, 1.0):
-            bar.set_postfix_str(f"power {power:g}")
-            row, model, scaling = run_split(data, 0, power, **options)
-            rows.append(row)
-            if power == 0.5:
-                save_model(
-                    folder / "model.npz", model, data.feature_names, "progression", scaling
-                )
-            bar.update()
-        bar.set_postfix_str("figure")
-        demo_figure(folder / "posterior.png")
-        bar.update()
-    held_out = data.splits[0][1]
-    write_csv(
-        folder / "held_out.csv",
-        [*data.feature_names, "progression"],
-        np.c_[data.X, data.y][held_out].tolist(),
-    )
+    with tqdm(total=8, desc="demo", unit="step") as bar:
+        first = demo_regression(folder, bar, **numbers)
+        second = demo_classification(folder, bar, n, **labels)
+    click.echo(f"{first}\n{second}")
     click.echo(
-        f"diabetes: {len(data.y) - len(held_out)} rows to train on, {len(held_out)} held out, M = {inducing}\n"
-    )
-    click.echo(format_table(rows, {"power": ".1f", "name": ""} | score_columns(rows)))
-    click.echo(
-        f"\nwrote {folder / 'posterior.png'}, {folder / 'model.npz'} (power 0.5), {folder / 'held_out.csv'}"
+        f"wrote {folder / 'posterior.png'}, {folder / 'boundary.png'}, {folder / 'model.npz'} "
+        f"(diabetes, power 0.5), {folder / 'held_out.csv'}"
     )
     click.echo(
         f"next: sparse-pep predict {folder / 'model.npz'} {folder / 'held_out.csv'} --out predictions.csv"
@@ -643,10 +722,11 @@ def describe_fit(model: PowerEPEstimator, n_rows: int, target: str) -> str:
     """
     how = "converged" if model.converged_ else "NOT converged; raise --max-iter or --tol"
     evidence = model.log_marginal_likelihood_value_ / n_rows
+    kind = "gaussian" if isinstance(model, SparsePEPRegressor) else "other"
     scale = f" ({target} divided by {model.y_scale_:.4g})"
-    scaled = isinstance(model, SparsePEPRegressor) or model.y_scale_ != 1.0
+    scaled = kind == "gaussian" or model.y_scale_ != 1.0
     return "\n".join([
-        f"power {model.power:g} ({power_name(model.power)}), {len(model.features_)} pseudo-points, {n_rows} rows",
+        f"power {model.power:g} ({power_name(model.power, kind)}), {len(model.features_)} pseudo-points, {n_rows} rows",
         f"{model.n_iter_} iterations: {how}",
         f"log marginal likelihood a datum: {evidence:.4f} nats{scale if scaled else ''}",
         describe_likelihood(model, target),

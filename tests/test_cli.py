@@ -22,6 +22,7 @@ from sparse_pep.cli import (
     average_rows,
     check_classes,
     check_output,
+    demo_boundary,
     find_scaling,
     fit_scaled,
     format_table,
@@ -35,25 +36,14 @@ from sparse_pep.cli import (
     score_tables,
     write_csv,
 )
-from sparse_pep.datasets import (
-    Dataset,
-    mean_nll,
-    random_splits,
-    snelson_like,
-)
+from sparse_pep.datasets import Dataset, mean_nll, random_splits, snelson_like
 from sparse_pep.features import InducingPoints
 
-PROGRAM = [
-    sys.executable,
-    "-c",
-    "from sparse_pep.cli import main; main(prog_name='sparse-pep')",
-]
+PROGRAM = [sys.executable, "-c", "from sparse_pep.cli import main; main(prog_name='sparse-pep')"]
 
 
 def run(*words, stdin=None):
-    return CliRunner().invoke(
-        main, [str(word) for word in words], prog_name="sparse-pep", input=stdin
-    )
+    return CliRunner().invoke(main, [str(word) for word in words], prog_name="sparse-pep", input=stdin)
 
 
 def accept(*words, stdin=None):
@@ -98,9 +88,7 @@ def model(trial):
 
 def test_fit_then_predict_recovers_the_function_in_the_units_of_the_target(model):
     dose = np.linspace(0.5, 4.5, 9)
-    write_csv(
-        "new.csv", ["dose", "age", "site"], np.c_[dose, 0 * dose, 0 * dose + 7].tolist()
-    )
+    write_csv("new.csv", ["dose", "age", "site"], np.c_[dose, 0 * dose, 0 * dose + 7].tolist())
     result = accept("predict", "model.npz", "new.csv")
     assert result.stdout == "" and "response for 9 rows" in result.stderr
     found = numbers(Path("predictions.csv").read_text())
@@ -111,11 +99,7 @@ def test_fit_then_predict_recovers_the_function_in_the_units_of_the_target(model
 
 def test_columns_are_matched_by_name(model):
     write_csv("a.csv", ["dose", "age", "site"], [[1.0, 0.2, 7.0], [4.0, 0.1, 7.0]])
-    write_csv(
-        "b.csv",
-        ["note", "site", "dose", "age"],
-        [["x", 7.0, 1.0, 0.2], ["", 7.0, 4.0, 0.1]],
-    )
+    write_csv("b.csv", ["note", "site", "dose", "age"], [["x", 7.0, 1.0, 0.2], ["", 7.0, 4.0, 0.1]])
     a = accept("predict", "model.npz", "a.csv", "--out", "-").stdout
     assert a == accept("predict", "model.npz", "b.csv", "--out", "-").stdout
     mean = numbers(a)["mean"]
@@ -134,37 +118,14 @@ def test_predictions_are_those_of_the_model_to_the_last_digit(model):
 
 def test_data_come_through_a_pipe_too(model):
     text = Path("trial.csv").read_text()
-    accept(
-        "fit",
-        "-",
-        "--target",
-        "response",
-        "--inducing",
-        10,
-        "--max-iter",
-        60,
-        "--out",
-        "piped.npz",
-        stdin=text,
-    )
+    accept("fit", "-", "--target", "response", "--inducing", 10, "--max-iter", 60, "--out", "piped.npz", stdin=text)
     from_file = accept("predict", "model.npz", "trial.csv", "--out", "-").stdout
     assert accept("predict", "piped.npz", "-", "--out", "-", stdin=text).stdout == from_file
     assert len(from_file.splitlines()) == 81
 
 
 def test_the_summary_of_a_fit(trial):
-    options = [
-        "--power",
-        0,
-        "--inducing",
-        10,
-        "--max-iter",
-        80,
-        "--test-fraction",
-        0.25,
-        "--seed",
-        3,
-    ]
+    options = ["--power", 0, "--inducing", 10, "--max-iter", 80, "--test-fraction", 0.25, "--seed", 3]
     result = accept("fit", "trial.csv", "--target", "response", *options)
     assert "power 0 (VFE), 10 pseudo-points, 60 rows" in result.stdout
     assert "wrote model.npz" in result.stdout
@@ -175,47 +136,21 @@ def test_the_summary_of_a_fit(trial):
     assert "%|" in result.stderr  # the bar
     fitted, (held_in, _) = load("model.npz"), random_splits(80, 1, 0.25, seed=3)[0]
     assert fitted.power == 0
-    assert fitted.y_mean_ == np.mean(
-        trial[held_in, 3]
-    )  # scaled by the rows of --seed 3 that were trained on
+    assert fitted.y_mean_ == np.mean(trial[held_in, 3])  # scaled by the rows of --seed 3 that were trained on
 
 
 @pytest.mark.parametrize(
-    "kernel, name",
-    [("se", "SquaredExponential"), ("matern12", "Matern12"), ("matern52", "Matern52")],
+    "kernel, name", [("se", "SquaredExponential"), ("matern12", "Matern12"), ("matern52", "Matern52")]
 )
 def test_the_kernel_asked_for_is_the_one_trained(trial, kernel, name):
-    accept(
-        "fit",
-        "trial.csv",
-        "--target",
-        "response",
-        "--kernel",
-        kernel,
-        "--inducing",
-        5,
-        "--max-iter",
-        2,
-        "--quiet",
-    )
+    accept("fit", "trial.csv", "--target", "response", "--kernel", kernel, "--inducing", 5, "--max-iter", 2, "--quiet")
     fitted = load("model.npz")
     assert type(fitted.kernel_).__name__ == name
     assert np.shape(fitted.kernel_.lengthscale) == (3,)
 
 
 def test_quiet_has_no_bar_and_the_seed_decides(trial):
-    line = [
-        "fit",
-        "trial.csv",
-        "--target",
-        "response",
-        "--inducing",
-        5,
-        "--max-iter",
-        5,
-        "--quiet",
-        "--seed",
-    ]
+    line = ["fit", "trial.csv", "--target", "response", "--inducing", 5, "--max-iter", 5, "--quiet", "--seed"]
     result = accept(*line, 1, "--out", "a.npz")
     assert "it/s" not in result.stderr and "%|" not in result.stderr
     accept(*line, 1, "--out", "b.npz")
@@ -226,16 +161,7 @@ def test_quiet_has_no_bar_and_the_seed_decides(trial):
 
 
 def test_without_standardising_the_model_holds_the_units_of_the_file(trial):
-    options = [
-        "--inducing",
-        10,
-        "--max-iter",
-        60,
-        "--no-standardize",
-        "--noise-variance",
-        2.0,
-        "--quiet",
-    ]
+    options = ["--inducing", 10, "--max-iter", 60, "--no-standardize", "--noise-variance", 2.0, "--quiet"]
     accept("fit", "trial.csv", "--target", "response", *options)
     fitted = load("model.npz")
     assert fitted.noise_variance == 2.0 and fitted.y_scale_ == 1.0
@@ -245,22 +171,10 @@ def test_without_standardising_the_model_holds_the_units_of_the_file(trial):
 
 
 def test_warnings_are_one_line_each(trial):
-    result = accept(
-        "fit",
-        "trial.csv",
-        "--target",
-        "response",
-        "--inducing",
-        500,
-        "--max-iter",
-        1,
-        "--quiet",
-    )
+    result = accept("fit", "trial.csv", "--target", "response", "--inducing", 500, "--max-iter", 1, "--quiet")
     lines = result.stderr.splitlines()
     assert len(lines) == 2 and all(line.startswith("Warning: ") for line in lines)
-    assert any("inducing" in line for line in lines) and any(
-        "converge" in line for line in lines
-    )
+    assert any("inducing" in line for line in lines) and any("converge" in line for line in lines)
 
 
 def test_a_model_from_python_has_no_column_names(trial):
@@ -283,39 +197,14 @@ def labels():
     return dose[:, None], kind
 
 
-LABELS = [
-    "fit",
-    "labels.csv",
-    "--target",
-    "kind",
-    "--power",
-    1,
-    "--inducing",
-    6,
-    "--max-iter",
-    30,
-    "--quiet",
-]
+LABELS = ["fit", "labels.csv", "--target", "kind", "--power", 1, "--inducing", 6, "--max-iter", 30, "--quiet"]
 
 
 def test_labels_of_any_text_are_fitted_scored_and_predicted(labels):
     X, y = labels
-    result = accept(
-        *LABELS,
-        "--likelihood",
-        "logit",
-        "--test-fraction",
-        0.25,
-        "--seed",
-        2,
-        "--kernel",
-        "matern52",
-    )
-    assert "power 1 (FITC), 6 pseudo-points, 45 rows" in result.stdout
-    assert (
-        "likelihood Logit: classes down, up\n" in result.stdout
-        and "divided by" not in result.stdout
-    )
+    result = accept(*LABELS, "--likelihood", "logit", "--test-fraction", 0.25, "--seed", 2, "--kernel", "matern52")
+    assert "power 1 (EP), 6 pseudo-points, 45 rows" in result.stdout
+    assert "likelihood Logit: classes down, up\n" in result.stdout and "divided by" not in result.stdout
     fitted, (train, test) = load("model.npz"), random_splits(60, 1, 0.25, seed=2)[0]
     assert type(fitted.kernel_).__name__ == "Matern52"
     np.testing.assert_allclose(fitted.extra_["x_mean"], X[train].mean(axis=0))
@@ -323,37 +212,23 @@ def test_labels_of_any_text_are_fitted_scored_and_predicted(labels):
     error = np.mean(np.where(proba[:, 1] > 0.5, "up", "down") != y[test])
     scores = f"15 rows held out: error {error:.4f}, NLL {mean_nll(y[test], proba, ['down', 'up']):.4f}\n"
     assert scores in result.stdout and error < 0.3
-    assert (
-        "label and probabilities of kind for 60 rows"
-        in accept("predict", "model.npz", "labels.csv").stderr
-    )
+    assert "label and probabilities of kind for 60 rows" in accept("predict", "model.npz", "labels.csv").stderr
     rows = list(csv.DictReader(io.StringIO(Path("predictions.csv").read_text())))
     assert list(rows[0]) == ["label", "p_down", "p_up"]
     here = predict_unscaled(fitted, X, fitted.extra_)
     assert [row["label"] for row in rows] == here[0].tolist()
-    np.testing.assert_array_equal(
-        [[float(row["p_down"]), float(row["p_up"])] for row in rows], here[1]
-    )
+    np.testing.assert_array_equal([[float(row["p_down"]), float(row["p_up"])] for row in rows], here[1])
 
 
 def test_three_classes_of_numbers_have_three_columns():
     rng = np.random.default_rng(0)
     kind = np.repeat([10, 20, 35], 8)
-    write_csv(
-        "three.csv",
-        ["dose", "kind"],
-        zip((kind + rng.standard_normal(24)).tolist(), kind.tolist()),
-    )
+    write_csv("three.csv", ["dose", "kind"], zip((kind + rng.standard_normal(24)).tolist(), kind.tolist()))
     options = ["--likelihood", "auto", "--inducing", 4, "--max-iter", 3, "--quiet"]
-    assert (
-        "likelihood Softmax: classes 10, 20, 35"
-        in accept("fit", "three.csv", "--target", "kind", *options).stdout
-    )
+    assert "likelihood Softmax: classes 10, 20, 35" in accept("fit", "three.csv", "--target", "kind", *options).stdout
     found = numbers(accept("predict", "model.npz", "three.csv", "--out", "-").stdout)
     assert list(found) == ["label", "p_10", "p_20", "p_35"]
-    np.testing.assert_allclose(
-        found["p_10"] + found["p_20"] + found["p_35"], 1.0, atol=1e-9
-    )
+    np.testing.assert_allclose(found["p_10"] + found["p_20"] + found["p_35"], 1.0, atol=1e-9)
     np.testing.assert_array_equal(found["label"], kind)
 
 
@@ -363,17 +238,7 @@ def test_counts_and_outliers_have_a_mean_and_a_standard_deviation(likelihood):
     dose = rng.uniform(0.0, 5.0, 60)
     count = rng.poisson(np.exp(1.0 + np.sin(dose)))
     write_csv("counts.csv", ["dose", "count"], zip(dose.tolist(), count.tolist()))
-    options = [
-        "--likelihood",
-        likelihood,
-        "--inducing",
-        6,
-        "--max-iter",
-        20,
-        "--test-fraction",
-        0.25,
-        "--quiet",
-    ]
+    options = ["--likelihood", likelihood, "--inducing", 6, "--max-iter", 20, "--test-fraction", 0.25, "--quiet"]
     result = accept("fit", "counts.csv", "--target", "count", *options)
     fitted, (train, test) = load("model.npz"), random_splits(60, 1, 0.25)[0]
     found = numbers(accept("predict", "model.npz", "counts.csv", "--out", "-").stdout)
@@ -383,10 +248,7 @@ def test_counts_and_outliers_have_a_mean_and_a_standard_deviation(likelihood):
     nll = -np.mean(fitted.predict_log_density(X, count[test].astype(float)))
     smse = np.mean((found["mean"][test] - count[test]) ** 2) / np.var(count[test])
     assert f"15 rows held out: SMSE {smse:.4f}, NLL {nll:.4f}\n" in result.stdout
-    name = {
-        "poisson": "likelihood Poisson\n",
-        "student_t": "likelihood StudentT: df 4, scale ",
-    }[likelihood]
+    name = {"poisson": "likelihood Poisson\n", "student_t": "likelihood StudentT: df 4, scale "}[likelihood]
     assert name in result.stdout
     assert ("count divided by" in result.stdout) == (likelihood == "student_t")
     assert fitted.y_scale_ == (np.std(count[train]) if likelihood == "student_t" else 1.0)
@@ -395,84 +257,38 @@ def test_counts_and_outliers_have_a_mean_and_a_standard_deviation(likelihood):
 def test_compare_on_labels(labels):
     line = "compare labels.csv --target kind --likelihood probit --powers 1 --inducing 6 --splits 2 --max-iter 30"
     result = accept(*line.split(), "--out", "scores.csv")
-    single, means = (
-        table_of(result.stdout, "each split"),
-        table_of(result.stdout, "averages"),
-    )
+    single, means = (table_of(result.stdout, "each split"), table_of(result.stdout, "averages"))
     scores = ["log ML/N", "error", "NLL", "converged", "seconds"]
     assert single[0] == ["data", "power", "name", "split", *scores] and len(single) == 3
     assert means[0] == ["data", "power", "name", "splits", *scores] and len(means) == 2
+    assert means[1][:4] == ["labels", "1", "EP", "2"]
     for column in (5, 6):
-        assert (
-            abs(
-                float(means[1][column])
-                - np.mean([float(row[column]) for row in single[1:]])
-            )
-            < 1.1e-4
-        )
+        assert abs(float(means[1][column]) - np.mean([float(row[column]) for row in single[1:]])) < 1.1e-4
     assert float(means[1][5]) < 0.35
     with open("scores.csv") as file:
-        assert [row["NLL"][:5] for row in csv.DictReader(file)] == [
-            row[6][:5] for row in single[1:]
-        ]
+        assert [row["NLL"][:5] for row in csv.DictReader(file)] == [row[6][:5] for row in single[1:]]
 
 
 def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
-    monkeypatch.setattr(
-        "sparse_pep.cli.fit_scaled", lambda X, y, scaling, **options: fake(X, y, options)
-    )
+    monkeypatch.setattr("sparse_pep.cli.fit_scaled", lambda X, y, scaling, **options: fake(X, y, options))
     seen = []
 
     def fake(X, y, options):
         seen.append(options["likelihood"])
-        few = {
-            "n_inducing": 4,
-            "optimizer": None,
-            "likelihood": options["likelihood"],
-            "power": 1.0,
-        }
+        few = {"n_inducing": 4, "optimizer": None, "likelihood": options["likelihood"], "power": 1.0}
         return fit_scaled(X, y, find_scaling(X, y), **few)
 
-    words = [
-        "--data",
-        "breast_cancer",
-        "--data",
-        "diabetes",
-        "--powers",
-        1,
-        "--splits",
-        1,
-        "--out",
-        "scores.csv",
-    ]
+    words = ["--data", "breast_cancer", "--data", "diabetes", "--powers", 1, "--splits", 1, "--out", "scores.csv"]
     text = accept("compare", *words, "--quiet").stdout
     assert seen == ["auto", "gaussian"]
-    assert [part.splitlines()[0] for part in text.split("\n\n")] == [
-        "each split",
-        "averages",
-    ] * 2
-    assert [row.split("  ")[0] for row in text.split("\n\n")[0].splitlines()[2:]] == [
-        "breast_cancer"
-    ]
+    assert [part.splitlines()[0] for part in text.split("\n\n")] == ["each split", "averages"] * 2
+    assert [row.split("  ")[0] for row in text.split("\n\n")[0].splitlines()[2:]] == ["breast_cancer"]
     first, second = csv.DictReader(Path("scores.csv").read_text().splitlines())
-    assert (
-        first["SMSE"] == ""
-        and float(first["NLL"]) > 0.0
-        and second["NLL"] == ""
-        and float(second["SMSE"]) > 0.0
-    )
+    assert first["SMSE"] == "" and float(first["NLL"]) > 0.0 and second["NLL"] == "" and float(second["SMSE"]) > 0.0
 
 
 def test_score_tables_keep_the_rows_apart():
-    row = {
-        "data": "a",
-        "power": 1.0,
-        "name": "FITC",
-        "split": 0,
-        "log ML/N": 0.0,
-        "converged": "yes",
-        "seconds": 1.0,
-    }
+    row = {"data": "a", "power": 1.0, "name": "FITC", "split": 0, "log ML/N": 0.0, "converged": "yes", "seconds": 1.0}
     rows = [row | {"SMSE": 1.0, "SMLL": 2.0}, row | {"data": "b", "error": 3.0, "NLL": 4.0}]
     one, two = score_tables(rows).split("\n\neach split\n")
     assert "SMLL" in one and "NLL" not in one and "SMLL" not in two and "NLL" in two
@@ -541,10 +357,7 @@ REFUSED = {  # command line, words of the message
     "compare --powers 0,two": ["--powers", "'two'"],
     "compare --powers 0,1.1": ["--powers", "'1.1'"],
     "compare --splits 0": ["--splits"],
-    "fit text.csv --target age --likelihood probit --noise-variance 1": [
-        "--noise-variance",
-        "gaussian",
-    ],
+    "fit text.csv --target age --likelihood probit --noise-variance 1": ["--noise-variance", "gaussian"],
     "fit text.csv --target age --likelihood cauchy": ["--likelihood", "negative_binomial"],
     "fit counts.csv --target response --likelihood poisson": ["counts"],
     "fit same.csv --target response --likelihood auto": ["target", "different values"],
@@ -555,25 +368,10 @@ REFUSED = {  # command line, words of the message
         "'rare'",
         "no training row",
     ],
-    "compare three.csv --target kind --likelihood auto --splits 30": [
-        "three, split",
-        "'rare'",
-        "no training row",
-    ],
-    "compare --data breast_cancer --likelihood gaussian": [
-        "--likelihood gaussian",
-        "labels",
-        "probit",
-    ],
-    "compare --data diabetes --likelihood probit": [
-        "--likelihood probit",
-        "numbers",
-        "gaussian",
-    ],
-    "compare --data absent --data iris": [
-        "no data set 'absent'",
-        "for classification: breast_cancer",
-    ],
+    "compare three.csv --target kind --likelihood auto --splits 30": ["three, split", "'rare'", "no training row"],
+    "compare --data breast_cancer --likelihood gaussian": ["--likelihood gaussian", "labels", "probit"],
+    "compare --data diabetes --likelihood probit": ["--likelihood probit", "numbers", "gaussian"],
+    "compare --data absent --data iris": ["no data set 'absent'", "for classification: breast_cancer"],
     "compare --out folder": ["--out"],
     "demo --out trial.csv": ["trial.csv"],
     "frobnicate": ["frobnicate", "--help"],
@@ -603,11 +401,7 @@ def test_bad_input_is_one_line_and_leaves_nothing_behind(trial, line):
     before = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
     result = run(*line.split())
     assert result.exit_code == 2
-    assert (
-        result.stderr.startswith("Error: ")
-        and result.stderr.count("\n") == 1
-        and result.stdout == ""
-    )
+    assert result.stderr.startswith("Error: ") and result.stderr.count("\n") == 1 and result.stdout == ""
     for word in REFUSED[line]:
         assert word in result.stderr
     assert {path: path.stat().st_mtime_ns for path in Path().rglob("*")} == before
@@ -615,29 +409,17 @@ def test_bad_input_is_one_line_and_leaves_nothing_behind(trial, line):
 
 def test_a_damaged_model_is_refused(model):
     whole = Path("model.npz").read_bytes()
-    for name, content in {
-        "cut": whole[: len(whole) // 2],
-        "empty": b"",
-        "turned": whole[::-1],
-    }.items():
+    for name, content in {"cut": whole[: len(whole) // 2], "empty": b"", "turned": whole[::-1]}.items():
         Path(f"{name}.npz").write_bytes(content)
         result = run("predict", f"{name}.npz", "trial.csv", "--out", "p.csv")
-        assert (
-            result.exit_code == 2
-            and result.stderr.count("\n") == 1
-            and f"{name}.npz" in result.stderr
-        )
+        assert result.exit_code == 2 and result.stderr.count("\n") == 1 and f"{name}.npz" in result.stderr
     assert not Path("p.csv").exists()
 
 
 def test_predicting_without_an_input_column_names_it(model):
     write_csv("short.csv", ["dose", "sites", "age"], [[1, 2, 3]])
     result = run("predict", "model.npz", "short.csv")
-    assert (
-        result.exit_code == 2
-        and "'site'" in result.stderr
-        and "Did you mean 'sites'" in result.stderr
-    )
+    assert result.exit_code == 2 and "'site'" in result.stderr and "Did you mean 'sites'" in result.stderr
 
 
 def test_an_error_of_several_lines_becomes_one(monkeypatch):
@@ -672,9 +454,7 @@ def test_every_command_teaches_by_an_example(command):
     for option in main.commands[command].params:
         if isinstance(option, click.Option):
             assert option.help, option.name
-    for line in re.findall(
-        rf"Example: sparse-pep ({command}.*)", text
-    ):  # an example that would not parse misleads
+    for line in re.findall(rf"Example: sparse-pep ({command}.*)", text):  # an example that would not parse misleads
         words = line.split()[1:]
         main.commands[command].make_context(command, list(words), resilient_parsing=False)
 
@@ -699,12 +479,15 @@ def test_demo_writes_what_it_says_and_its_next_step_works():
     header = re.split(r"  +", result.stdout.splitlines()[2])
     assert header == ["power", "name", "log ML/N", "SMSE", "SMLL", "converged", "seconds"]
     assert "demo" in result.stderr  # the bar
-    assert sorted(path.name for path in Path("a/b").iterdir()) == [
-        "held_out.csv",
-        "model.npz",
-        "posterior.png",
-    ]
-    assert Path("a/b/posterior.png").read_bytes().startswith(b"\x89PNG")
+    made = ["boundary.png", "held_out.csv", "model.npz", "posterior.png"]
+    assert sorted(path.name for path in Path("a/b").iterdir()) == made
+    for name in ("posterior.png", "boundary.png"):
+        assert Path("a/b", name).read_bytes().startswith(b"\x89PNG")
+    second = result.stdout.split("breast_cancer: 512 rows to train on, 57 held out, M = 10\n\n")[1].splitlines()
+    assert re.split(r"  +", second[0]) == ["power", "name", "log ML/N", "error", "NLL", "converged", "seconds"]
+    assert [line.split()[0] for line in second[1:4]] == ["0.0", "0.5", "1.0"]
+    scores = np.array([re.split(r"  +", line.strip())[3:5] for line in second[1:4]], dtype=float)
+    assert np.all(scores > 0.0) and np.all(scores < [0.1, 0.3])
     assert load("a/b/model.npz").power == 0.5
     command = re.search(r"next: sparse-pep (.*)", result.stdout)[1]
     accept(*command.split())
@@ -715,8 +498,24 @@ def test_demo_writes_what_it_says_and_its_next_step_works():
     assert f"{error:.4f}" in line  # the SMSE of the table, from the files
 
 
-def test_a_quick_demo_is_a_small_one():
-    assert "M = 20\n" in accept("demo", "--quick").stdout
+def test_the_boundary_is_drawn_for_three_powers(monkeypatch):
+    seen = []
+    monkeypatch.setattr("sparse_pep.cli.save_figure", lambda path, figure: seen.append((path, figure)))
+    demo_boundary("x.png", 30, 2)
+    ((path, figure),) = seen
+    assert path == "x.png" and len(figure.legends) == 1
+    assert [ax.get_title() for ax in figure.axes] == ["power 0 (VFE)", "power 0.5 (Power EP)", "power 1 (EP)"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["-1", "1", "pseudo-points"]
+    for ax in figure.axes:
+        data = np.concatenate([line.get_xydata() for line in ax.lines[:2]])
+        assert len(data) == 30 and len(ax.collections) >= 2  # the shades
+
+
+def test_a_quick_demo_is_a_small_one(monkeypatch):
+    sizes = []
+    monkeypatch.setattr("sparse_pep.cli.demo_boundary", lambda path, n, max_iter: sizes.append((n, max_iter)))
+    text = accept("demo", "--quick").stdout
+    assert "M = 20\n" in text and "M = 10\n" in text and sizes == [(200, 20)]
     fitted = load("demo/model.npz")
     assert len(fitted.q_mean_) == 20 and fitted.n_iter_ <= 100
 
@@ -725,17 +524,7 @@ def test_a_row_says_what_was_trained():
     X, y = snelson_like(80)
     data = Dataset("one", X, y, ("x",), random_splits(80, 2))
     row, model, scaling = run_split(data, 1, 0.0, n_inducing=6, tol=1e-3, max_iter=500)
-    assert list(row) == [
-        "data",
-        "power",
-        "name",
-        "split",
-        "log ML/N",
-        "SMSE",
-        "SMLL",
-        "converged",
-        "seconds",
-    ]
+    assert list(row) == ["data", "power", "name", "split", "log ML/N", "SMSE", "SMLL", "converged", "seconds"]
     assert (row["data"], row["power"], row["name"], row["split"]) == ("one", 0.0, "VFE", 1)
     assert row["log ML/N"] == model.log_marginal_likelihood_value_ / 72
     assert row["converged"] == "yes" and row["seconds"] > 0.0
@@ -751,23 +540,9 @@ def table_of(text, title):
 
 
 def test_compare_on_a_file(trial):
-    line = [
-        "compare",
-        "trial.csv",
-        "--target",
-        "response",
-        "--powers",
-        "0, 1",
-        "--inducing",
-        8,
-        "--max-iter",
-        40,
-    ]
+    line = ["compare", "trial.csv", "--target", "response", "--powers", "0, 1", "--inducing", 8, "--max-iter", 40]
     result = accept(*line[:5], "0,1", *line[6:], "--splits", 2, "--out", "scores.csv")
-    single, means = (
-        table_of(result.stdout, "each split"),
-        table_of(result.stdout, "averages"),
-    )
+    single, means = (table_of(result.stdout, "each split"), table_of(result.stdout, "averages"))
     assert single[0][:4] == ["data", "power", "name", "split"] and len(single) == 5
     assert [row[:4] for row in single[1:]] == [
         ["trial", p, n, s] for p, n in (("0", "VFE"), ("1", "FITC")) for s in "01"
@@ -776,42 +551,19 @@ def test_compare_on_a_file(trial):
     smse = means[0].index("SMSE")
     for mean, group in zip(means[1:], (single[1:3], single[3:5])):
         assert mean[3] == "2" and float(mean[smse]) < 0.1
-        assert (
-            abs(float(mean[smse]) - np.mean([float(row[smse]) for row in group])) < 1.1e-4
-        )
+        assert abs(float(mean[smse]) - np.mean([float(row[smse]) for row in group])) < 1.1e-4
     with open("scores.csv") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 4 and [row["split"] for row in rows] == ["0", "1", "0", "1"]
     np.testing.assert_allclose(
-        [float(row["SMSE"]) for row in rows],
-        [float(row[smse]) for row in single[1:]],
-        atol=1e-4,
+        [float(row["SMSE"]) for row in rows], [float(row[smse]) for row in single[1:]], atol=1e-4
     )
 
 
 def test_compare_takes_diabetes_when_nothing_is_named():
-    result = accept(
-        "compare",
-        "--powers",
-        "0.25",
-        "--inducing",
-        5,
-        "--splits",
-        1,
-        "--max-iter",
-        5,
-        "--quiet",
-    )
-    assert table_of(result.stdout, "averages")[1][:4] == [
-        "diabetes",
-        "0.25",
-        "Power EP",
-        "1",
-    ]
-    assert all(
-        line.startswith("Warning: diabetes, power 0.25, split 0: ")
-        for line in result.stderr.splitlines()
-    )
+    result = accept("compare", "--powers", "0.25", "--inducing", 5, "--splits", 1, "--max-iter", 5, "--quiet")
+    assert table_of(result.stdout, "averages")[1][:4] == ["diabetes", "0.25", "Power EP", "1"]
+    assert all(line.startswith("Warning: diabetes, power 0.25, split 0: ") for line in result.stderr.splitlines())
 
 
 def test_every_option_of_compare_arrives(monkeypatch):
@@ -819,34 +571,14 @@ def test_every_option_of_compare_arrives(monkeypatch):
 
     def record(data, split, power, **options):
         seen.append((data.name, split, power, options))
-        scores = {
-            "log ML/N": 0.0,
-            "SMSE": 0.0,
-            "SMLL": 0.0,
-            "converged": "yes",
-            "seconds": 0.0,
-        }
-        return (
-            {"data": data.name, "power": power, "name": "", "split": split} | scores,
-            None,
-            None,
-        )
+        scores = {"log ML/N": 0.0, "SMSE": 0.0, "SMLL": 0.0, "converged": "yes", "seconds": 0.0}
+        return ({"data": data.name, "power": power, "name": "", "split": split} | scores, None, None)
 
     monkeypatch.setattr("sparse_pep.cli.run_split", record)
     options = {"inducing": 7, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "seed": 4}
-    words = [
-        word
-        for name, value in options.items()
-        for word in (f"--{name}".replace("_", "-"), value)
-    ]
+    words = [word for name, value in options.items() for word in (f"--{name}".replace("_", "-"), value)]
     accept("compare", "--powers", "0.25", "--splits", 2, *words)
-    arrived = {
-        "n_inducing": 7,
-        "kernel": "matern32",
-        "max_iter": 9,
-        "tol": 0.5,
-        "random_state": 4,
-    }
+    arrived = {"n_inducing": 7, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "random_state": 4}
     arrived["likelihood"] = "gaussian"
     assert seen == [("diabetes", split, 0.25, arrived) for split in (0, 1)]
 
@@ -854,18 +586,7 @@ def test_every_option_of_compare_arrives(monkeypatch):
 def test_compare_on_real_data(data_dir):
     names = ["boston", "concrete", "energy", "yacht", "wine_red"]
     words = [word for name in names for word in ("--data", name)]
-    result = accept(
-        "compare",
-        *words,
-        "--data-dir",
-        data_dir,
-        "--inducing",
-        20,
-        "--max-iter",
-        25,
-        "--splits",
-        1,
-    )
+    result = accept("compare", *words, "--data-dir", data_dir, "--inducing", 20, "--max-iter", 25, "--splits", 1)
     rows = table_of(result.stdout, "averages")
     assert [row[0] for row in rows[1:]] == [name for name in names for _ in range(3)]
     smse, smll = rows[0].index("SMSE"), rows[0].index("SMLL")
@@ -878,19 +599,13 @@ def test_compare_on_real_data(data_dir):
 
 
 @settings(max_examples=15, deadline=None)
-@given(
-    units=st.tuples(*[st.floats(-6, 6).map(lambda e: 10.0**e)] * 3),
-    shifts=st.tuples(*[st.floats(-100, 100)] * 3),
-)
+@given(units=st.tuples(*[st.floats(-6, 6).map(lambda e: 10.0**e)] * 3), shifts=st.tuples(*[st.floats(-100, 100)] * 3))
 def test_a_change_of_units_changes_nothing_but_the_units(units, shifts):
     rng = np.random.default_rng(1)
     X = rng.uniform(-1, 1, (30, 2))
     y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(30)
     unit, shift = np.array(units[:2]), np.array(shifts[:2])
-    here, there = (
-        find_scaling(X, y),
-        find_scaling(unit * (X + shift), units[2] * (y + shifts[2])),
-    )
+    here, there = (find_scaling(X, y), find_scaling(unit * (X + shift), units[2] * (y + shifts[2])))
     features = InducingPoints(rng.uniform(-2, 2, (8, 2)))
     options = {"features": features, "optimizer": None, "noise_variance": 0.05}
     mean, std = predict_unscaled(fit_scaled(X, y, here, **options), X, here)
@@ -901,32 +616,23 @@ def test_a_change_of_units_changes_nothing_but_the_units(units, shifts):
 
 
 def test_constant_columns_keep_their_scale():
-    scaling = find_scaling(
-        np.c_[np.full(5, 3.0), np.arange(5.0)], np.array([1.0, 3.0, 1.0, 3.0, 2.0])
-    )
+    scaling = find_scaling(np.c_[np.full(5, 3.0), np.arange(5.0)], np.array([1.0, 3.0, 1.0, 3.0, 2.0]))
     np.testing.assert_array_equal(scaling["x_scale"][0], 1.0)
     np.testing.assert_allclose(scaling["x_scale"][1], np.sqrt(2.0))
 
 
 def test_a_table_is_aligned():
-    text = format_table(
-        [{"a": "x", "b": 1.0}, {"a": "long", "b": -10.26}], {"a": "", "b": ".1f"}
-    )
+    text = format_table([{"a": "x", "b": 1.0}, {"a": "long", "b": -10.26}], {"a": "", "b": ".1f"})
     assert text == "a         b\nx       1.0\nlong  -10.3"
     assert format_table([], {"a": "", "b": ".1f"}) == "a  b"
     assert (
-        format_table([{"b": 1.0, "long": "x"}], {"b": ".1f", "long": ""})
-        == "  b  long\n1.0  x"
+        format_table([{"b": 1.0, "long": "x"}], {"b": ".1f", "long": ""}) == "  b  long\n1.0  x"
     )  # no blanks at the end
 
 
 def test_names_of_powers():
-    assert [power_name(power) for power in (0, 1e-9, 0.5, 1)] == [
-        "VFE",
-        "Power EP",
-        "Power EP",
-        "FITC",
-    ]
+    assert [power_name(power) for power in (0, 1e-9, 0.5, 1)] == ["VFE", "Power EP", "Power EP", "FITC"]
+    assert [power_name(power, "probit") for power in (0, 0.5, 1)] == ["VFE", "Power EP", "EP"]
 
 
 def test_powers_from_text():
@@ -938,26 +644,11 @@ def test_powers_from_text():
 
 def test_averages_keep_the_order_and_count_what_converged():
     rows = [
-        {
-            "data": "b",
-            "power": p,
-            "name": "n",
-            "log ML/N": p,
-            "SMSE": s,
-            "SMLL": -s,
-            "seconds": 1.0,
-            "converged": c,
-        }
+        {"data": "b", "power": p, "name": "n", "log ML/N": p, "SMSE": s, "SMLL": -s, "seconds": 1.0, "converged": c}
         for p, s, c in ((1.0, 2.0, "yes"), (0.0, 5.0, "no"), (1.0, 4.0, "no"))
     ]
     first, second = average_rows(rows)
-    assert (
-        first["power"],
-        first["SMSE"],
-        first["SMLL"],
-        first["splits"],
-        first["converged"],
-    ) == (
+    assert (first["power"], first["SMSE"], first["SMLL"], first["splits"], first["converged"]) == (
         1.0,
         3.0,
         -3.0,
@@ -1021,9 +712,7 @@ def environment():
 def start(words, patch=""):
     command = [*PROGRAM[:2], patch + PROGRAM[2], *map(str, words)]
     pipe = subprocess.PIPE
-    return subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment()
-    )
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment())
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL")
@@ -1032,13 +721,9 @@ def test_a_killed_fit_leaves_the_old_model_or_none():
     write_csv("large.csv", list("abcdy"), np.c_[X, np.sin(X).sum(axis=1)].tolist())
     Path("old.npz").write_bytes(b"the old model")
     for out in ("old.npz", "new.npz"):
-        process = start(
-            ["fit", "large.csv", "--target", "y", "--inducing", 200, "--out", out]
-        )
+        process = start(["fit", "large.csv", "--target", "y", "--inducing", 200, "--out", out])
         seen = b""
-        while (
-            b" 1/2000" not in seen and process.poll() is None
-        ):  # the bar has reached an iteration: training is on
+        while b" 1/2000" not in seen and process.poll() is None:  # the bar has reached an iteration: training is on
             seen += os.read(process.stderr.fileno(), 4096)
         assert process.poll() is None, seen
         process.kill()
@@ -1053,18 +738,7 @@ def test_a_killed_fit_leaves_the_old_model_or_none():
 def test_killed_between_writing_and_renaming(model, command):
     patch = "import os, signal\nos.replace = os.rename = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
     words = {
-        "fit": [
-            "fit",
-            "trial.csv",
-            "--target",
-            "response",
-            "--inducing",
-            5,
-            "--max-iter",
-            1,
-            "--out",
-            "out",
-        ],
+        "fit": ["fit", "trial.csv", "--target", "response", "--inducing", 5, "--max-iter", 1, "--out", "out"],
         "predict": ["predict", "model.npz", "trial.csv", "--out", "out"],
     }[command]
     process = start(words, patch)
@@ -1083,18 +757,12 @@ def test_as_a_process_in_a_pipe(model):
     assert out.decode() == accept("predict", "model.npz", "trial.csv", "--out", "-").stdout
     process = start(["fit", "none.csv", "--target", "y"])
     out, err = process.communicate()
-    assert (
-        process.returncode == 2
-        and out == b""
-        and err == b"Error: `path`: there is no file 'none.csv'.\n"
-    )
+    assert process.returncode == 2 and out == b"" and err == b"Error: `path`: there is no file 'none.csv'.\n"
 
 
 def test_the_installed_script_starts():
     script = Path(sys.executable).with_name("sparse-pep")
     if not script.exists():
         pytest.skip("sparse-pep is not installed beside this Python")
-    text = subprocess.run(
-        [script, "--help"], capture_output=True, text=True, check=True
-    ).stdout
+    text = subprocess.run([script, "--help"], capture_output=True, text=True, check=True).stdout
     assert "Power Expectation Propagation" in text

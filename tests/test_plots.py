@@ -68,17 +68,7 @@ def bands(ax):
     [
         (Line(), None, ["95 % of y", "data", "mean"]),
         (NoisyLine(), 0.4, ["95 % of y", "95 % of f", "data", "mean"]),
-        (
-            FullLine(),
-            0.1,
-            [
-                "95 % of y",
-                "95 % of f",
-                "data",
-                "mean",
-                "pseudo-points after (1 more beyond)",
-            ],
-        ),
+        (FullLine(), 0.1, ["95 % of y", "95 % of f", "data", "mean", "pseudo-points after (1 more beyond)"]),
     ],
 )
 def test_what_a_model_tells_is_what_is_drawn(model, std_f, words):
@@ -88,9 +78,7 @@ def test_what_a_model_tells_is_what_is_drawn(model, std_f, words):
     assert of_f is None if std_f is None else np.allclose(of_f, std_f)
     ax = plot_posterior_1d(model, X[:, None], Y)
     assert labels(ax) == words
-    np.testing.assert_allclose(
-        bands(ax), BAND * np.array([0.5] + ([] if std_f is None else [std_f]))
-    )
+    np.testing.assert_allclose(bands(ax), BAND * np.array([0.5] + ([] if std_f is None else [std_f])))
 
 
 def test_the_band_holds_95_percent():
@@ -105,30 +93,18 @@ def test_noise_larger_than_the_variance_of_y_does_not_make_nan():
 
 def test_lines_data_and_marks_lie_where_they_should():
     fig, given = plt.subplots()
-    ax = plot_posterior_1d(
-        FullLine(), X, Y, ax=given, Z_start=[0.5, 0.6, 0.7], n_grid=11, margin=0.25
-    )
+    ax = plot_posterior_1d(FullLine(), X, Y, ax=given, Z_start=[0.5, 0.6, 0.7], n_grid=11, margin=0.25)
     assert ax is given and len(plt.get_fignums()) == 1
     lines = {line.get_label(): line for line in ax.lines}
     np.testing.assert_array_equal(lines["data"].get_xydata(), np.c_[X, Y])
-    np.testing.assert_allclose(
-        lines["mean"].get_xydata(),
-        np.c_[np.linspace(-2, 4, 11), 2 * np.linspace(-2, 4, 11)],
-    )
+    np.testing.assert_allclose(lines["mean"].get_xydata(), np.c_[np.linspace(-2, 4, 11), 2 * np.linspace(-2, 4, 11)])
     assert ax.get_xlim() == (-2.0, 4.0)
-    before, after = (
-        lines["pseudo-points before"],
-        lines["pseudo-points after (1 more beyond)"],
-    )
+    before, after = (lines["pseudo-points before"], lines["pseudo-points after (1 more beyond)"])
     np.testing.assert_array_equal(before.get_xdata(), [0.5, 0.6, 0.7])
     np.testing.assert_array_equal(after.get_xdata(), [0.0, 1.0])
-    assert np.all(np.array(before.get_ydata()) > 0.9) and np.all(
-        np.array(after.get_ydata()) < 0.1
-    )
+    assert np.all(np.array(before.get_ydata()) > 0.9) and np.all(np.array(after.get_ydata()) < 0.1)
     fig.canvas.draw()
-    heights = ax.transAxes.inverted().transform(
-        after.get_transform().transform(after.get_xydata())
-    )[:, 1]
+    heights = ax.transAxes.inverted().transform(after.get_transform().transform(after.get_xydata()))[:, 1]
     assert np.all(heights < 0.1)  # a height in the axes, not in the units of y
 
 
@@ -153,11 +129,7 @@ def test_one_datum_can_be_drawn():
 )
 def test_a_posterior_of_another_shape_is_refused_and_nothing_is_opened(change, words):
     with pytest.raises(ValueError, match=words):
-        plot_posterior_1d(
-            Line(),
-            **({"X": X, "y": Y} | change),
-            ax=None if "Z_start" not in change else plt.gca(),
-        )
+        plot_posterior_1d(Line(), **({"X": X, "y": Y} | change), ax=None if "Z_start" not in change else plt.gca())
     assert len(plt.get_fignums()) == ("Z_start" in change)
 
 
@@ -186,9 +158,7 @@ def test_the_trace_marks_the_best_and_leaves_out_failed_steps():
 
 @pytest.mark.parametrize("values", [[], [np.nan], [-np.inf], 1.0, [[1.0, 2.0]]])
 def test_a_trace_without_values_is_refused(values):
-    with pytest.raises(
-        ValueError, match="`values` must be a vector with at least one finite value"
-    ):
+    with pytest.raises(ValueError, match="`values` must be a vector with at least one finite value"):
         plot_energy_trace(values)
     assert not plt.get_fignums()
 
@@ -223,10 +193,7 @@ def test_a_sweep_has_one_line_a_data_set_told_apart_by_more_than_colour():
     np.testing.assert_allclose(drawn[0].get_xydata(), [[0.0, 0.3], [1.0, 0.4]])
     bars = ax.containers[0].lines[2][0].get_segments()
     np.testing.assert_allclose(bars, [[[0.0, 0.2], [0.0, 0.4]], [[1.0, 0.4], [1.0, 0.4]]])
-    assert (
-        drawn[0].get_marker() != drawn[1].get_marker()
-        and drawn[0].get_color() != drawn[1].get_color()
-    )
+    assert drawn[0].get_marker() != drawn[1].get_marker() and drawn[0].get_color() != drawn[1].get_color()
 
 
 def test_a_sweep_of_one_unnamed_set_has_no_legend():
@@ -234,14 +201,7 @@ def test_a_sweep_of_one_unnamed_set_has_no_legend():
 
 
 def test_many_data_sets_can_be_drawn():
-    assert (
-        len(
-            plot_power_sweep(
-                [{"data": str(i), "power": 0, "smse": i} for i in range(20)]
-            ).containers
-        )
-        == 20
-    )
+    assert len(plot_power_sweep([{"data": str(i), "power": 0, "smse": i} for i in range(20)]).containers) == 20
 
 
 @pytest.mark.parametrize(
@@ -302,10 +262,7 @@ def test_the_line_is_where_two_classes_tie_whatever_the_labels(classes):
     drawn = [part.get_xydata() for part in ax.lines]
     np.testing.assert_array_equal(drawn[0], PLANE[:2])
     np.testing.assert_array_equal(drawn[1], PLANE[2:])
-    assert (
-        ax.lines[0].get_color() != ax.lines[1].get_color()
-        and ax.lines[0].get_marker() != ax.lines[1].get_marker()
-    )
+    assert ax.lines[0].get_color() != ax.lines[1].get_color() and ax.lines[0].get_marker() != ax.lines[1].get_marker()
 
 
 def pixel(ax, x, y):
@@ -359,10 +316,7 @@ def test_one_datum_of_a_class_can_be_drawn():
     [
         ({"X": PLANE[:, :1]}, "`X` must have two columns"),
         ({"X": np.zeros((5, 3))}, "`X` must have two columns"),
-        (
-            {"X": np.zeros((0, 2)), "y": []},
-            "`X` must have two columns and at least one row",
-        ),
+        ({"X": np.zeros((0, 2)), "y": []}, "`X` must have two columns and at least one row"),
         ({"X": np.where(PLANE > 0.95, np.nan, PLANE)}, "`X` holds NaN"),
         ({"y": [1, 1]}, "one label for each of the 5 rows"),
         ({"y": [1, 1, -1, 2, 1]}, r"the label 2, which is none of the classes \[-1, 1\]"),
