@@ -1,0 +1,503 @@
+"""Laws that every likelihood of one latent function obeys. A new likelihood is tested by one more line in LIKELIHOODS."""
+
+import json
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from reference import tilted as reference
+from reference.compare import error
+from scipy import integrate
+from scipy.special import stdtr
+
+from sparse_pep import likelihoods
+from sparse_pep.expectations import Tilted
+from sparse_pep.likelihoods import (
+    Binary,
+    Counts,
+    Gaussian,
+    Logit,
+    NegativeBinomial,
+    NoisyProbit,
+    Poisson,
+    Probit,
+    StudentT,
+    likelihood_from_config,
+    likelihood_to_config,
+)
+
+LABELS, COUNTS, REALS = [-1.0, 1.0], [0.0, 1.0, 4.0, 60.0], [-2.3, 0.4, 7.0]
+NO_LABELS, NO_COUNTS, NO_REALS = [0.0, 2.0, np.nan], [-1.0, 0.5, np.inf], [np.nan, -np.inf]
+LIKELIHOODS = {  # typical y and y that it refuses
+    "gaussian": (Gaussian(0.4), REALS, NO_REALS),
+    "probit": (Probit(), LABELS, NO_LABELS),
+    "logit": (Logit(), LABELS, NO_LABELS),
+    "noisy probit": (NoisyProbit(0.03), LABELS, NO_LABELS),
+    "hardly noisy probit": (NoisyProbit(1e-10), LABELS, NO_LABELS),
+    "poisson": (Poisson(), COUNTS, NO_COUNTS),
+    "negative binomial": (NegativeBinomial(2.0), COUNTS, NO_COUNTS),
+    "negative binomial, spread": (NegativeBinomial(0.3), COUNTS, NO_COUNTS),
+    "student": (StudentT(4.0, 0.7), REALS, NO_REALS),
+    "cauchy": (StudentT(1.0, 0.2), REALS, NO_REALS),
+}
+every_likelihood = pytest.mark.parametrize("likelihood, ys, refused", LIKELIHOODS.values(), ids=LIKELIHOODS.keys())
+every_power = pytest.mark.parametrize("power", [0.0, 1e-6, 0.3, 1.0])
+MEANS, VARIANCES = np.array([-6.0, -1.5, 0.2, 3.1]), np.array([0.05, 1.0, 12.0])
+MOMENTS = "log_z", "d1", "d2"
+
+
+def problems(ys, means=MEANS, variances=VARIANCES):
+    """y, mean and variance for all combinations, each (N,)."""
+    return [axis.ravel() for axis in np.meshgrid(np.array(ys), means, variances, indexing="ij")]
+
+
+def off(got, expected, scale=0.0):
+    """The largest relative error, each entry by its own size (plus `scale`)."""
+    assert np.all(np.isfinite(got))
+    return np.max(np.abs(got - expected) / (np.abs(expected) + scale + 1e-300), initial=0.0)
+
+
+def slope_of(function, x, step):
+    """df/dx at each x on its own, by central differences with two extrapolations: error of order step^6."""
+
+    def central(h):
+        return (function(x + h) - function(x - h)) / (2 * h)
+
+    rough, fine, finer = (central(h) for h in (2 * step, step, step / 2))
+    return (64 * finer - 20 * fine + rough) / 45
+
+
+def same_tilted(first, second, tolerance):
+    for name in (*MOMENTS, "averages"):
+        np.testing.assert_allclose(getattr(first, name), getattr(second, name), rtol=tolerance, atol=1e-13)
+
+
+@every_likelihood
+def test_slope_and_curvature_are_derivatives(likelihood, ys, refused):
+    y, f = np.array(ys)[:, None], np.tile(np.linspace(-7.0, 7.0, 57), (len(ys), 1))
+    values = likelihood.log_density(y, f)
+    assert [value.shape for value in values] == [f.shape] * 3
+    for k in (0, 1):
+        numeric = slope_of(lambda f: likelihood.log_density(y, f)[k], f, 0.01 * likelihood.width)
+        assert off(values[k + 1], numeric, 1e-3 * np.max(np.abs(numeric))) < 1e-7
+
+
+@every_likelihood
+def test_slopes_are_derivatives_over_the_parameters(likelihood, ys, refused):
+    y, f = np.array(ys)[:, None], np.linspace(-7.0, 7.0, 57)
+    parameters = likelihood.parameters()
+    slopes = likelihood.slopes(y, f)
+    assert len(slopes) == len(parameters)
+    for slope, (name, value) in zip(slopes, parameters.items()):
+        numeric = slope_of(lambda v: likelihood.with_parameters({name: v}).log_density(y, f)[0], value, 1e-3)
+        assert slope.shape == (len(ys), 57)
+        assert off(slope, numeric, 1.0) < 1e-8
+
+
+@every_likelihood
+def test_log_concave_means_no_upward_bend(likelihood, ys, refused):
+    bends = likelihood.log_density(np.array(ys)[:, None], np.linspace(-40.0, 40.0, 4001))[2]
+    assert likelihood.log_concave == (not np.any(bends > 0.0))
+
+
+@every_likelihood
+def test_probabilities_add_up_to_one(likelihood, ys, refused):
+    for f in (-8.0, -0.4, 0.9, 4.0):
+
+        def density(y, f=f):
+            return np.exp(likelihood.log_density(y, np.full(np.shape(y), f))[0])
+
+        assert total(likelihood, density, f) == pytest.approx(1.0, rel=1e-9)
+
+
+def total(likelihood, density, f):
+    """The sum or integral of a density over all y."""
+    if isinstance(likelihood, Binary):
+        return np.sum(density(np.array(LABELS)))
+    if isinstance(likelihood, Counts):
+        return np.sum(density(np.arange(20_000.0)))
+    bounded = [(-np.inf, f - 1.0), (f - 1.0, f), (f, f + 1.0), (f + 1.0, np.inf)]
+    return sum(integrate.quad(density, *ends, epsabs=1e-13, limit=200)[0] for ends in bounded)
+
+
+@every_likelihood
+def test_parameters_go_round(likelihood, ys, refused):
+    moved = {name: value + 0.3 for name, value in likelihood.parameters().items()}
+    other = likelihood.with_parameters(moved)
+    assert type(other) is type(likelihood)
+    assert other.parameters().keys() == moved.keys()
+    for name, value in other.parameters().items():
+        assert off(value, moved[name]) < 1e-9
+    assert (other == likelihood) == (not moved)
+    y, f = np.array(ys)[:, None], np.linspace(-3.0, 3.0, 7)
+    same = likelihood.with_parameters(likelihood.parameters())
+    assert error(same.log_density(y, f)[0], likelihood.log_density(y, f)[0]) < 1e-9
+
+
+@every_likelihood
+def test_description_goes_through_json_without_a_change(likelihood, ys, refused):
+    config = json.loads(json.dumps(likelihood_to_config(likelihood)))
+    assert likelihood_from_config(config) == likelihood
+    assert type(likelihood_from_config(config)) is type(likelihood)
+
+
+@every_likelihood
+def test_check_names_the_row_of_what_it_refuses(likelihood, ys, refused):
+    checked = likelihood.check([int(y) if y == int(y) else y for y in ys])
+    assert checked.dtype == float
+    np.testing.assert_array_equal(checked, ys)
+    for bad in refused:
+        with pytest.raises(ValueError, match=rf"{type(likelihood).__name__}.* in row {len(ys)}\b.*, 2 such"):
+            likelihood.check([*ys, bad, ys[0], bad])
+
+
+@every_likelihood
+@every_power
+def test_d1_and_d2_are_derivatives_of_z(likelihood, ys, refused, power):
+    y, mean, var = problems(ys)
+    got, step = likelihood.tilted(y, mean, var, power), 0.02 * likelihood.width
+
+    def moved(name):
+        return slope_of(lambda mean: getattr(likelihood.tilted(y, mean, var, power), name), mean, step)
+
+    assert off(got.d1, moved("log_z"), 1e-6 * np.max(np.abs(got.log_z))) < 1e-5
+    assert off(got.d2, moved("d1"), 1e-6 * np.max(np.abs(got.d1))) < 1e-5
+
+
+@every_likelihood
+@every_power
+def test_z_obeys_the_heat_equation(likelihood, ys, refused, power):
+    """A wider cavity is a smoothed one: dz/dvar = (d2 + power d1^2) / 2."""
+    y, mean, var = problems(ys)
+    got = likelihood.tilted(y, mean, var, power)
+    numeric = slope_of(lambda x: likelihood.tilted(y, mean, var * np.exp(x), power).log_z, np.zeros(len(y)), 0.02) / var
+    expected = 0.5 * (got.d2 + power * got.d1**2)
+    assert off(numeric, expected, 1e-6 * (np.abs(got.log_z) / var + np.abs(got.d2))) < 1e-4
+
+
+@every_likelihood
+@every_power
+def test_averages_are_derivatives_over_the_parameters(likelihood, ys, refused, power):
+    y, mean, var = problems(ys)
+    got, parameters = likelihood.tilted(y, mean, var, power), likelihood.parameters()
+    assert got.averages.shape == (len(parameters), len(y))
+    for average, (name, value) in zip(got.averages, parameters.items()):
+
+        def z(v, name=name):
+            return likelihood.with_parameters({name: v}).tilted(y, mean, var, power).log_z
+
+        numeric = slope_of(z, value, 1e-2)
+        assert off(average, numeric, 1e-6 * (1.0 + np.abs(got.log_z))) < 1e-4
+
+
+@every_likelihood
+def test_no_seam_at_power_zero(likelihood, ys, refused):
+    """Linear in the power down to the smallest; the slope there is half the variance of log p."""
+    y, mean, var = problems(ys, MEANS[1:], VARIANCES[:2])
+    here, small = likelihood.tilted(y, mean, var, 0.0), 1e-5
+    ends = [likelihood.tilted(y, mean, var, power) for power in (small, 2 * small)]
+    for name in MOMENTS:
+        start, middle, end = (getattr(result, name) for result in (here, *ends))
+        slope = (4 * middle - end - 3 * start) / (2 * small)
+        size = np.abs(start) + 1e-3 * np.abs(here.d2)
+        for power in (1e-12, 1e-9, 1e-7):
+            got = getattr(likelihood.tilted(y, mean, var, power), name)
+            assert np.max(np.abs(got - start - power * slope) / size) < 2e-8 + 10 * power * np.max(np.abs(slope) / size)
+            assert np.max(np.abs(got - start) / size) < 2e-9 + 1.1 * power * np.max(np.abs(slope) / size)
+
+
+@every_likelihood
+def test_power_one_is_the_predictive_density(likelihood, ys, refused):
+    y, mean, var = problems(ys)
+    expected = brute_force(likelihood, y, mean, var)
+    assert off(np.exp(likelihood.predict_log_density(y, mean, var)), np.exp(expected)) < 1e-8
+    assert off(likelihood.tilted(y, mean, var, 1.0).log_z, expected, 1e-3) < 1e-8
+
+
+def brute_force(likelihood, y, mean, var):
+    """log E[p(y|f)] by very many equal steps."""
+    x = np.linspace(-60.0, 60.0, 120_001)  # a count of 60 where none was expected: 45 deviations
+    rows = []
+    for y_n, mean_n, var_n in zip(y, mean, var):
+        exponent = likelihood.log_density(y_n, mean_n + np.sqrt(var_n) * x)[0] - 0.5 * x**2
+        top = np.max(exponent)
+        rows.append(top + np.log(np.sum(np.exp(exponent - top)) * (x[1] - x[0]) / np.sqrt(2 * np.pi)))
+    return np.array(rows)
+
+
+@every_likelihood
+@every_power
+def test_log_concave_sites_have_positive_precision(likelihood, ys, refused, power):
+    y, mean, var = problems(ys, np.linspace(-9.0, 9.0, 13), 10.0 ** np.arange(-6, 5))
+    d2 = likelihood.tilted(y, mean, var, power).d2
+    if likelihood.log_concave:
+        assert np.all(d2 < 0.0)
+        assert np.all(power * var * d2 > -1.0 - 1e-9)
+    else:
+        assert np.any(d2 > 0.0)
+
+
+def predictive_mean(likelihood, mean, var):
+    """Mean of y, variance of y for f ~ N(mean, var), from its probabilities by sums over y."""
+    if isinstance(likelihood, Binary):
+        values = np.array(LABELS)
+    else:
+        values = np.arange(3000.0)
+    p = np.exp(likelihood.predict_log_density(values, np.full(len(values), mean), np.full(len(values), var)))
+    return p @ values, p @ (values - p @ values) ** 2
+
+
+@every_likelihood
+def test_predicted_mean_and_variance(likelihood, ys, refused):
+    means, variances = np.array([-2.0, 0.3, 1.1]), np.array([0.2, 0.05, 0.4])
+    got = np.array(likelihood.predict(means, variances))
+    if isinstance(likelihood, (Binary, Counts)):
+        expected = np.array([predictive_mean(likelihood, *cavity) for cavity in zip(means, variances)]).T
+    else:
+        expected = means * centred(likelihood), variances + noise_variance(likelihood)
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def centred(likelihood):
+    """1 if y has a mean, else nan."""
+    return np.nan if getattr(likelihood, "df", 9.0) <= 1.0 else 1.0
+
+
+def noise_variance(likelihood):
+    """The variance of y given f by integration; infinite if there is none."""
+    if getattr(likelihood, "df", 9.0) <= 2.0:
+        return np.inf
+
+    def integrand(y):
+        return y**2 * np.exp(likelihood.log_density(y, 0.0 * y)[0])
+
+    return 2.0 * sum(integrate.quad(integrand, *ends, epsabs=1e-13)[0] for ends in ((0.0, 3.0), (3.0, np.inf)))
+
+
+@every_likelihood
+def test_samples_have_the_predicted_moments(likelihood, ys, refused):
+    size = 40_000
+    for f in (-1.0, 0.6):
+        draws = likelihood.sample(np.full(size, f), np.random.default_rng(3))
+        assert draws.shape == (size,)
+        np.testing.assert_array_equal(likelihood.check(draws), draws)
+        if isinstance(likelihood, StudentT):  # its moments are those of rare draws
+            draws, expected = stdtr(likelihood.df, (draws - f) / likelihood.scale), (0.5, 1 / 12)
+        else:
+            expected = [value[0] for value in likelihood.predict(np.array([f]), np.array([1e-12]))]
+        off_centre = (draws - expected[0]) ** 2
+        assert abs(np.mean(draws) - expected[0]) < 5 * np.sqrt(expected[1] / size)
+        assert abs(np.mean(off_centre) - expected[1]) < 5 * np.std(off_centre) / np.sqrt(size) + 1e-4
+
+
+@every_likelihood
+def test_sampling_follows_its_generator(likelihood, ys, refused):
+    f = np.array([[0.3, 2.0], [-1.0, 45.0]])
+    first, second, other = (likelihood.sample(f, np.random.default_rng(seed)) for seed in (5, 5, 6))
+    assert first.shape == f.shape
+    np.testing.assert_array_equal(first, second)
+    assert np.all(np.isfinite(first))
+    many = np.full(200, 0.3)
+    assert np.any(
+        likelihood.sample(many, np.random.default_rng(5)) != likelihood.sample(many, np.random.default_rng(6))
+    )
+
+
+@every_likelihood
+def test_each_datum_on_its_own(likelihood, ys, refused):
+    """Order, company and the way powers are given do not matter."""
+    y, mean, var = problems(ys)
+    power = np.resize([1.0, 0.0, 0.4, 1e-6, 0.8], len(y))
+    together = likelihood.tilted(y, mean, var, power)
+    order = np.random.default_rng(0).permutation(len(y))
+    shuffled = likelihood.tilted(y[order], mean[order], var[order], power[order])
+    same_tilted(shuffled, Tilted(*(value[..., order] for value in together)), 1e-12)
+    alone = [likelihood.tilted(*(v[n : n + 1] for v in (y, mean, var)), power[n]) for n in range(len(y))]
+    same_tilted(Tilted(*(np.concatenate(parts, axis=-1) for parts in zip(*alone))), together, 1e-12)
+
+
+@every_likelihood
+def test_no_data(likelihood, ys, refused):
+    empty = np.zeros(0)
+    for power in (0.0, 0.5, 1.0, empty):
+        got = likelihood.tilted(empty, empty, empty, power)
+        assert [value.shape for value in got] == [(0,)] * 4 + [(len(likelihood.parameters()), 0)]
+
+
+@every_likelihood
+def test_closed_form_equals_quadrature(likelihood, ys, refused):
+    y, mean, var = problems(ys)
+    for power in np.array([0.0, 1e-6, 0.3, 1.0]):
+        powers = np.full(len(y), power)
+        closed = likelihood.closed(powers)
+        assert closed.shape == y.shape
+        if np.any(closed):
+            exact = likelihood.closed_form(y, mean, var, powers)
+            by_nodes = likelihood.quadrature(y, mean, var, powers)
+            for name, scale in zip((*MOMENTS, "averages"), (1e-3, 1e-3, 0.0, 1e-3)):
+                assert off(getattr(by_nodes, name), getattr(exact, name), scale) < 1e-8
+            assert not np.any(exact.error)
+
+
+@every_likelihood
+def test_finite_for_every_cavity(likelihood, ys, refused):
+    means, variances = [-1e6, -1e3, -1.0, 0.0, 1.0, 1e3, 1e6], [1e-300, 1e-100, 1e-30, 1e-12, 1e-3, 1.0, 1e3, 1e8]
+    y, mean, var = problems(ys, means, variances)
+    for power in (0.0, 1e-12, 1e-6, 0.5, 1.0):
+        got = likelihood.tilted(y, mean, var, power)
+        assert all(np.all(np.isfinite(value)) for value in got)
+        assert np.all((got.error >= 0.0) & (got.error <= 1.0))
+    if not isinstance(likelihood, StudentT):
+        assert np.all(np.isfinite(likelihood.predict(mean, var)))
+
+
+# Against 60 digits
+
+
+BY_NAME = {
+    "probit": (Probit, {}),
+    "logit": (Logit, {}),
+    "noisy_probit": (NoisyProbit, {"eps": "flip"}),
+    "poisson": (Poisson, {}),
+    "negative_binomial": (NegativeBinomial, {"dispersion": "dispersion"}),
+    "student_t": (StudentT, {"df": "df", "scale": "scale"}),
+}
+
+
+def named(name, parameters):
+    kind, names = BY_NAME[name]
+    return kind(**{names[key]: float(value) for key, value in parameters.items()})
+
+
+def row_id(row):
+    return " ".join(map(str, (row["name"], row["y"], *row["parameters"].values())))
+
+
+@pytest.mark.parametrize("row", reference.load_table(), ids=row_id)
+@pytest.mark.parametrize("method", ["tilted", "quadrature"])
+def test_table_of_60_digits(row, method):
+    """Entry by entry; d1 may be 0, and counts for nothing beside d2 times a thousandth of the cavity's deviation."""
+    likelihood = named(row["name"], row["parameters"])
+    mean, var, power = row["mean"], row["var"], row["power"]
+    got = getattr(likelihood, method)(np.full(len(mean), float(row["y"])), mean, var, power)
+    tolerance = 1e-8 if likelihood.log_concave else 1e-6
+    floors = 0.0, 1e-3 * np.abs(row["d2"]) * np.sqrt(var), 0.0
+    for name, floor in zip(("z", "d1", "d2"), floors):
+        there, value = np.isfinite(row[name]), {"z": got.log_z}.get(name, getattr(got, name, None))
+        assert np.sum(there) > 400
+        relative = np.abs(value - row[name]) / (np.abs(row[name]) + floor)
+        assert np.max(relative[there]) < tolerance, (name, mean[there][np.argmax(relative[there])])
+        claimed = 10 * got.error + 1e-10
+        if method == "quadrature":
+            assert np.mean(relative[there] > claimed[there]) < 0.01
+
+
+HARD = [  # what the table does not hold (narrow, hardly noisy, far away), from reference.tilted.tilted: z, d1, d2
+    (
+        "student_t",
+        1.7,
+        -0.4,
+        2.0,
+        0.7,
+        {"df": 3.0, "scale": 0.01},
+        (-4.488497686265877, 1.498284491658899, -0.7131633804049304),
+    ),
+    (
+        "student_t",
+        5.0,
+        0.0,
+        1.0,
+        1.0,
+        {"df": 4.0, "scale": 0.01},
+        (-13.416460178468817, 4.998760635466264, -0.9989129423359313),
+    ),
+    (
+        "noisy_probit",
+        1,
+        -3.0,
+        16.0,
+        0.6,
+        {"eps": 1e-09},
+        (-2.1548379216427813, 0.4853488837173539, -0.07150365286276607),
+    ),
+    (
+        "noisy_probit",
+        -1,
+        9.0,
+        1.0,
+        0.6,
+        {"eps": 1e-09},
+        (-20.71162327581088, -0.043883366010494564, 0.15787807502506465),
+    ),
+    ("probit", 1, -10000.0, 0.01, 0.5, {}, (-49751253.91037344, 9950.248856218903, -0.9950248656218912)),
+    ("probit", -1, 3000.0, 1e-06, 1.0, {}, (-4500004.425310212, -2999.997333336259, -0.9999988888899629)),
+    ("logit", -1, 300.0, 900.0, 0.5, {}, (-104.43964793034519, -0.6602617611798546, -0.00212142441761459)),
+    ("poisson", 0, 1000.0, 1.0, 1.0, {}, (-494119.5302077989, -993.0996720180119, -0.998993559547919)),
+    ("poisson", 3, 30.0, 2.0, 0.5, {}, (-378.74545561925606, -26.6436914744636, -0.9663540381731569)),
+    ("poisson", 1000000, 3.0, 4.0, 1.0, {}, (-30.049499967988833, 2.7038768385206176, -0.2499999374998154)),
+    (
+        "negative_binomial",
+        3,
+        20.0,
+        0.3,
+        0.5,
+        {"dispersion": 0.05},
+        (-5.17046089950794, -0.04999999963205612, -3.6794388220760396e-10),
+    ),
+]
+
+
+@pytest.mark.parametrize("name, y, mean, var, power, parameters, expected", HARD)
+def test_hard_cases_in_60_digits(name, y, mean, var, power, parameters, expected):
+    got = named(name, parameters).tilted(*(np.array([float(v)]) for v in (y, mean, var)), power)
+    assert off(np.ravel(got[:3]), np.array(expected)) < 1e-8
+    assert got.error < 1e-8
+
+
+def test_second_derivative_of_a_probit_far_to_its_left():
+    """h(h + x) tends to 1 - 1/x^2; h and -x agree to twelve digits there."""
+    x = np.array([-1e2, -1e3, -1e5, -1e6])
+    bend = Probit().log_density(np.ones(4), x)[2]
+    assert error(bend, -1 + x**-2.0 - 6 * x**-4.0 + 50 * x**-6.0) < 1e-11
+
+
+def test_log_of_a_tiny_flip_rate():
+    ell, slope, _ = NoisyProbit(1e-14).log_density(np.ones(2), np.array([-40.0, -9.0]))
+    assert error(ell, np.log(1e-14 + np.array([0.0, 1.1285884059538e-19]))) < 1e-15
+
+
+def test_tiny_probabilities_of_classes_are_right():
+    mean, var = np.array([30.0, -30.0]), np.array([1.0, 1.0])
+    proba = Probit().predict_proba(mean, var)
+    assert proba.shape == (2, 2)
+    expected = np.exp(-228.97577233436633)  # reference.tilted.predictive
+    assert error(proba, np.array([[expected, 1.0], [1.0, expected]])) < 1e-13
+    assert off(proba[[0, 1], [0, 1]], expected) < 1e-9
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    "kind, name",
+    [(kind, field.name) for kind, *_ in BY_NAME.values() for field in fields(kind)] + [(Gaussian, "noise_variance")],
+)
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, np.ones(2)])
+def test_parameters_must_be_positive_and_finite(kind, name, value):
+    with pytest.raises(ValueError, match=name):
+        kind(**{name: value})
+
+
+def test_flip_rate_below_one_half():
+    with pytest.raises(ValueError, match="flip"):
+        NoisyProbit(0.5)
+
+
+@pytest.mark.parametrize("config", [{}, {"kind": "Exotic"}, {"kind": "Probit", "colour": 1}, {"kind": "likelihood"}])
+def test_a_description_of_no_likelihood_is_refused(config):
+    with pytest.raises(ValueError, match="not the description of a likelihood.*StudentT"):
+        likelihood_from_config(config)
+
+
+def test_every_likelihood_is_in_the_suite():
+    assert {type(likelihood) for likelihood, *_ in LIKELIHOODS.values()} == set(likelihoods.LIKELIHOODS.values())

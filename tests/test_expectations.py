@@ -1,0 +1,288 @@
+"""The quadrature: right on both of its ways, honest about its error, and defined where nothing is left to integrate."""
+
+import numpy as np
+import pytest
+from reference.compare import error
+
+from sparse_pep import expectations
+from sparse_pep.expectations import (
+    Accuracy,
+    few_nodes,
+    find_modes,
+    locate,
+    many_nodes,
+    moments,
+    tilted_moments,
+)
+from sparse_pep.likelihoods import (
+    Logit,
+    NegativeBinomial,
+    NoisyProbit,
+    Poisson,
+    Probit,
+    StudentT,
+)
+from sparse_pep.linalg import expm1_ratio
+
+CASES = {
+    "probit": (Probit(), 1.0),
+    "logit": (Logit(), -1.0),
+    "noisy probit": (NoisyProbit(0.01), 1.0),
+    "poisson": (Poisson(), 1.0),
+    "negative binomial": (NegativeBinomial(0.5), 50.0),
+    "student": (StudentT(4.0, 0.5), 0.3),
+}
+every_case = pytest.mark.parametrize("likelihood, y", CASES.values(), ids=CASES.keys())
+
+
+def density(likelihood, y):
+    """log p of data y as a function of rows and f, as the quadrature asks for it."""
+    return lambda rows, f: likelihood.log_density(y[rows][:, None], f)
+
+
+def random_cavities(size, variances, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(-30.0, 30.0, size), 10.0 ** rng.uniform(*np.log10(variances), size)
+
+
+def relative_errors(got, expected, var):
+    """The worst of z, d1 and d2 (N,), each by its own size; d1 may be 0. Numbers beyond 1e-250 do not count."""
+    floors = 0.0, 0.01 * np.abs(expected[2]) * np.sqrt(var), 0.0
+    errors = [
+        np.where(np.abs(b) > 1e-250, np.abs(a - b) / (np.abs(b) + c + 1e-300), 0.0)
+        for a, b, c in zip(got, expected, floors)
+    ]
+    return np.max(errors, axis=0)
+
+
+@pytest.fixture
+def by_panels(monkeypatch):
+    """How many data went to the panels, call by call."""
+    calls = []
+
+    def counted(at, rows, *asked):
+        calls.append(len(rows))
+        return many_nodes(at, rows, *asked)
+
+    monkeypatch.setattr(expectations, "many_nodes", counted)
+    return calls
+
+
+def test_error_is_honest_where_the_truth_is_known():
+    """A probit at power 1, cavities over twelve orders of magnitude."""
+    size = 4000
+    (mean, var), ones = random_cavities(size, (1e-6, 1e6)), np.ones(size)
+    got, exact = (f(ones, mean, var, ones) for f in (Probit().quadrature, Probit().closed_form))
+    true = relative_errors(got[:3], exact[:3], var)
+    assert np.all(true <= 10 * got.error + 1e-10)
+    assert np.max(true) < 1e-8
+    assert np.max(got.error) < 1e-8
+    assert np.median(got.error) > 1e-14
+
+
+@every_case
+def test_error_is_honest_by_the_panels(likelihood, y):
+    """The few nodes against panels. The error of a sum has a phase: one in hundreds is more lucky than its estimate."""
+    size = 1000
+    mean, var = random_cavities(size, (1e-3, 1e4), seed=1)
+    power = np.resize([0.0, 1e-6, 0.01, 0.1, 0.5, 0.8, 1.0], size)
+    rows = np.arange(size)
+    with np.errstate(all="ignore"):
+        at = locate(density(likelihood, np.full(size, y)), mean, var, power, 3.0 * likelihood.width)
+        sums, claimed = few_nodes(at, likelihood.log_concave, 0)
+        exact, few = moments(at, rows, many_nodes(at, rows)[0]), moments(at, rows, sums)
+    accepted = claimed < expectations.TOLERANCE
+    true = relative_errors(few, exact, var)[accepted]
+    assert np.mean(accepted) > 0.3
+    assert np.mean(true > 10 * claimed[accepted] + 1e-10) < 0.004
+    assert np.max(true) < 3e-8
+
+
+def test_panels_are_reached_and_right(by_panels):
+    """A cavity a thousand times wider than the likelihood, and one that puts the bend eleven deviations away."""
+    mean, var, ones = np.array([0.3, -20.0, 24.0, 0.1]), np.array([1e6, 1e5, 4.0, 2.0]), np.ones(4)
+    got = Probit().quadrature(ones, mean, var, ones)
+    exact = Probit().closed_form(ones, mean, var, ones)
+    assert len(by_panels) == 1
+    assert 2 <= by_panels[0] <= 3
+    assert np.max(relative_errors(got[:3], exact[:3], var)) < 1e-10
+
+
+def test_ordinary_cavities_do_without_panels(by_panels):
+    rng = np.random.default_rng(0)
+    mean, var = rng.normal(scale=4.0, size=500), rng.uniform(1.0, 5.0, 500)
+    for likelihood in (Probit(), Logit()):
+        likelihood.quadrature(np.ones(500), mean, var, np.full(500, 0.5))
+    assert not by_panels
+
+
+@every_case
+def test_panels_alone_agree(likelihood, y, monkeypatch):
+    mean, var = random_cavities(60, (1e-2, 1e2), seed=2)
+    mean /= 5.0
+    y, power = np.full(60, y), np.resize([0.0, 1e-3, 0.5, 1.0], 60)
+    usual = likelihood.quadrature(y, mean, var, power)
+    monkeypatch.setattr(expectations, "HALVINGS", 8)
+    panels = likelihood.quadrature(y, mean, var, power, Accuracy(1e-30))
+    assert np.any(panels.log_z != usual.log_z)
+    assert np.max(relative_errors(usual[:3], panels[:3], var)) < 3e-9
+
+
+@every_case
+def test_modes_are_stationary(likelihood, y):
+    """Also where the bracket spans a hundred orders of magnitude, and where Newton's step leads across a wall."""
+    grid = np.meshgrid([-1e6, -30.0, -8.0, 0.0, 3.0, 30.0, 1e3], 10.0 ** np.arange(-6, 9, 2), [1e-6, 0.1, 1.0])
+    mean, var, power = (axis.ravel() for axis in grid)
+    log_density = density(likelihood, np.full(len(mean), y))
+    with np.errstate(all="ignore"):
+        mode = find_modes(log_density, mean, var, power)
+        _, slope, bend = (value[:, 0] for value in log_density(np.arange(len(mean)), mode[:, None]))
+        width = 1.0 / np.sqrt(1.0 / var + power * np.maximum(-bend, 0.0))
+        offset = np.abs(power * slope - (mode - mean) / var) * width
+    rounding = 1e-15 * np.abs(mode) / width + 1e-15 * np.abs(mean - mode) / var * width
+    assert np.all(offset < 0.11 + 10 * rounding)
+
+
+def test_averages():
+    """Any further function is averaged; those of 1, f and f^2 are known from z, d1 and d2."""
+    likelihood, size = Logit(), 300
+    mean, var = random_cavities(size, (1e-2, 1e5), seed=3)
+    mean /= 5.0
+    y, power = np.ones(size), np.resize([0.3, 0.7, 1.0], size)
+
+    def everything(rows, f):
+        x = (f - mean[rows][:, None]) / np.sqrt(var[rows][:, None])
+        return *likelihood.log_density(y[rows][:, None], f), np.ones_like(f), x, x**2
+
+    got = tilted_moments(everything, mean, var, power)
+    first = power * np.sqrt(var) * got.d1
+    expected = np.array([np.ones(size), first, 1.0 + power * var * got.d2 + first**2])
+    assert got.averages.shape == (3, size)
+    assert np.max(np.abs(got.averages - expected) / (1.0 + np.abs(expected))) < 1e-8
+
+
+def test_no_data_and_no_further_functions():
+    empty = np.zeros(0)
+    got = tilted_moments(density(Logit(), empty), empty, empty, 0.5)
+    assert [value.shape for value in got] == [(0,)] * 4 + [(0, 0)]
+
+
+@pytest.mark.parametrize("factor", [1e-5, 0.02, 1e4])
+def test_units_do_not_matter(factor):
+    mean, var = random_cavities(100, (1e-3, 1e3), seed=4)
+    y, power = np.resize([-20.0, 0.0, 0.5, 11.0], 100), np.resize([0.0, 0.4, 1.0], 100)
+    here = StudentT(4.0, 0.3).tilted(y, mean, var, power)
+    there = StudentT(4.0, 0.3 * factor).tilted(factor * y, factor * mean, factor**2 * var, power)
+    np.testing.assert_allclose(there.log_z + np.log(factor), here.log_z, rtol=1e-8, atol=1e-8)
+    assert np.max(relative_errors((here.log_z, factor * there.d1, factor**2 * there.d2), here[:3], var)) < 1e-7
+    np.testing.assert_allclose(there.averages, here.averages, rtol=1e-7, atol=1e-8)
+
+
+def brute_force(likelihood, y, mean, var, power):
+    """z, d1, d2 of one datum by a million equal steps."""
+    f = np.linspace(mean - 12 * np.sqrt(var), mean + 12 * np.sqrt(var), 1_000_001)
+    ell, slope, bend = likelihood.log_density(y, f)
+    cavity = np.exp(-0.5 * (f - mean) ** 2 / var)
+    weight = cavity * np.exp(power * (ell - np.max(ell)))
+    z = np.log(np.sum(weight) / np.sum(cavity)) / power + np.max(ell)
+    weight /= np.sum(weight)
+    d1 = weight @ slope
+    return z, d1, weight @ bend + power * (weight @ (slope - d1) ** 2)
+
+
+@pytest.mark.parametrize("y", [0.0, 2.0, 4.4, -6.0])
+@pytest.mark.parametrize("power", [0.2, 0.7, 1.0])
+def test_two_peaks(y, power):
+    """A likelihood a hundred times narrower than its cavity, which is far away: a peak here and a peak there."""
+    likelihood, y = StudentT(4.0, 0.01), np.array([y])
+    got = likelihood.tilted(y, np.zeros(1), np.ones(1), power)
+    expected = brute_force(likelihood, y, 0.0, 1.0, power)
+    assert relative_errors(np.ravel(got[:3]), np.array(expected), 1.0) < 1e-7
+    assert got.error < 1e-8
+
+
+def test_two_peaks_share_the_mass():
+    """Both peaks count: the mass is at 0 at power 0.2 and at y at power 1."""
+    y = np.full(3, 4.4)
+    got = StudentT(4.0, 0.01).tilted(y, np.zeros(3), np.ones(3), np.array([0.2, 0.5, 1.0]))
+    mean, var = np.array([0.2, 0.5, 1.0]) * got.d1, 1.0 + np.array([0.2, 0.5, 1.0]) * got.d2
+    assert mean[0] < 0.5
+    assert mean[2] > 4.0
+    assert var[1] > 3.5
+
+
+def test_a_mode_far_outside_the_cavity():
+    """A count of 0 and a rate of e^1000: the cavity itself has no weight, in doubles, where the mass is."""
+    mean = np.array([30.0, 1e3, 1e6])
+    got = Poisson().tilted(np.zeros(3), mean, np.ones(3), 1.0)
+    assert np.all(got.log_z < -300.0)
+    assert np.all(got.d1 < -20.0)
+    assert np.all((got.d2 < 0.0) & (got.d2 > -1.0))
+    assert np.all(np.abs(got.log_z / (-0.5 * mean**2) - 1.0) < [0.3, 0.02, 1e-4])
+
+
+def test_laplace_where_doubles_end():
+    """A million deviations into the tail: mode and bend are all there is, and the error says so."""
+    y, mean, var, power = np.array([3.0]), np.array([1e6]), np.array([1e-12]), 0.5
+    got = Poisson().tilted(y, mean, var, power)
+    mode = mean + power * var * got.d1
+    assert got.error == 1.0
+    assert error(got.log_z, -0.5 * (mode - mean) ** 2 / var / power) < 1e-4
+    assert error(got.d1, -np.exp(mode)) < 0.5
+    assert error(got.d2, np.array([-1.0 / (var[0] * power)])) < 1e-4
+
+
+def test_laplace_is_exact_for_a_parabola(monkeypatch):
+    """With everything declared lost; the further function is taken at the mode."""
+    monkeypatch.setattr(expectations, "LOST", -1.0)
+    mean, var, power = np.array([0.3, -2.0, 4.0]), np.array([1.0, 9.0, 0.1]), np.array([0.0, 0.4, 1.0])
+    y, noise = 0.7, 0.5
+
+    def parabola(rows, f):
+        return -0.5 * (y - f) ** 2 / noise, (y - f) / noise, np.full_like(f, -1.0 / noise), f
+
+    got = tilted_moments(parabola, mean, var, power)
+    monkeypatch.undo()
+    exact = tilted_moments(parabola, mean, var, power)
+    assert np.all(got.error == 1.0)
+    assert np.all(exact.error < 1e-8)
+    for name in ("log_z", "d1", "d2", "averages"):
+        np.testing.assert_allclose(getattr(got, name), getattr(exact, name), rtol=0.5)
+    np.testing.assert_allclose(got.d2[1:], exact.d2[1:], rtol=1e-8)
+    np.testing.assert_allclose(got.log_z[1:], exact.log_z[1:], rtol=2e-2)
+
+
+@pytest.mark.parametrize(
+    "x, expected",
+    [
+        (0.0, 1.0),
+        (1e-300, 1.0),
+        (-1e-17, 1.0),
+        (1e-8, 1.00000000500000001667),
+        (-1e-3, 0.99950016662500833194),
+        (1.0, 1.71828182845904523536),
+        (-40.0, 0.02499999999999999989),
+        (-1e300, 1e-300),
+        (700.0, 1.4489029353357206e301),
+    ],
+)
+def test_expm1_ratio(x, expected):
+    assert expm1_ratio(x) == pytest.approx(expected, rel=4e-16 if abs(x) < 100 else 1e-12)
+
+
+def test_expm1_ratio_of_an_array():
+    with np.errstate(over="ignore"):
+        got = expm1_ratio(np.array([[0.0, 1e-9], [-2.0, 800.0]]))
+    assert got.shape == (2, 2)
+    np.testing.assert_allclose(got, [[1.0, 1.0 + 5e-10], [0.43233235838169365, np.inf]], rtol=1e-15)
+
+
+def test_a_floor_spares_what_is_next_to_nothing(by_panels):
+    """A label far on its own side: nine digits of a d2 of 1e-40 take panels, an absolute error does not."""
+    mean, var, ones = np.array([30.0]), np.array([4.0]), np.ones(1)
+    strict = Probit().quadrature(ones, mean, var, ones)
+    assert len(by_panels) == 1
+    loose = Probit().quadrature(ones, mean, var, ones, Accuracy(1e-9, 0.1))
+    assert len(by_panels) == 1
+    assert abs(loose.d2[0] - strict.d2[0]) < 1e-10
+    assert abs(loose.log_z[0] - strict.log_z[0]) < 1e-10
