@@ -199,7 +199,9 @@ CLASS_COLORS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#F0E442")
 LEVELS = np.linspace(0.5, 1.0, 6)  # of a probability, from white to the full colour
 
 
-def check_plane(X: ArrayLike, y: ArrayLike, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def check_plane(
+    X: ArrayLike, y: ArrayLike, classes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Inputs of two columns and their labels as arrays, checked.
 
     Parameters
@@ -234,7 +236,9 @@ def check_plane(X: ArrayLike, y: ArrayLike, classes: np.ndarray) -> tuple[np.nda
     known = classes.tolist()
     unknown = [label for label in y.tolist() if label not in known]
     if unknown:
-        raise ValueError(f"`y` holds the label {unknown[0]!r}, which is none of the classes {known}.")
+        raise ValueError(
+            f"`y` holds the label {unknown[0]!r}, which is none of the classes {known}."
+        )
     return X, y
 
 # %% ../nbs/13_plots.ipynb #6e5e9541
@@ -255,7 +259,7 @@ def shade_classes(ax: Axes, a: np.ndarray, b: np.ndarray, proba: np.ndarray) -> 
         shades = LinearSegmentedColormap.from_list("class", ["white", color])
         if own.max() > LEVELS[0]:
             ax.contourf(a, b, np.minimum(own, 1.0), LEVELS, cmap=shades, vmin=0.4, vmax=1.3)
-        if c and own.min() < 1.0 and np.any(own > others) and np.any(own < others):
+        if c and np.any(own > others) and np.any(own < others):
             ax.contour(a, b, own - others, [0.0], colors="black", linewidths=1.5)
 
 # %% ../nbs/13_plots.ipynb #33931dae
