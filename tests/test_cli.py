@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparse_pep import SparsePEPRegressor, load
+from sparse_pep import SparsePEPRegressor, load, plots
 from sparse_pep.cli import (
     average_rows,
     check_classes,
@@ -501,7 +501,13 @@ def test_demo_writes_what_it_says_and_its_next_step_works():
 def test_the_boundary_is_drawn_for_three_powers(monkeypatch):
     seen = []
     monkeypatch.setattr("sparse_pep.cli.save_figure", lambda path, figure: seen.append((path, figure)))
+    far = {"label": "pseudo-points (3 more beyond)"}  # of these axes, not of the three
+    monkeypatch.setattr("sparse_pep.plots.mark_points_2d", lambda ax, Z: ax.plot(*Z.T, "x", **far))
+    powers, draw = [], plots.plot_classification_2d
+    record = lambda model, X, y, ax: powers.append(model.power) or draw(model, X, y, ax=ax)  # noqa: E731
+    monkeypatch.setattr(plots, "plot_classification_2d", record)
     demo_boundary("x.png", 30, 2)
+    assert powers == [0.0, 0.5, 1.0]
     ((path, figure),) = seen
     assert path == "x.png" and len(figure.legends) == 1
     assert [ax.get_title() for ax in figure.axes] == ["power 0 (VFE)", "power 0.5 (Power EP)", "power 1 (EP)"]
