@@ -405,7 +405,6 @@ def many_nodes(
         owner = np.tile(owner[open_], 2)
         start, end = np.r_[start[open_], middle[open_]], np.r_[middle[open_], end[open_]]
         whole = np.hstack([first[:, open_], second[:, open_]])
-    error[MASS, total[MASS] == 0.0] = np.inf
     return total, np.max(error / (scale + TINY), axis=0)
 
 # %% ../nbs/05_expectations.ipynb #a189548a
