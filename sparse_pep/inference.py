@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['KEPT_ENTRIES', 'PATIENCE', 'SHORTEST', 'FINEST_AND_COARSEST', 'FLOOR', 'MEMORY', 'METHODS', 'WhitenedData', 'whiten',
-           'add_weighted_outer', 'posteriors_of', 'State', 'project', 'datum_terms', 'look', 'cavities', 'proposal',
-           'first_sites', 'Mixer', 'Inference', 'valid', 'settle', 'residual_of', 'runaway', 'attempt', 'advance',
-           'infer', 'settle_in_turn', 'leave_one_out']
+           'add_weighted_outer', 'posteriors_of', 'State', 'project', 'datum_terms', 'all_marginals', 'look',
+           'proposal', 'first_sites', 'Mixer', 'Inference', 'valid', 'Pace', 'settle', 'has_settled', 'residual_of',
+           'runaway', 'attempt', 'advance', 'infer', 'settle_in_turn', 'leave_one_out']
 
 # %% ../nbs/06_inference.ipynb #f913a389
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +30,14 @@ from sparse_pep.linalg import (
     one_blas_thread,
     solve_lower,
 )
-from .sites import Posterior, new_site, posterior_from_sums, sequential_sweep
+from sparse_pep.sites import (
+    Posterior,
+    cavity,
+    marginals,
+    new_site,
+    posterior_from_sums,
+    sequential_sweep,
+)
 
 # %% ../nbs/06_inference.ipynb #0bc0f7cf
 KEPT_ENTRIES = 32_000_000  # of V in memory: 256 MB
@@ -152,7 +160,7 @@ class State:
     slopes : ndarray (P, N)
         ∂z/∂θ for the parameters of the likelihood.
     smallest_cavity : float
-        Smallest ρ; below 0 there is no cavity, and nothing else here is filled in.
+        Smallest ρ.
     log_evidence : float
     """
 
@@ -203,6 +211,23 @@ def datum_terms(
     return log_z + 0.5 * terms.sum(axis=0)
 
 # %% ../nbs/06_inference.ipynb #183bd169
+def all_marginals(
+    data: WhitenedData, posteriors: list[Posterior]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance (C, N) of wₙᵀu under each posterior. Cost CNM² flops."""
+    mean, var = np.empty((2, len(posteriors), len(data.dff)))
+
+    def work(share: Sequence[slice]) -> None:
+        scratch = Scratch()
+        for rows in share:
+            V = data.V(rows)
+            for c, posterior in enumerate(posteriors):
+                mean[c, rows], var[c, rows] = marginals(posterior, V, scratch("T", V.shape))
+
+    map_chunks(work, data.slices)
+    return mean, var
+
+
 def look(
     data: WhitenedData,
     likelihood: Likelihood,
@@ -211,65 +236,30 @@ def look(
     precision: np.ndarray,
     shift: np.ndarray,
     accuracy: Accuracy = STRICT,
-) -> State:
-    """Posterior, cavities and projections of all data, for sites (C, N). Cost 2CNM² flops
-    and the quadrature.
+) -> State | None:
+    """Posterior, cavities and projections of all data, for sites (C, N); None if some cavity is
+    not a distribution. Cost 2CNM² flops and the quadrature.
     """
-    C, N = precision.shape
     posteriors, sums = posteriors_of(data, precision, shift)
-    mean, var, d1, d2 = np.empty((4, C, N))
-    log_z, error, slopes = (
-        np.empty(N),
-        np.empty(N),
-        np.empty((len(likelihood.parameters()), N)),
-    )
-
-    def work(share: Sequence[slice]) -> float:
-        scratch, smallest = Scratch(), np.inf
-        for rows in share:
-            V = data.V(rows)
-            for c, posterior in enumerate(posteriors):
-                T = solve_lower(posterior.B, V, out=scratch("T", V.shape))
-                mean[c, rows] = posterior.b @ T
-                var[c, rows] = np.einsum("mn,mn->n", T, T)
-            drawn = power[rows] * precision[:, rows] * var[:, rows]
-            smallest = min(smallest, float(np.min(1.0 - drawn)))
-            if smallest > 0.0:
-                m, v = cavities(
-                    mean[:, rows], var[:, rows], shift[:, rows], drawn, power[rows]
-                )
-                v += data.dff[rows]
-                out = project(likelihood, y[rows], m, v, power[rows], accuracy)
-                log_z[rows], d1[:, rows], d2[:, rows], error[rows], slopes[:, rows] = out
-        return smallest
-
-    smallest = min(map_chunks(work, data.slices))
+    mean, var = all_marginals(data, posteriors)
+    smallest = float(np.min(1.0 - power * precision * var))
     if not smallest > 0.0:
-        value = -np.inf
-    else:
-        local = datum_terms(log_z, mean, var, precision, shift, power).sum()
-        value = local + sum(0.5 * q.b @ q.b - q.B.half_log_det for q in posteriors)
-    found = mean, var, log_z, d1, d2, error, slopes
-    return State(precision, shift, posteriors, sums, *found, smallest, float(value))
-
-
-def cavities(
-    mean: np.ndarray,
-    var: np.ndarray,
-    shift: np.ndarray,
-    drawn: np.ndarray,
-    power: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance (C, n) of the cavities of wₙᵀu, for ατa = drawn < 1."""
-    return (mean - power * shift * var) / (1.0 - drawn), var / (1.0 - drawn)
+        return None
+    cavity_mean, cavity_var = cavity(mean, var, precision, shift, power)
+    # in one piece, on one thread: its many small operations would only wait for each other
+    found = project(likelihood, y, cavity_mean, cavity_var + data.dff, power, accuracy)
+    value = datum_terms(found[0], mean, var, precision, shift, power).sum()
+    value += sum(0.5 * q.b @ q.b - q.B.half_log_det for q in posteriors)
+    sites = precision, shift, posteriors, sums
+    return State(*sites, mean, var, *found, smallest, float(value))
 
 
 def proposal(state: State, power: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The sites (C, N) of full strength that the projections ask for; where they are not
     finite, the old ones.
     """
-    drawn = power * state.precision * state.var
-    cavity_mean, cavity_var = cavities(state.mean, state.var, state.shift, drawn, power)
+    sites = state.precision, state.shift
+    cavity_mean, cavity_var = cavity(state.mean, state.var, *sites, power)
     with np.errstate(all="ignore"):
         precision, shift = new_site(state.d1, state.d2, cavity_mean, cavity_var, power)
     good = np.isfinite(precision) & np.isfinite(shift)
@@ -407,19 +397,53 @@ class Inference:
         return self.data.Kuu.jitter
 
 
-def valid(state: State) -> bool:
+def valid(state: State | None) -> bool:
     """Whether every cavity and every posterior is a distribution, and all is finite."""
-    proper = all(
-        q.B.jitter == 0.0 or np.all(tau >= 0.0)
-        for q, tau in zip(state.posteriors, state.precision)
+    return (
+        state is not None
+        and bool(np.isfinite(state.log_evidence))
+        and all(
+            q.B.jitter == 0.0 or np.all(tau >= 0.0)
+            for q, tau in zip(state.posteriors, state.precision)
+        )
     )
-    return proper and state.smallest_cavity > 0.0 and bool(np.isfinite(state.log_evidence))
 
 # %% ../nbs/06_inference.ipynb #dd33e0d9
 PATIENCE = 5  # sweeps without progress before the step is shortened
 SHORTEST = 0.01
-FINEST_AND_COARSEST, FLOOR = (1e-9, 1e-6), 0.1  # of the quadrature
+FINEST_AND_COARSEST, FLOOR = (1e-9, 1e-5), 0.1  # of the quadrature
 MEMORY = 5
+
+
+class Pace:
+    """The step η: shortened where there is no progress, or where a step was turned back.
+
+    Attributes
+    ----------
+    step : float or ndarray (N,)
+    shortest : float
+        The smallest so far.
+    """
+
+    def __init__(self, step: float | np.ndarray):
+        self.step, self.shortest = step, float(np.min(step))
+        self.best, self.highest, self.stalled = np.inf, -1e300, 0
+
+    def shorten(self, factor: float) -> None:
+        """Multiply the step by `factor`, down to a hundredth."""
+        self.step = np.maximum(factor * self.step, SHORTEST)
+        self.shortest = min(self.shortest, float(np.min(self.step)))
+
+    def stalls(self, change: float, log_evidence: float) -> bool:
+        """Whether neither the largest change has fallen nor log Z risen for five sweeps."""
+        progress = change < 0.995 * self.best
+        progress |= not log_evidence <= self.highest + 1e-3 * abs(self.highest)
+        self.stalled = 0 if progress else self.stalled + 1
+        self.best, self.highest = min(self.best, change), max(self.highest, log_evidence)
+        if self.stalled < PATIENCE:
+            return False
+        self.stalled, self.best = 0, change
+        return True
 
 
 @one_blas_thread()
@@ -437,9 +461,9 @@ def settle(
     """Parallel sweeps from `sites` (C, N) until they settle; `step` may differ from datum to
     datum. Other arguments as in `infer`.
     """
-    accuracy = Accuracy(float(np.clip(tol, *FINEST_AND_COARSEST)), FLOOR)
-    mixer, shortest, best, stalled, trace = Mixer(memory), np.min(step), np.inf, 0, []
-    last, change, steady, highest = None, np.inf, False, -1e300
+    accuracy = Accuracy(float(np.clip(tol**2, *FINEST_AND_COARSEST)), FLOOR)
+    mixer, pace, trace = Mixer(memory), Pace(step), []
+    last, change, settled = None, np.inf, False
     for sweep in range(max_sweeps + 1):
         state = attempt(data, likelihood, y, power, sites, accuracy)
         if state is not None:
@@ -448,31 +472,29 @@ def settle(
         if state is None or runaway(state, asked, last, change):  # half-way back
             if last is None:
                 last = look(data, likelihood, y, power, *np.zeros((2, *sites[0].shape)))
-            sites = tuple(
-                0.5 * (new + old) for new, old in zip(sites, (last.precision, last.shift))
-            )
+            old = last.precision, last.shift
+            sites = tuple(0.5 * (a + b) for a, b in zip(sites, old))
             mixer.forget()
-            step = np.maximum(0.7 * step, SHORTEST)
-            shortest = min(shortest, np.min(step))
+            pace.shorten(0.7)
             continue
         last, change = state, asked
-        settled = not trace or abs(state.log_evidence - trace[-1]) <= tol * (
-            1 + abs(trace[-1])
-        )
-        steady = settled or change <= 1e-3 * tol  # then log Z has stopped, too
+        settled = has_settled(change, tol, [*trace[-1:], state.log_evidence])
         trace.append(state.log_evidence)
-        if (change <= tol and steady) or sweep == max_sweeps:
+        if settled or sweep == max_sweeps:
             break
-        higher = not state.log_evidence <= highest + 1e-3 * abs(highest)
-        stalled = 0 if higher or change < 0.995 * best else stalled + 1
-        best, highest = min(best, change), max(highest, state.log_evidence)
-        if stalled >= PATIENCE:
-            step, stalled, best = np.maximum(0.6 * step, SHORTEST), 0, change
-            shortest = min(shortest, np.min(step))
+        if pace.stalls(change, state.log_evidence):
+            pace.shorten(0.6)
             mixer.forget()
-        sites = advance(mixer, state, residual, weight, step, likelihood.log_concave)
-    converged = change <= tol and steady
-    return Inference(last, data, converged, sweep, change, float(shortest), np.array(trace))
+        sites = advance(mixer, state, residual, weight, pace.step, likelihood.log_concave)
+    return Inference(last, data, settled, sweep, change, pace.shortest, np.array(trace))
+
+
+def has_settled(change: float, tol: float, recent: list[float]) -> bool:
+    """Whether no site changes any more, and, judged by its last one or two values, log Z
+    neither.
+    """
+    steady = abs(recent[-1] - recent[0]) <= tol * (1.0 + abs(recent[0]))
+    return change <= tol and (steady or change <= 1e-3 * tol)
 
 
 def residual_of(state: State, power: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -623,18 +645,23 @@ def settle_in_turn(
         return one.log_z[0], one.d1[0], one.d2[0]
 
     precision, shift = (site[0] for site in sites)
-    trace = []
+    last, change, trace = None, np.inf, []
     for sweep in range(max_sweeps + 1):
-        state = look(data, likelihood, y, power, precision[None], shift[None])
+        state = attempt(data, likelihood, y, power, (precision[None], shift[None]), STRICT)
+        if state is None:  # only if not log-concave: report the last that was valid
+            break
         residual, weight = residual_of(state, power)
-        change = float(np.max(np.abs(residual) * weight))
+        last, change = state, float(np.max(np.abs(residual) * weight))
         trace.append(state.log_evidence)
         if change <= tol or sweep == max_sweeps:
             break
-        precision, shift = sequential_sweep(
-            data.Kuu, V, data.dff, tilted, precision, shift, power
-        )
-    return Inference(state, data, change <= tol, sweep, change, 1.0, np.array(trace))
+        with suppress(ValueError):  # a cavity that is not a distribution ends the search
+            precision, shift = sequential_sweep(
+                data.Kuu, V, data.dff, tilted, precision, shift, power
+            )
+            continue
+        break
+    return Inference(last, data, change <= tol, sweep, change, 1.0, np.array(trace))
 
 # %% ../nbs/06_inference.ipynb #1d613927
 def leave_one_out(fit: Inference, likelihood: Likelihood, y: np.ndarray) -> np.ndarray:
@@ -642,10 +669,8 @@ def leave_one_out(fit: Inference, likelihood: Likelihood, y: np.ndarray) -> np.n
     site leaves no distribution. Cost: one projection a datum.
     """
     state, ones = fit.state, np.ones(len(y))
-    drawn = state.precision * state.var
-    proper = np.all(drawn < 1.0, axis=0)
-    mean, var = cavities(
-        state.mean, state.var, state.shift, np.where(proper, drawn, 0.0), ones
-    )
+    proper = np.all(state.precision * state.var < 1.0, axis=0)
+    precision = np.where(proper, state.precision, 0.0)
+    mean, var = cavity(state.mean, state.var, precision, state.shift, ones)
     log_density = project(likelihood, y, mean, var + fit.dff, ones)[0]
     return np.where(proper, log_density, np.nan)

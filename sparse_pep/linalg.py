@@ -314,7 +314,8 @@ def keep_freed_memory() -> None:
 class BlasHold(ContextDecorator):
     """BLAS held to one thread while anybody in this process is inside.
 
-    `threads` is what BLAS was allowed before (OMP_NUM_THREADS, threadpoolctl), 1 outside.
+    `threads` is what BLAS was allowed before (OMP_NUM_THREADS, threadpoolctl), 1 outside;
+    `pool` has that many, and they stay until the last one leaves.
     """
 
     def __init__(self):
@@ -327,6 +328,7 @@ class BlasHold(ContextDecorator):
                 counts = [pool["num_threads"] for pool in blas_pools().info()]
                 self.threads = max(counts, default=1)
                 self.limiter = blas_pools().limit(limits=1)
+                self.pool = ThreadPoolExecutor(self.threads)
             self.depth += 1
         return self
 
@@ -334,6 +336,7 @@ class BlasHold(ContextDecorator):
         with self.lock:
             self.depth -= 1
             if self.depth == 0:
+                self.pool.shutdown()
                 self.limiter.restore_original_limits()
                 self.threads = 1
 
@@ -386,7 +389,7 @@ def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice
     work : callable
         Takes a sequence of slices, visits them in order, returns anything (partial sums,
         usually).
-        BLAS inside it runs on one thread.
+        BLAS inside it runs on one thread. It does not call `map_chunks` itself.
     slices : sequence of slice
         As `chunk_slices` gives.
 
@@ -400,8 +403,9 @@ def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice
     shares = [slices[w::workers] for w in range(workers)]
     if workers == 1:
         return [work(shares[0])]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(work, shares))
+    others = [HOLD.pool.submit(work, share) for share in shares[1:]]
+    first = work(shares[0])
+    return [first, *(other.result() for other in others)]
 
 # %% ../nbs/00_linalg.ipynb #eacf5a79
 class Scratch:

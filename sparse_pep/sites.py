@@ -48,11 +48,13 @@ def q_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     return root.T @ posterior.b, root.T @ root
 
 # %% ../nbs/03_sites.ipynb #06def244
-def marginals(posterior: Posterior, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def marginals(
+    posterior: Posterior, V: np.ndarray, out: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Mean μ (N,) and variance a (N,) of wₙᵀu under q(u), for V = Luu⁻¹Kuf (M, N). Cost NM²
-    flops.
+    flops. `out` (M, N) is memory to work in.
     """
-    T = solve_lower(posterior.B, V)
+    T = solve_lower(posterior.B, V, out=out)
     return posterior.b @ T, np.einsum("mn,mn->n", T, T)
 
 # %% ../nbs/03_sites.ipynb #e2e04d3c
