@@ -91,7 +91,9 @@ class TiltedDensities:
     mean, var, power : ndarray (N,)
         Cavity of f, and α.
     width : float
-        Length near the mode within which nodes stand evenly.
+        Length within which nodes stand evenly.
+    bend : ndarray (N,)
+        Where nodes stand closest in a wide cavity.
     mode : ndarray (N,)
     top : ndarray (N,)
         log of N(f; mean, var) p^power at the mode, without the Gaussian's constant.
@@ -106,6 +108,7 @@ class TiltedDensities:
     var: np.ndarray
     power: np.ndarray
     width: float
+    bend: np.ndarray
     mode: np.ndarray
     top: np.ndarray
     slope: np.ndarray
@@ -119,14 +122,18 @@ def locate(
     var: np.ndarray,
     power: np.ndarray,
     width: float,
+    bend: float | np.ndarray = np.nan,
 ) -> TiltedDensities:
-    """Find the mass of each tilted density. Arguments as in `TiltedDensities`."""
+    """Find the mass of each tilted density. Arguments as in `TiltedDensities`; a `bend` that
+    is not finite becomes the mode.
+    """
     mode = find_modes(log_density, mean, var, power)
     ell, slope, curvature = column(log_density, np.arange(len(mean)), mode)
     top = power * ell - 0.5 * (mode - mean) ** 2 / var
     spread = 1.0 / np.sqrt(1.0 / var + power * np.maximum(-curvature, 0.0))
     cavity = log_density, mean, var, power
-    return TiltedDensities(*cavity, width, mode, top, slope, np.abs(curvature), spread)
+    place = width, np.where(np.isfinite(bend), bend, mode)
+    return TiltedDensities(*cavity, *place, mode, top, slope, np.abs(curvature), spread)
 
 # %% ../nbs/05_expectations.ipynb #51a6589b
 TOLERANCE = 1e-9
@@ -188,17 +195,21 @@ def find_reach(
             break
         factor = np.sqrt(1.2 * least / np.maximum(fall, 1.0))  # right for a Gaussian
         guess = reach[rows] * np.clip(factor, 0.3, 3.0)
-        between = (guess > low[rows]) & (guess < high[rows])
+        inside = (guess > low[rows]) & (guess < high[rows])
         halfway = np.sqrt(np.maximum(low[rows], 0.01 * high[rows]) * high[rows])
-        reach[rows] = np.where(between, guess, halfway)
+        reach[rows] = np.where(inside, guess, halfway)
     return reach
 
 # %% ../nbs/05_expectations.ipynb #60398406
 MASS, X, XX, SLOPE, SLOPE2, CURVATURE, PLAIN = range(7)  # the rows of an array of sums
 
 
-def integrands(at: TiltedDensities, rows: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The seven integrands and the further ones, (7 + E, n, K), at `mode` + x (n, K)."""
+def integrands(
+    at: TiltedDensities, rows: np.ndarray, x: np.ndarray, measure: float | np.ndarray = 1.0
+) -> np.ndarray:
+    """The seven integrands and the further ones, (7 + E, n, K), at `mode` + x (n, K), times
+    `measure` (n, K).
+    """
     mode, mean, var, power, top, slope = (
         value[rows][:, None]
         for value in (at.mode, at.mean, at.var, at.power, at.top, at.slope)
@@ -207,14 +218,14 @@ def integrands(at: TiltedDensities, rows: np.ndarray, x: np.ndarray) -> np.ndarr
     log_normal = (x + (mode - mean)) ** 2 * (-0.5 / var)
     lifted = power * ell
     out = np.empty((7 + len(more), *x.shape))
-    weight = np.exp(log_normal + lifted - top, out=out[MASS])
+    weight = np.multiply(measure, np.exp(log_normal + lifted - top), out=out[MASS])
     np.multiply(weight, x, out=out[X])
     np.multiply(out[X], x, out=out[XX])
     np.multiply(weight, d1 - slope, out=out[SLOPE])
     np.multiply(out[SLOPE], d1 - slope, out=out[SLOPE2])
     np.multiply(weight, d2, out=out[CURVATURE])
     normal = np.exp(log_normal) / np.sqrt(2.0 * np.pi * var)
-    np.multiply(normal, ell * expm1_ratio(lifted), out=out[PLAIN])
+    np.multiply(measure * normal, ell * expm1_ratio(lifted), out=out[PLAIN])
     for place, value in zip(out[7:], more):
         np.multiply(weight, value, out=place)
     return out
@@ -256,31 +267,35 @@ def moments(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> tuple:
 
 # %% ../nbs/05_expectations.ipynb #6aefe51d
 def trapezoid(
-    at: TiltedDensities, rows: np.ndarray, left: np.ndarray, right: np.ndarray, size: int
-) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """Sums (7 + E, n) over `size` steps from −left to right in u; over every second and every
-    third node; and the integrands at the ends.
+    at: TiltedDensities,
+    rows: np.ndarray,
+    centre: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    size: int,
+) -> np.ndarray:
+    """(4, 7 + E, n): the sums over `size` steps from −left to right in u, which is 0 at
+    `centre`; over every second and every third node; and the integrands at the ends.
     """
-    step = (left + right) / size
-    grow = np.exp(step[:, None] * np.arange(size + 1) - left[:, None])  # eᵘ
-    shrink = 1.0 / grow
-    values = integrands(at, rows, (0.5 * at.width) * (grow - shrink))
-    values *= (0.5 * at.width) * step[:, None] * (grow + shrink)
-    ends = np.maximum(np.abs(values[..., 0]), np.abs(values[..., -1]))
-    return values.sum(-1), [k * values[..., ::k].sum(-1) for k in (2, 3)], ends
+    step, node = (left + right) / size, np.arange(size + 1)
+    grow = np.exp(step[:, None] * node - left[:, None])  # eᵘ
+    shrink, half = 1.0 / grow, 0.5 * at.width
+    measure = half * step[:, None] * (grow + shrink)
+    values = integrands(at, rows, centre[:, None] + half * (grow - shrink), measure)
+    out = np.empty((4, *values.shape[:2]))
+    every = np.arange(1, 4)
+    out[:3] = np.moveaxis(values @ np.where(node[:, None] % every == 0, every, 0.0), 2, 0)
+    np.maximum(np.abs(values[..., 0]), np.abs(values[..., -1]), out=out[3])
+    return out
 
 
 def estimated_error(
-    at: TiltedDensities,
-    rows: np.ndarray,
-    sums: np.ndarray,
-    rough: list,
-    ends: np.ndarray,
-    floor: float = 0.0,
+    at: TiltedDensities, rows: np.ndarray, found: np.ndarray, floor: float = 0.0
 ) -> np.ndarray:
-    """Relative error (n,) of the worst of z, d1 and d2, estimated from `trapezoid`; relative
-    to `floor`, in units of the cavity, for what is smaller.
+    """Relative error (n,) of the worst of z, d1 and d2, estimated from what `trapezoid`
+    found; relative to `floor`, in units of the cavity, for what is smaller.
     """
+    sums, *rough, ends = found
     fine, mass, power = moments(at, rows, sums), sums[MASS], at.power[rows]
     spread = np.sqrt(at.var[rows])
     d1_scale = np.abs(fine[1]) + 0.01 * np.abs(fine[2]) * spread  # d1 may be 0
@@ -308,7 +323,7 @@ def estimated_error(
 # %% ../nbs/05_expectations.ipynb #5f14309e
 STEP, STEPS_A_SPREAD = 0.1, 0.6  # of u, and of the tilted density's own spread
 FEWEST, SIZES = 24, np.array([12, 18, 24, 36, 48, 72, 96, 144, 192, 288])
-WIDEST = 4.5  # in u: 45 widths away from the mode a step is 5 widths long
+WIDEST = 10.0  # widths: further away than this, the map is looked at again
 BLOCK = 12_000  # nodes worked on at a time: they stay in the processor's cache
 
 
@@ -318,22 +333,31 @@ def few_nodes(
     """Sums (7 + E, N) by `trapezoid` and their relative error (N,), infinite for those that
     need more than 288 nodes.
     """
-    left, right = (
-        np.arcsinh(find_reach(at, sign, log_concave, accuracy) / at.width)
-        for sign in (-1, 1)
-    )
+    ends = [find_reach(at, sign, log_concave, accuracy) for sign in (-1, 1)]
+    wide = np.maximum(*ends) > WIDEST * at.width
+    centre = np.where(wide, np.clip(at.bend - at.mode, -ends[0], ends[1]), 0.0)
+    left = np.arcsinh((ends[0] + centre) / at.width)
+    right = np.arcsinh((ends[1] - centre) / at.width)
     longest = np.minimum(STEP, STEPS_A_SPREAD * at.spread / at.width) / accuracy.share
     wanted = np.maximum((left + right) / longest, FEWEST * accuracy.share)
-    wanted[np.maximum(left, right) > WIDEST] = np.inf  # a sharp edge in a wide cavity
     size = np.append(SIZES, 0)[np.searchsorted(SIZES, wanted)]
     sums, error = np.empty((7 + n_more, len(left))), np.full(len(left), np.inf)
-    for steps in SIZES:
-        group = np.flatnonzero(size == steps)
-        for rows in np.array_split(group, -(-len(group) * steps // BLOCK) or 1):
-            sums[:, rows], rough, ends = trapezoid(at, rows, left[rows], right[rows], steps)
-            fine = sums[:, rows]
-            error[rows] = estimated_error(at, rows, fine, rough, ends, accuracy.floor)
-            size[rows[~(error[rows] < accuracy.relative)]] = 2 * steps
+    rows = np.flatnonzero(size)
+    while len(rows):
+        found = np.empty((4, 7 + n_more, len(rows)))
+        for steps in np.unique(size[rows]):
+            group = np.flatnonzero(size[rows] == steps)
+            for part in np.array_split(group, -(-len(group) * steps // BLOCK)):
+                data = rows[part]
+                where = centre[data], left[data], right[data]
+                found[..., part] = trapezoid(at, data, *where, steps)
+        sums[:, rows] = found[0]
+        error[rows] = estimated_error(at, rows, found, accuracy.floor)
+        rows = rows[~(error[rows] < accuracy.relative)]
+        digits = np.log(accuracy.relative) / np.log(np.minimum(error[rows], 0.5))
+        wanted = size[rows] * np.clip(1.1 * digits, 1.3, 2.0)
+        size[rows] = np.append(SIZES, 0)[np.searchsorted(SIZES, wanted)]
+        rows = rows[size[rows] > 0]
     return sums, error
 
 # %% ../nbs/05_expectations.ipynb #ab24732d
@@ -350,8 +374,8 @@ def panel_sums(
     for part in np.array_split(np.arange(len(rows)), -(-len(rows) * len(NODES) // BLOCK)):
         half = 0.5 * (end[part] - start[part])[:, None]
         u = 0.5 * (end[part] + start[part])[:, None] + half * NODES
-        values = integrands(at, rows[part], at.width * np.sinh(u))
-        out.append(np.einsum("ink,nk->in", values, at.width * np.cosh(u) * half * WEIGHTS))
+        measure = at.width * np.cosh(u) * half * WEIGHTS
+        out.append(integrands(at, rows[part], at.width * np.sinh(u), measure).sum(-1))
     return np.concatenate(out, axis=1)
 
 
@@ -450,6 +474,7 @@ def tilted_moments(
     cavity_var: np.ndarray,
     power: float | np.ndarray,
     width: float = 1.0,
+    bend: float | np.ndarray = np.nan,
     log_concave: bool = True,
     accuracy: Accuracy = STRICT,
 ) -> Tilted:
@@ -465,6 +490,8 @@ def tilted_moments(
         α in [0, 1].
     width : float
         Length over which ℓ bends, units of f.
+    bend : float or ndarray (N,)
+        Where it bends, if the mode may be far from there; otherwise NaN.
     log_concave : bool
         Whether ℓ″ ≤ 0 everywhere: then the mass can be found faster.
     accuracy : Accuracy
@@ -483,7 +510,7 @@ def tilted_moments(
     power = np.broadcast_to(np.asarray(power, dtype=float), cavity_mean.shape)
     with np.errstate(all="ignore"):  # what under- or overflows is far from the mass
         n_more = len(log_density(np.arange(0), np.zeros((0, 1)))) - 3
-        at = locate(log_density, cavity_mean, cavity_var, power, 3.0 * width)
+        at = locate(log_density, cavity_mean, cavity_var, power, 3.0 * width, bend)
         sums, error = few_nodes(at, log_concave, n_more, accuracy)
         hard = np.flatnonzero(~(error < accuracy.relative))
         if len(hard):

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['FAR_LEFT', 'LARGEST_LOG_RATE', 'LIKELIHOODS', 'Likelihood', 'require', 'Gaussian', 'require_positive',
            'log_normal_tail', 'hazard_gap', 'Binary', 'Probit', 'Logit', 'NoisyProbit', 'Counts', 'Poisson',
-           'NegativeBinomial', 'StudentT', 'likelihood_to_config', 'likelihood_from_config']
+           'NegativeBinomial', 'StudentT']
 
 # %% ../nbs/05_likelihoods.ipynb #f95af135
 from dataclasses import dataclass, replace
@@ -48,6 +48,12 @@ class Likelihood:
         """log p(y|f) and its first and second derivative in f; y and f broadcast."""
         raise NotImplementedError
 
+    def bend(self, y: np.ndarray, power: np.ndarray) -> float | np.ndarray:
+        """Where log p bends most, f (N,): in a wide cavity the quadrature has its nodes
+        there. NaN where that is at the mode.
+        """
+        return np.nan
+
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         """∂ log p/∂θ for each of `parameters()`; y and f broadcast."""
         return []
@@ -58,6 +64,16 @@ class Likelihood:
 
     def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Likelihood":
         """The same likelihood at other values of `parameters()`."""
+        return self
+
+    def latent_variance(self, y: np.ndarray) -> float:
+        """How large f may be, judged by y (N,), units f²: where training starts."""
+        return 1.0
+
+    def within_range(self, y: np.ndarray) -> "Likelihood":
+        """The same with its noise brought between a thousandth of `latent_variance` and all
+        of it.
+        """
         return self
 
     def closed(self, power: np.ndarray) -> np.ndarray:
@@ -84,7 +100,7 @@ class Likelihood:
             own = y[rows][:, None]
             return *self.log_density(own, f), *self.slopes(own, f)
 
-        kind = self.width, self.log_concave
+        kind = self.width, self.bend(y, power), self.log_concave
         return tilted_moments(everything, mean, var, power, *kind, accuracy)
 
     def tilted(
@@ -165,6 +181,13 @@ class Gaussian(Likelihood):
     def __post_init__(self):
         require_positive(self, "noise_variance")
 
+    def latent_variance(self, y: np.ndarray) -> float:
+        return float(np.var(y)) or 1.0
+
+    def within_range(self, y: np.ndarray) -> "Gaussian":
+        largest = self.latent_variance(y)
+        return Gaussian(float(np.clip(self.noise_variance, 1e-3 * largest, largest)))
+
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         residual = y - f
         ell = -0.5 * (
@@ -237,6 +260,9 @@ def hazard_gap(x: np.ndarray, hazard: np.ndarray) -> np.ndarray:
 
 class Binary(Likelihood):
     """Two classes, y = −1 or +1."""
+
+    def bend(self, y: np.ndarray, power: np.ndarray) -> float:
+        return 0.0
 
     def check(self, y: ArrayLike) -> np.ndarray:
         y = super().check(y)
@@ -349,6 +375,10 @@ class Counts(Likelihood):
         require((y >= 0.0) & (y == np.round(y)), y, "counts (0, 1, 2, ...)", self)
         return y
 
+    def latent_variance(self, y: np.ndarray) -> float:
+        """The mean square of log(y + ½): f has mean 0 and must reach that far."""
+        return float(np.mean(np.log(y + 0.5) ** 2))
+
     def rates(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """E[exp f] and E[exp 2f], each (S,), for f ~ N(mean, var)."""
         logs = mean + 0.5 * var, 2.0 * (mean + var)
@@ -366,6 +396,10 @@ class Poisson(Counts):
     """Counts with mean and variance exp(f)."""
 
     width = 0.6
+
+    def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(20.0 / power)  # where p^α falls to nothing; nowhere at power 0
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         rate = np.exp(np.minimum(f, LARGEST_LOG_RATE))
@@ -403,6 +437,9 @@ class NegativeBinomial(Counts):
 
     def __post_init__(self):
         require_positive(self, "dispersion")
+
+    def bend(self, y: np.ndarray, power: np.ndarray) -> float:
+        return float(np.log(self.dispersion))
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         r = self.dispersion
@@ -463,6 +500,19 @@ class StudentT(Likelihood):
         """Half the distance to where log p is singular, off the real line."""
         return 0.5 * self.scale * float(np.sqrt(self.df))
 
+    def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+        return y
+
+    def latent_variance(self, y: np.ndarray) -> float:
+        """Of the middle half of y, which outliers do not stretch."""
+        middle = np.subtract(*np.percentile(y, [75, 25])) / 1.349  # its length for N(0, 1)
+        return float(middle**2) or float(np.var(y)) or 1.0
+
+    def within_range(self, y: np.ndarray) -> "StudentT":
+        largest = self.latent_variance(y)
+        variance = np.clip(self.scale**2, 1e-3 * largest, largest)
+        return replace(self, scale=float(np.sqrt(variance)))
+
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         residual, spread = y - f, self.df * self.scale**2
         half = 0.5 * (self.df + 1.0)
@@ -494,23 +544,3 @@ LIKELIHOODS = {
     kind.__name__: kind
     for kind in (Gaussian, Probit, Logit, NoisyProbit, Poisson, NegativeBinomial, StudentT)
 }
-
-
-def likelihood_to_config(likelihood: Likelihood) -> dict:
-    """A description of `likelihood` that JSON can hold; `likelihood_from_config` is its
-    inverse.
-    """
-    return {"kind": type(likelihood).__name__, **vars(likelihood)}
-
-
-def likelihood_from_config(config: dict) -> Likelihood:
-    """The likelihood that `likelihood_to_config` described. ValueError if the kind is unknown
-    or its fields do not fit.
-    """
-    try:
-        fields = {key: value for key, value in config.items() if key != "kind"}
-        return LIKELIHOODS[config["kind"]](**fields)
-    except (KeyError, TypeError) as error:
-        raise ValueError(
-            f"not the description of a likelihood; known kinds: {', '.join(LIKELIHOODS)}."
-        ) from error

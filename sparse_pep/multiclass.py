@@ -7,7 +7,7 @@ __all__ = ['FALL', 'BLOCK', 'STEP', 'NARROW', 'WIDE', 'STANDARD', 'STANDARD_WEIG
            'MULTICLASS', 'winner_range', 'alike', 'smooth_narrow', 'smooth_wide', 'smooth', 'without_each',
            'height_integrals', 'softmax_moments', 'softmax_error', 'softmax_tilted', 'MultiClass', 'Softmax',
            'probit_range', 'probit_block', 'probit_tilted', 'inner_state', 'inner_sweep', 'inner_energy',
-           'nested_tilted', 'MultinomialProbit', 'two_class_probit']
+           'nested_tilted', 'MultinomialProbit', 'two_class_probit', 'likelihood_to_config', 'likelihood_from_config']
 
 # %% ../nbs/05_multiclass.ipynb #f94d85bd
 from collections.abc import Iterator
@@ -18,7 +18,13 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
 from .expectations import Tilted
-from .likelihoods import Likelihood, Probit, log_normal_tail, require
+from sparse_pep.likelihoods import (
+    LIKELIHOODS,
+    Likelihood,
+    Probit,
+    log_normal_tail,
+    require,
+)
 from .linalg import log1p_ratio
 
 # %% ../nbs/05_multiclass.ipynb #0819d264
@@ -564,3 +570,24 @@ def two_class_probit(
 
 # %% ../nbs/05_multiclass.ipynb #092698e2
 MULTICLASS = {kind.__name__: kind for kind in (Softmax, MultinomialProbit)}
+
+
+def likelihood_to_config(likelihood: Likelihood) -> dict:
+    """A description of `likelihood` that JSON can hold; `likelihood_from_config` is its
+    inverse.
+    """
+    return {"kind": type(likelihood).__name__, **vars(likelihood)}
+
+
+def likelihood_from_config(config: dict) -> Likelihood:
+    """The likelihood that `likelihood_to_config` described. ValueError if the kind is unknown
+    or its fields do not fit.
+    """
+    kinds = LIKELIHOODS | MULTICLASS
+    try:
+        fields = {key: value for key, value in config.items() if key != "kind"}
+        return kinds[config["kind"]](**fields)
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"not the description of a likelihood; known kinds: {', '.join(kinds)}."
+        ) from error

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from reference import multiclass as reference
 
-from sparse_pep.likelihoods import Logit, likelihood_to_config
+from sparse_pep.likelihoods import Logit
 from sparse_pep.multiclass import (
-    MULTICLASS,
     MultinomialProbit,
     Softmax,
+    likelihood_from_config,
+    likelihood_to_config,
     nested_tilted,
     probit_tilted,
 )
@@ -28,9 +29,7 @@ def test_softmax_against_product_quadrature(n_classes, power):
     y, mean, var = cases(n_classes, 8, seed=n_classes)
     here = Softmax(n_classes).tilted(y, mean, var, power)
     for n in range(8):
-        z, d1, d2 = reference.tilted(
-            reference.softmax_log_density, y[n], mean[:, n], var[:, n], power
-        )
+        z, d1, d2 = reference.tilted(reference.softmax_log_density, y[n], mean[:, n], var[:, n], power)
         np.testing.assert_allclose(here.log_z[n], z, rtol=1e-8)
         np.testing.assert_allclose(here.d1[:, n], d1, rtol=1e-8)
         np.testing.assert_allclose(here.d2[:, n], d2, rtol=1e-8)
@@ -134,8 +133,7 @@ def test_refusals(kind):
 
 @pytest.mark.parametrize("kind", (Softmax, MultinomialProbit))
 def test_config(kind):
-    config = likelihood_to_config(kind(5))
-    assert MULTICLASS[config.pop("kind")](**config) == kind(5)
+    assert likelihood_from_config(likelihood_to_config(kind(5))) == kind(5)
 
 
 def probit_reference(y, mean, var, power):

@@ -22,9 +22,8 @@ from sparse_pep.likelihoods import (
     Poisson,
     Probit,
     StudentT,
-    likelihood_from_config,
-    likelihood_to_config,
 )
+from sparse_pep.multiclass import likelihood_from_config, likelihood_to_config
 
 LABELS, COUNTS, REALS = [-1.0, 1.0], [0.0, 1.0, 4.0, 60.0], [-2.3, 0.4, 7.0]
 NO_LABELS, NO_COUNTS, NO_REALS = [0.0, 2.0, np.nan], [-1.0, 0.5, np.inf], [np.nan, -np.inf]
