@@ -54,7 +54,7 @@ from sparse_pep.estimators import (
 from .features import InducingPoints
 from .kernels import Kernel, Matern12, Matern32, Matern52, SquaredExponential
 from .likelihoods import LIKELIHOODS, Likelihood
-from .training import initial_kernel, initial_likelihood
+from .training import initial_kernel
 
 # %% ../nbs/15_cli.ipynb #72353e74
 def find_scaling(X: np.ndarray, y: np.ndarray, standardize: bool = True) -> dict:
@@ -120,7 +120,8 @@ def named_likelihood(name: str, y: np.ndarray) -> Likelihood:
     if name in CLASSIFIERS:
         return classifier_likelihood(name, len(np.unique(y)))
     likelihood = likelihood_named(name, LIKELIHOODS)
-    return initial_likelihood(likelihood, likelihood.check(y))
+    y = likelihood.check(y)
+    return likelihood.within_range(y)
 
 
 def starting_kernel(

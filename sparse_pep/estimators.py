@@ -6,8 +6,7 @@
 __all__ = ['FORMAT', 'FORMAT_VERSION', 'SAVED', 'ESTIMATORS', 'require_finite', 'require_power', 'starting_model', 'write_aside',
            'without_arrays', 'with_arrays', 'write_archive', 'read_archive', 'PowerEPEstimator', 'one_or_all',
            'NumericTargets', 'SparsePEPRegressor', 'likelihood_named', 'SparsePEP', 'classifier_likelihood', 'is_text',
-           'SparsePEPClassifier', 'posteriors_to_parts', 'posteriors_from_parts', 'saved_likelihood', 'restored',
-           'of_version_2', 'load']
+           'SparsePEPClassifier', 'posteriors_to_parts', 'posteriors_from_parts', 'restored', 'of_version_2', 'load']
 
 # %% ../nbs/12_estimators.ipynb #96353822
 import json
@@ -48,21 +47,21 @@ from sparse_pep.likelihoods import (
     NoisyProbit,
     Probit,
     StudentT,
+)
+from .linalg import factor_from_lower
+from sparse_pep.multiclass import (
+    MultinomialProbit,
+    Softmax,
     likelihood_from_config,
     likelihood_to_config,
 )
-from .linalg import factor_from_lower
-from .multiclass import MultinomialProbit, Softmax
 from .regression import gaussian_sites, predict_f_cov, q_moments
 from .sites import Posterior
 from sparse_pep.training import (
     Fit,
     Model,
-    fit_converged,
-    fit_posteriors,
     from_vector,
     initial_kernel,
-    initial_likelihood,
     kmeans_points,
     light,
     model_evidence,
@@ -117,7 +116,7 @@ def starting_model(
     """
     if kernel is None and from_data:
         kernel = initial_kernel(X, y, likelihood)
-        likelihood = initial_likelihood(likelihood, y)
+        likelihood = likelihood.within_range(y)
     elif kernel is None:
         kernel = SquaredExponential(1.0, np.ones(X.shape[1]))
     if features is None:
@@ -315,7 +314,7 @@ class PowerEPEstimator(BaseEstimator):
         """Set the fitted attributes from the final model; `last` is where inference may start."""
         start = last if isinstance(last, Inference) else None
         fit = light(model_evidence(model, *self._data(), start))
-        self._model, self._posteriors = model, fit_posteriors(fit)
+        self._model, self._posteriors = model, fit.posteriors
         self.kernel_, self.features_ = model.kernel, model.features
         self.likelihood_ = model.likelihood
         self.log_marginal_likelihood_value_ = fit.log_evidence
@@ -346,7 +345,7 @@ class PowerEPEstimator(BaseEstimator):
             "smallest_cavity": fit.smallest_cavity,
             "quadrature_error": fit.quadrature_error,
         }
-        if not fit_converged(fit):
+        if not fit.converged:
             self.converged_ = False
             warnings.warn(
                 f"inference did not converge: after {fit.n_sweeps} sweeps a site still changes by {fit.change:.2g} of "
@@ -1095,14 +1094,6 @@ def posteriors_from_parts(parts: dict) -> list[Posterior]:
     ]
 
 
-def saved_likelihood(config: dict) -> Likelihood:
-    """The likelihood, of one latent function or of several, that a file describes."""
-    for kind in (Softmax, MultinomialProbit):
-        if config["kind"] == kind.__name__:
-            return kind(config["n_classes"])
-    return likelihood_from_config(config)
-
-
 def restored(state: dict) -> PowerEPEstimator:
     """The estimator that a saved state describes, without its training data."""
     kernel, features = (
@@ -1111,7 +1102,7 @@ def restored(state: dict) -> PowerEPEstimator:
     )
     kind = ESTIMATORS[state["estimator"]]
     arguments = state["arguments"] | {"fixed": tuple(state["arguments"]["fixed"])}
-    likelihood = saved_likelihood(state["likelihood"])
+    likelihood = likelihood_from_config(state["likelihood"])
     if kind is not SparsePEPRegressor:
         arguments["likelihood"] = likelihood
     model = kind(kernel=kernel, features=features, power=state["power"], **arguments)

@@ -105,6 +105,13 @@ class Evidence:
     precision: np.ndarray
     dff: np.ndarray
     n_clipped: int
+    converged = True
+    n_sweeps = 0  # a closed form needs none
+
+    @property
+    def posteriors(self) -> list[Posterior]:
+        """q(u), as inference has it for several latent functions."""
+        return [self.posterior]
 
 
 def forward_chunks(

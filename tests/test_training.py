@@ -31,6 +31,7 @@ from sparse_pep.likelihoods import (
 )
 from sparse_pep.multiclass import Softmax
 from sparse_pep.training import (
+    SITE_TOL,
     WINDOW,
     Model,
     Objective,
@@ -38,13 +39,9 @@ from sparse_pep.training import (
     climb,
     column_spread,
     disturbed,
-    fit_converged,
-    fit_posteriors,
     from_vector,
     greedy_points,
     initial_kernel,
-    initial_likelihood,
-    initial_variance,
     kmeans_points,
     model_evidence,
     model_gradient,
@@ -432,10 +429,10 @@ def test_the_search_finds_the_closed_form(power):
     p = Problem(5, 12, 4, 2, power=power)
     closed, searched = model_evidence(p.model, *p.data()), model_inference(p.model, *p.data())
     assert error(searched.log_evidence, closed.log_evidence) < 1e-9
-    for a, b in zip(fit_posteriors(searched), fit_posteriors(closed)):
+    for a, b in zip(searched.posteriors, closed.posteriors):
         assert error(a.b, b.b) < 1e-7
-    assert fit_converged(searched)
-    assert fit_converged(closed)
+    assert searched.converged
+    assert closed.converged
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
@@ -446,9 +443,9 @@ def test_training_with_sites_that_are_searched_for(power):
     first = model_evidence(poor, X, y, power, 1e-8).log_evidence
     assert result.log_evidence > first + 10
     fresh = model_evidence(result.model, X, y, power, 1e-8)
-    assert error(result.log_evidence, fresh.log_evidence) < 1e-9
+    assert error(result.log_evidence, fresh.log_evidence) < SITE_TOL**2
     assert np.all(np.diff(result.history) >= 0)
-    assert result.n_evaluations <= result.n_sweeps
+    assert 0 < result.n_sweeps < 5 * result.n_evaluations
     assert error(result.fit.log_evidence, result.log_evidence) == 0
     assert result.fit.data.covariances is None
     assert not result.fit.data.kept
@@ -517,16 +514,16 @@ def test_a_likelihood_at_the_edge_of_its_range_is_turned_back_from():
 def test_where_the_latent_function_starts():
     rng = np.random.default_rng(0)
     y = rng.normal(size=400)
-    assert initial_variance(Gaussian(), y) == np.var(y)
-    assert 0.7 < initial_variance(StudentT(), np.append(y, [1e6, -1e6])) < 1.3
+    assert Gaussian().latent_variance(y) == np.var(y)
+    assert 0.7 < StudentT().latent_variance(np.append(y, [1e6, -1e6])) < 1.3
     flat = np.append(np.zeros(20), [1.0, 2.0])
-    assert initial_variance(StudentT(), flat) == np.var(flat)  # its middle half has no width
+    assert StudentT().latent_variance(flat) == np.var(flat)  # its middle half has no width
     counts = rng.poisson(50.0, size=400).astype(float)
-    assert error(initial_variance(Poisson(), counts), np.log(50) ** 2) < 0.02
-    assert initial_variance(Probit(), np.sign(y)) == initial_variance(Softmax(3), np.arange(3.0)) == 1.0
-    assert initial_likelihood(Gaussian(1e9), y).noise_variance == np.var(y)
-    assert initial_likelihood(Gaussian(1e-9), y).noise_variance == 1e-3 * np.var(y)
-    assert initial_likelihood(Gaussian(0.1), y) == Gaussian(0.1)
-    assert initial_likelihood(StudentT(3.0, 1e9), y).df == 3.0
-    assert 0.7 < initial_likelihood(StudentT(3.0, 1e9), y).scale < 1.3
-    assert initial_likelihood(NegativeBinomial(7.0), counts) == NegativeBinomial(7.0)
+    assert error(Poisson().latent_variance(counts), np.log(50) ** 2) < 0.02
+    assert Probit().latent_variance(np.sign(y)) == Softmax(3).latent_variance(np.arange(3.0)) == 1.0
+    assert Gaussian(1e9).within_range(y).noise_variance == np.var(y)
+    assert Gaussian(1e-9).within_range(y).noise_variance == 1e-3 * np.var(y)
+    assert Gaussian(0.1).within_range(y) == Gaussian(0.1)
+    assert StudentT(3.0, 1e9).within_range(y).df == 3.0
+    assert 0.7 < StudentT(3.0, 1e9).within_range(y).scale < 1.3
+    assert NegativeBinomial(7.0).within_range(counts) == NegativeBinomial(7.0)
