@@ -7,9 +7,9 @@ __all__ = ['DEFAULTS', 'KERNELS', 'CLASSIFIERS', 'NUMERIC', 'SCORES', 'find_scal
            'fit_scaled', 'predict_unscaled', 'check_output', 'write_csv', 'format_table', 'power_name', 'OneLineErrors',
            'one_line_warnings', 'main', 'score_rows', 'check_classes', 'score_columns', 'run_split', 'save_figure',
            'demo_figure', 'save_model', 'demo_boundary', 'train_powers', 'demo_text', 'demo_regression',
-           'demo_classification', 'demo_command', 'describe_likelihood', 'describe_fit', 'training_options',
-           'fit_command', 'prediction_table', 'predict_command', 'parse_powers', 'load_named', 'chosen_data',
-           'check_sets', 'average_rows', 'score_tables', 'compare_command']
+           'demo_classification', 'demo_command', 'read_training', 'describe_likelihood', 'describe_fit',
+           'training_options', 'fit_command', 'prediction_table', 'predict_command', 'parse_powers', 'load_named',
+           'chosen_data', 'check_sets', 'average_rows', 'score_tables', 'compare_command']
 
 # %% ../nbs/15_cli.ipynb #2f96d384
 import contextlib
@@ -30,6 +30,7 @@ from tqdm import tqdm
 
 from sparse_pep.datasets import (
     Dataset,
+    Table,
     banana_like,
     classification_error,
     list_datasets,
@@ -656,7 +657,7 @@ def demo_classification(folder: Path, bar: tqdm, n: int, **options) -> str:
 @click.option(
     "--quick",
     is_flag=True,
-    help="At most 20 pseudo-points and 100 iterations; for labels 10 and 20.",
+    help="At most 20 pseudo-points and 100 iterations.",
 )
 def demo_command(out: str, inducing: int, max_iter: int, quick: bool) -> None:
     """Train on two data sets of scikit-learn at three powers, and draw a fit in one
@@ -665,26 +666,20 @@ def demo_command(out: str, inducing: int, max_iter: int, quick: bool) -> None:
     Prints two tables: the approximate log marginal likelihood a datum, and scores on
     held-out rows, the smaller the better. For the diabetes data SMSE and SMLL (1 and 0 are
     the scores of the best constant guess); for the breast-cancer data the share of wrong
-    labels and NLL, the mean of -log p(label), with at most 20 pseudo-points and 100
-    iterations. Writes posterior.png, boundary.png, model.npz (diabetes, power 0.5) and
+    labels and NLL, the mean of -log p(label). Writes posterior.png, boundary.png, model.npz (diabetes, power 0.5) and
     held_out.csv to try `predict` on.
 
     \b
     Example: sparse-pep demo --quick --out demo
     """
-    most, labels_most, n = (
-        ((20, 100), (10, 20), 200) if quick else ((inducing, max_iter), (20, 100), 400)
-    )
-    asked, names = (inducing, max_iter), ("n_inducing", "max_iter")
-    numbers, labels = (
-        dict(zip(names, map(min, asked, limit)), random_state=0)
-        for limit in (most, labels_most)
-    )
+    if quick:
+        inducing, max_iter = min(inducing, 20), min(max_iter, 100)
+    options = {"n_inducing": inducing, "max_iter": max_iter, "random_state": 0}
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     with tqdm(total=8, desc="demo", unit="step") as bar:
-        first = demo_regression(folder, bar, **numbers)
-        second = demo_classification(folder, bar, n, **labels)
+        first = demo_regression(folder, bar, **options)
+        second = demo_classification(folder, bar, 200 if quick else 400, **options)
     click.echo(f"{first}\n{second}")
     click.echo(
         f"wrote {folder / 'posterior.png'}, {folder / 'boundary.png'}, {folder / 'model.npz'} "
@@ -695,6 +690,18 @@ def demo_command(out: str, inducing: int, max_iter: int, quick: bool) -> None:
     )
 
 # %% ../nbs/15_cli.ipynb #b666f0a7
+def read_training(source: str | os.PathLike, target: str, likelihood: str) -> Table:
+    """The CSV file to train on. ValueError if a target that should be numbers is text says
+    how to train on labels.
+    """
+    try:
+        return read_table(source, target=target, labels=likelihood in CLASSIFIERS)
+    except ValueError as error:
+        if f"column {target!r} holds text" not in str(error):
+            raise
+        raise ValueError(f"{error} For labels give --likelihood auto.") from error
+
+
 def describe_likelihood(model: PowerEPEstimator, target: str) -> str:
     """What a trained model says of the noise, the classes or the counts, in one line."""
     if isinstance(model, SparsePEPRegressor):
@@ -854,7 +861,7 @@ def fit_command(
     check_output(out)
     if noise_variance is not None and likelihood != "gaussian":
         raise ValueError("--noise-variance belongs to --likelihood gaussian; leave it out.")
-    table = read_table(data, target=target, labels=likelihood in CLASSIFIERS)
+    table = read_training(data, target, likelihood)
     train, test = np.arange(len(table.y)), None
     if test_fraction is not None:
         ((train, test),) = random_splits(len(table.y), 1, test_fraction, seed)
@@ -1054,7 +1061,7 @@ def chosen_data(
     if target is None:
         raise ValueError("--target: say which column of the CSV file to predict.")
     likelihood = likelihood or "gaussian"
-    table = read_table(data, target=target, labels=likelihood in CLASSIFIERS)
+    table = read_training(data, target, likelihood)
     name = "stdin" if data == "-" else Path(data).name.split(".")[0]
     parts = random_splits(len(table.y), splits)
     return [(Dataset(name, table.X, table.y, table.feature_names, parts), likelihood)]

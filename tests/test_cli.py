@@ -517,11 +517,23 @@ def test_the_boundary_is_drawn_for_three_powers(monkeypatch):
         assert len(data) == 30 and len(ax.collections) >= 2  # the shades
 
 
+@pytest.mark.parametrize("command", ["fit", "compare"])
+def test_text_to_predict_is_told_of_labels(command):
+    Path("labels.csv").write_text("a,b,c\n1,2,x\n2,1,y\n3,1,x\n")
+    Path("wrong.csv").write_text("a,b,c\n1,2,3\nx,1,2\n")
+    result = run(command, "labels.csv", "--target", "c")
+    assert result.exit_code == 2 and "column 'c' holds text, 'x'" in result.stderr
+    assert "--likelihood auto" in result.stderr
+    for file, target in (("labels.csv", "d"), ("wrong.csv", "c")):
+        result = run(command, file, "--target", target)
+        assert result.exit_code == 2 and "--likelihood" not in result.stderr
+
+
 def test_a_quick_demo_is_a_small_one(monkeypatch):
     sizes = []
     monkeypatch.setattr("sparse_pep.cli.demo_boundary", lambda path, n, max_iter: sizes.append((n, max_iter)))
     text = accept("demo", "--quick").stdout
-    assert "M = 20\n" in text and "M = 10\n" in text and sizes == [(200, 20)]
+    assert text.count("M = 20\n") == 2 and sizes == [(200, 100)]
     fitted = load("demo/model.npz")
     assert len(fitted.q_mean_) == 20 and fitted.n_iter_ <= 100
 
