@@ -8,6 +8,7 @@ __all__ = ['FEATURE_KINDS', 'Features', 'InducingPoints', 'unexplained_variance'
 # %% ../nbs/02_features.ipynb #99b7c126
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -130,14 +131,33 @@ def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, in
     return np.maximum(dff, 0.0, out=dff), n_clipped
 
 # %% ../nbs/02_features.ipynb #c1ccbf94
-FEATURE_KINDS = {kind.__name__: kind for kind in (InducingPoints,)}
+FEATURE_KINDS = {
+    "InducingPoints": "sparse_pep.features",
+    "GaussianBlur": "sparse_pep.interdomain",
+    "Wavelet": "sparse_pep.interdomain",
+    "Derivative": "sparse_pep.interdomain",
+    "Fourier": "sparse_pep.interdomain",
+    "Mixture": "sparse_pep.interdomain",
+}
 
 
+def __getattr__(name: str):
+    """The kinds of features that later modules define can be imported from here too."""
+    if name in FEATURE_KINDS:
+        return getattr(import_module(FEATURE_KINDS[name]), name)
+    raise AttributeError(f"module 'sparse_pep.features' has no attribute {name!r}")
+
+# %% ../nbs/02_features.ipynb #a295ba28
 def features_to_config(features: Features) -> dict:
     """A description of `features` that JSON can hold; `features_from_config` is its
     inverse, exact to the last bit.
     """
-    fields = {name: np.asarray(value).tolist() for name, value in vars(features).items()}
+    fields = {
+        name: [features_to_config(part) for part in value]
+        if name == "features"
+        else np.asarray(value).tolist()
+        for name, value in vars(features).items()
+    }
     return {"kind": type(features).__name__, **fields}
 
 
@@ -146,9 +166,11 @@ def features_from_config(config: dict) -> Features:
     or its fields do not fit.
     """
     try:
-        return FEATURE_KINDS[config["kind"]](
-            **{key: value for key, value in config.items() if key != "kind"}
-        )
+        kind = getattr(import_module(FEATURE_KINDS[config["kind"]]), config["kind"])
+        fields = {key: value for key, value in config.items() if key != "kind"}
+        if "features" in fields:
+            fields["features"] = [features_from_config(part) for part in fields["features"]]
+        return kind(**fields)
     except (KeyError, TypeError) as error:
         raise ValueError(
             f"not the description of inducing features; known kinds: {', '.join(FEATURE_KINDS)}."
