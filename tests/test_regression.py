@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from sparse_pep.features import InducingPoints, unexplained_variance
 from sparse_pep.kernels import Constant, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian
-from sparse_pep.regression import adjoints, evidence, gaussian_sites, predict_f_cov
+from sparse_pep.regression import adjoints, evidence, gaussian_sites, predict_f_cov, upper_bound
 from sparse_pep.sites import q_moments
 from sparse_pep.training import Model, model_evidence, model_gradient, model_predict
 
@@ -51,6 +51,21 @@ def test_evidence_posterior_and_prediction_against_dense(p):
     joint_mean, joint_cov = predict_f_cov(fit.posterior, Kus, Kss)
     assert error(joint_mean, mean, largest) < 1e-9
     assert error(joint_cov, cov, kernel.diag(p.X_test)[0]) < 1e-10
+
+
+@properties
+@given(problems)
+def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
+    (Kuu, Kuf, kff), noise = p.arrays(), float(p.model.likelihood.noise_variance)
+    got = upper_bound(Kuu, lambda rows: (Kuf[:, rows].copy(), kff[rows], None), p.y, noise, chunk_size=4)
+    Qff, eye = dense.projected(Kuu, Kuf), np.eye(len(p.y))
+    inflated = noise + np.maximum(kff - np.diag(Qff), 0.0).sum()
+    quadratic = p.y @ np.linalg.solve(Qff + inflated * eye, p.y)
+    expected = -0.5 * (dense.log_det(Qff + noise * eye) + quadratic + len(p.y) * np.log(2 * np.pi))
+    scale = abs(expected) + len(p.y) * (1.0 + abs(np.log(noise)))
+    assert error(got, expected, scale) < 1e-9
+    exact = dense.exact_log_evidence(dense.kernel(p.name, p.model.kernel.variance, p.model.kernel.lengthscale, p.X, p.X), p.y, noise)
+    assert exact <= got + 1e-9 * scale
 
 
 @properties
