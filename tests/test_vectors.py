@@ -1,4 +1,4 @@
-"""Exact numbers, computed elsewhere: every regression case with pseudo-points and single-datum factors."""
+"""Exact numbers, computed elsewhere: every regression case with single-datum factors, inter-domain features included."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ from reference.highprec import Regression
 
 from sparse_pep.estimators import SparsePEPRegressor
 from sparse_pep.features import InducingPoints, unexplained_variance
+from sparse_pep.interdomain import Derivative, GaussianBlur, Wavelet
 from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.linalg import factorise, solve_lower
@@ -20,13 +21,28 @@ from sparse_pep.training import Model, model_evidence, model_gradient, model_pre
 
 KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}
 PROBLEMS = ["r01_se_1d", "r02_se_ard_2d", "r06_matern12", "r08_matern52", "r14_Z_equals_X"]
+INTERDOMAIN = ["r09_blur_shared", "r11_derivative", "r12_gabor_1d"]
 GRADIENTS = {
     "log_variance": "kernel.log_variance",
     "log_lengthscales": "kernel.log_lengthscale",
     "log_noise_var": "log_noise_variance",
     "Z": "features.Z",
+    "log_widths_shared": "features.log_width",
+    "freqs": "features.frequency",
 }
 TINY_POWERS = (1e-6, 1e-9, 1e-12)
+
+
+def features_of(problem):
+    """The features that the file describes."""
+    Z, description = np.array(problem["Z"]), dict(problem["features"] or {"type": "points"})
+    kinds = {
+        "points": lambda: InducingPoints(Z),
+        "blur": lambda widths: GaussianBlur(Z, widths),
+        "deriv": lambda dims: Derivative(Z, dims),
+        "gabor": lambda widths, freqs, phases, dc=0: Wavelet(Z, widths, freqs, phases, zero_mean=bool(dc)),
+    }
+    return kinds[description.pop("type")](**description)
 
 
 class Problem:
@@ -38,7 +54,7 @@ class Problem:
         parts = problem["kernel"]
         self.covariance = parts["name"], parts["variance"], parts["lengthscales"]
         self.noise = problem["noise_var"]
-        self.model = Model(KERNELS[parts["name"]](*self.covariance[1:]), InducingPoints(self.Z), Gaussian(self.noise))
+        self.model = Model(KERNELS[parts["name"]](*self.covariance[1:]), features_of(problem), Gaussian(self.noise))
 
     def results(self, power):
         """What the functions give, under the names of the file."""
@@ -75,8 +91,8 @@ def relative_errors(got, gradient, case):
     """Name of a quantity to its error relative to its largest entry."""
     errors = {name: error(value, case[name]) for name, value in got.items()}
     largest = max(np.max(np.abs(value)) for value in case["grad"].values())
-    for name, key in GRADIENTS.items():
-        exact = np.array(case["grad"][name])
+    for name, value in case["grad"].items():
+        key, exact = GRADIENTS[name], np.array(value)
         # With Z = X the evidence is level in Z, the exact gradient 0: what counts is its share of the whole.
         scale = largest if np.max(np.abs(exact)) < 1e-12 * largest else None
         errors[name] = error(gradient[key], exact, scale)
@@ -94,9 +110,19 @@ def test_no_case_is_left_out(vectors):
         problem["id"] for problem in vectors["regression"] if problem["features"] is None and problem["blocks"] is None
     ]
     assert plain == PROBLEMS
+    assert [problem["id"] for problem in vectors["regression"] if problem["features"] is not None] == INTERDOMAIN
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", INTERDOMAIN)
+def test_inter_domain_covariances(vectors, name):
+    raw = next(problem for problem in vectors["regression"] if problem["id"] == name)
+    problem = Problem(raw)
+    model = problem.model
+    assert error(model.features.Kuu(model.kernel), np.array(raw["Kuu"])) < 1e-14
+    assert error(model.features.Kuf(model.kernel, problem.X), np.array(raw["Kuf"])) < 1e-14
+
+
+@pytest.mark.parametrize("name", PROBLEMS + INTERDOMAIN)
 @pytest.mark.parametrize("way", ["results", "estimator_results"])
 def test_every_quantity(vectors, name, way):
     problem = problem_of(vectors, name)
