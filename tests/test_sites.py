@@ -12,6 +12,7 @@ from sparse_pep.linalg import factorise
 from sparse_pep.regression import gaussian_sites
 from sparse_pep.sites import (
     cavity,
+    determined_directions,
     gaussian_tilted,
     marginals,
     new_site,
@@ -200,3 +201,15 @@ def test_energy_is_stationary_in_the_sites_at_the_fixed_point_and_only_there(sha
     Q = V.T @ V
     closed = dense.log_evidence(np.eye(len(V)), V, dff + np.diag(Q), y, noise, power)
     assert error(energy(sites), closed, len(y) + abs(closed)) < 1e-9
+
+
+@properties
+@given(shapes)
+def test_determined_directions_are_what_the_posterior_knows(shape):
+    factor, V, *_ = problem(*shape)
+    tau = np.random.default_rng(shape[2]).exponential(size=V.shape[1])
+    posterior = posterior_from_sums(factor, V * tau @ V.T, np.zeros(len(V)))
+    got = determined_directions(posterior)
+    eigenvalues = np.linalg.eigvalsh(V * tau @ V.T)
+    assert error(got, np.sum(eigenvalues / (1.0 + eigenvalues)), len(V)) < 1e-9
+    assert -1e-9 <= got <= min(V.shape) + 1e-9
