@@ -467,7 +467,7 @@ def test_each_inference_starts_from_the_last_that_converged(monkeypatch):
         fit = infer(*arguments)
         return replace(fit, converged=False, n_sweeps=1000) if len(starts) == 5 else fit
 
-    monkeypatch.setattr(training, "infer", watched)
+    monkeypatch.setattr(training, "SINGLE", training.SINGLE._replace(infer=watched))
     gradient_of = WarmGradient(X, y, 0.5, 1e-8)
     model, fits = counting(), []
     for variance in (1.0, 1.1, 1.2, 1.3):
