@@ -18,6 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
 
 from .features import Features, InducingPoints
 from sparse_pep.kernels import (
@@ -290,26 +291,31 @@ def matern_vjp(
     kernel: Kernel, P: np.ndarray, A: Windows, B: Windows
 ) -> tuple[np.ndarray, Callable]:
     """`wave_vjp` for points and derivatives of a Matérn 3/2 or 5/2 function."""
-    sides = [side(P, A, B, d, 1.0) for d in range(len(P))]
-    f = matern_series(kernel, np.sqrt(sum(s.P * s.delta**2 for s in sides)))
+
+    def along():
+        """Each dimension, one at a time: who differentiates along it, and Δ."""
+        for d in range(len(P)):
+            delta = A.centre[:, d, None] - B.centre[:, d]
+            yield d, (A.dims == d)[:, None], B.dims == d, delta
+
+    f = matern_series(kernel, cdist(A.centre * np.sqrt(P), B.centre * np.sqrt(P)))
     order = (A.dims >= 0)[:, None] * 1 + (B.dims >= 0)
     F, F1 = np.choose(order, f[:3]), np.choose(order, f[1:])
-    along = [((A.dims == d)[:, None], B.dims == d, s) for d, s in enumerate(sides)]
-    left = (A.dims < 0)[:, None] + sum(s.P * s.delta * rows for rows, _, s in along)
-    right = (B.dims < 0) - sum(s.P * s.delta * columns for _, columns, s in along)
-    same = sum(s.P * (rows & columns) for rows, columns, s in along)
+    left = (A.dims < 0)[:, None] + sum(P[d] * delta * rows for d, rows, _, delta in along())
+    right = (B.dims < 0) - sum(P[d] * delta * columns for d, _, columns, delta in along())
+    same = sum(P[d] * (rows & columns) for d, rows, columns, _ in along())
     K = F * left * right - f[1] * same
 
     def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict, dict]:
         lengthscale, a, b = np.zeros(len(P)), no_gradient(A), no_gradient(B)
         W = K_bar * (F1 * left * right - f[2] * same)
-        for d, (rows, columns, s) in enumerate(along):
+        for d, rows, columns, delta in along():
             U = K_bar * F * (rows * right - columns * left)
-            g = s.P * s.delta
-            bar = W * g + U * s.P
+            bar = (W * delta + U) * P[d]
             a["Z"][:, d], b["Z"][:, d] = bar.sum(1), -bar.sum(0)
-            both = s.P * np.sum(K_bar * f[1] * (rows & columns))
-            lengthscale[d] = 2 * both - np.sum((W * s.delta + 2 * U) * g)
+            both = P[d] * np.sum(K_bar * f[1] * (rows & columns))
+            # d(PΔ) is −2PΔ where dΔ would give PΔ: U counts twice
+            lengthscale[d] = 2 * both - np.sum((bar + U * P[d]) * delta)
         return np.vdot(K_bar, K), lengthscale, a, b
 
     return K, pull
