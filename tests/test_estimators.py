@@ -20,9 +20,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparse_pep
 from sparse_pep import estimators
+from sparse_pep.blocks import Partition
 from sparse_pep.datasets import load_regression, smll, smse
 from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.features import InducingPoints
+from sparse_pep.interdomain import Derivative, GaussianBlur, Mixture
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, NoisyProbit, Poisson, Probit
 from sparse_pep.multiclass import Softmax
@@ -135,7 +137,7 @@ def test_a_fit_that_fails_leaves_the_fit_before_it():
 
 
 def test_an_interrupted_fit_leaves_the_fit_before_it(monkeypatch):
-    def interrupted(*arguments):
+    def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
     model = fixed_model()
@@ -915,3 +917,113 @@ def test_labels_that_cannot_be_saved(tmp_path):
     with pytest.raises(ValueError, match="text or numbers"):
         model.save(tmp_path / "model.npz")
     assert not list(tmp_path.iterdir())
+
+
+BLOCKS = np.repeat(np.arange(8), 5)[RNG.permutation(40)]
+
+
+@pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEP, SparsePEPClassifier])
+def test_blocks_reach_training_evidence_and_files(kind, tmp_path):
+    power = np.linspace(0.0, 1.0, 8)
+    targets = SIDE if kind is SparsePEPClassifier else y
+    arguments = {} if kind is not SparsePEP else {"likelihood": "student_t"}
+    model = kind(n_inducing=5, max_iter=3, blocks=BLOCKS, power=power, random_state=0, **arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, targets)
+    partition = Partition(BLOCKS)
+    expected = model_evidence(model._model, X, model._y, power, model.jitter, blocks=partition)
+    assert error(model.log_marginal_likelihood_value_, expected.log_evidence) < 1e-8
+    without = model_evidence(model._model, X, model._y, power[BLOCKS], model.jitter)
+    assert error(model.log_marginal_likelihood_value_, without.log_evidence) > 1e-6
+    theta = np.concatenate([np.ravel(value) for value in model.parameters().values()])
+    direction = np.random.default_rng(1).normal(size=len(theta))
+    _, slope = model.log_marginal_likelihood(theta, eval_gradient=True)
+    ends = [model.log_marginal_likelihood(theta + h * direction) for h in (1e-4, -1e-4)]
+    assert error((ends[0] - ends[1]) / 2e-4, slope @ direction, 1.0 + abs(slope @ direction)) < 1e-5
+    model.save(tmp_path / "blocks.npz")
+    back = load(tmp_path / "blocks.npz")
+    np.testing.assert_array_equal(back.predict(X_TEST), model.predict(X_TEST))
+    np.testing.assert_array_equal(back.blocks, partition.labels)
+    assert model.site_precision_.shape == model.site_shift_.shape == (40,)
+    with pytest.raises(ValueError, match="leave_one_out.*blocks=None"):
+        model.leave_one_out()
+
+
+def test_sites_within_blocks_are_those_of_f():
+    model = fixed_model(blocks=BLOCKS, power=1.0)
+    np.testing.assert_allclose(model.site_precision_, 10.0)
+    np.testing.assert_allclose(model.site_shift_, 10.0 * y)
+
+
+def test_a_block_size_makes_blocks_of_neighbours():
+    model = fixed_model(blocks=4, power=1.0)
+    assert model._blocks.sizes.max() <= 4
+    spread = [np.ptp(X[model._blocks.labels == b], axis=0).max() for b in range(len(model._blocks))]
+    assert np.median(spread) < 0.5 * np.ptp(X)
+    assert fixed_model(blocks=1, power=1.0).log_marginal_likelihood_value_ == pytest.approx(
+        fixed_model(power=1.0).log_marginal_likelihood_value_, rel=1e-10
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({"blocks": BLOCKS[:-1]}, ["blocks", "39", "40"]),
+        ({"blocks": 0}, ["blocks", "got 0"]),
+        ({"blocks": 2.5}, ["blocks", "got 2.5"]),
+        ({"blocks": True}, ["blocks", "got True"]),
+        ({"blocks": "five"}, ["blocks", "got 'five'"]),
+        ({"blocks": BLOCKS, "power": np.ones(7)}, ["power", "8 blocks", "40 data"]),
+        ({"blocks": BLOCKS, "power": np.linspace(0, 1, 40)}, ["power", "same for all data of a block"]),
+        ({"blocks": BLOCKS, "power": 1.5}, ["power", "[0, 1]", "1.5"]),
+        ({"features": []}, ["features", "[]"]),
+        ({"features": [InducingPoints(X[:3]), "points"]}, ["features", "points"]),
+        ({"features": GaussianBlur(X[:3, :1], 0.1)}, ["column"]),
+    ],
+)
+def test_blocks_and_features_that_do_not_fit_are_refused(arguments, words):
+    with pytest.raises(ValueError) as refusal:
+        fixed_model(**arguments)
+    for word in words:
+        assert word in str(refusal.value)
+
+
+def test_a_list_of_features_is_a_mixture(tmp_path):
+    parts = [InducingPoints(X[:4]), GaussianBlur(X[4:8], [0.3, 0.2]), Derivative(X[8:10], [0, 1])]
+    model = fixed_model(features=parts)
+    same = fixed_model(features=Mixture(parts))
+    assert model.log_marginal_likelihood_value_ == same.log_marginal_likelihood_value_
+    assert isinstance(model.features_, Mixture) and len(model.q_mean_) == 10
+    model.save(tmp_path / "mixture.npz")
+    np.testing.assert_array_equal(load(tmp_path / "mixture.npz").predict(X_TEST), model.predict(X_TEST))
+
+
+def test_bounds_hold_the_exact_evidence_between_them():
+    model = fixed_model(power=1.0)
+    low, high = model.log_marginal_likelihood_bounds()
+    K = KERNEL(X) + 0.1 * np.eye(40)
+    exact = -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + 40 * np.log(2 * np.pi))
+    assert low < exact < high
+    assert low == pytest.approx(fixed_model(power=0.0).log_marginal_likelihood_value_, rel=1e-10)
+    text = model.summary()
+    assert f"exact GP lies between   {low:.2f} and {high:.2f}" in text and "a larger `n_inducing`" in text
+    enough = fixed_model(features=InducingPoints(X[:38]), power=0.0)
+    low, high = enough.log_marginal_likelihood_bounds()
+    assert high - low < 0.4 and "advice" not in enough.summary()
+
+
+@pytest.mark.parametrize("kind, targets", [(SparsePEPRegressor, y), (SparsePEPClassifier, SIDE)])
+def test_summary_says_what_was_fitted_and_how_it_ended(kind, targets, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = kind(n_inducing=5, max_iter=2, power=0.25, random_state=0).fit(X, targets)
+    text, told = model.summary(), model.diagnostics_
+    for words in (kind.__name__, "0.25", "5 InducingPoints", "NO: ", f"{told['unexplained_share']:.1%}"):
+        assert words in text
+    assert 0.0 < told["determined_directions"] <= 5.0
+    assert ("quadrature error" in text) == (kind is SparsePEPClassifier)
+    model.save(tmp_path / "model.npz")
+    assert load(tmp_path / "model.npz").summary().splitlines()[0] == text.splitlines()[0]
+    with pytest.raises(NotFittedError):
+        kind().summary()
