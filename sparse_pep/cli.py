@@ -742,11 +742,14 @@ def describe_fit(model: PowerEPEstimator, n_rows: int, target: str) -> str:
 
 # %% ../nbs/15_cli.ipynb #0994ccd4
 def training_options(command: Callable) -> Callable:
-    """Give a command the options of training that `fit` and `compare` share."""
+    """Give a command the options of training that `fit` and `compare` share, named as the
+    estimators' arguments are.
+    """
     for option in (
         click.option("--quiet", is_flag=True, help="No progress bar."),
         click.option(
             "--seed",
+            "random_state",
             default=0,
             show_default=True,
             type=click.IntRange(0),
@@ -773,6 +776,12 @@ def training_options(command: Callable) -> Callable:
             type=click.Choice(list(KERNELS)),
             help="Squared exponential or a Matérn; the rougher the function, the smaller the number.",
         ),
+        click.option(
+            "--blocks",
+            type=click.IntRange(1),
+            metavar="SIZE",
+            help="Approximate neighbours together, at most so many (PITC at power 1).",
+        ),
     ):
         command = option(command)
     return command
@@ -793,6 +802,7 @@ def training_options(command: Callable) -> Callable:
 )
 @click.option(
     "--inducing",
+    "n_inducing",
     default=100,
     show_default=True,
     type=click.IntRange(1),
@@ -829,17 +839,12 @@ def fit_command(
     data,
     target,
     out,
-    power,
-    inducing,
     likelihood,
     noise_variance,
     test_fraction,
     standardize,
-    kernel,
-    max_iter,
-    tol,
-    seed,
     quiet,
+    **training,
 ) -> None:
     """Train on the CSV file DATA and write a model file.
 
@@ -864,31 +869,17 @@ def fit_command(
     table = read_training(data, target, likelihood)
     train, test = np.arange(len(table.y)), None
     if test_fraction is not None:
+        seed = training["random_state"]
         ((train, test),) = random_splits(len(table.y), 1, test_fraction, seed)
         if likelihood in CLASSIFIERS:
             check_classes(table.y, train, test, "--test-fraction")
     X, y = table.X[train], table.y[train]
     scaling = find_scaling(X, y, standardize)
-    options = {
-        "power": power,
-        "n_inducing": inducing,
-        "max_iter": max_iter,
-        "tol": tol,
-        "random_state": seed,
-    }
+    training |= {"likelihood": likelihood, "verbose": int(not quiet)}
     if noise_variance is not None:
-        options["noise_variance"] = noise_variance
+        training["noise_variance"] = noise_variance
     with one_line_warnings():
-        model = fit_scaled(
-            X,
-            y,
-            scaling,
-            kernel,
-            normalize_y=standardize,
-            likelihood=likelihood,
-            verbose=int(not quiet),
-            **options,
-        )
+        model = fit_scaled(X, y, scaling, normalize_y=standardize, **training)
     click.echo(describe_fit(model, len(train), target))
     if test is not None:
         scores = score_rows(model, table.X, table.y, train, test, scaling)
@@ -1157,6 +1148,7 @@ def score_tables(rows: Sequence[Mapping]) -> str:
 )
 @click.option(
     "--inducing",
+    "n_inducing",
     default=50,
     show_default=True,
     type=click.IntRange(1),
@@ -1183,15 +1175,11 @@ def compare_command(
     names,
     data_dir,
     powers,
-    inducing,
     splits,
     likelihood,
     out,
-    kernel,
-    max_iter,
-    tol,
-    seed,
     quiet,
+    **training,
 ) -> None:
     """Compare powers on held-out rows: scores for each data set, power and split.
 
@@ -1218,18 +1206,11 @@ def compare_command(
         for power in chosen
         for split in range(len(s.splits))
     ]
-    options = {
-        "n_inducing": inducing,
-        "kernel": kernel,
-        "max_iter": max_iter,
-        "tol": tol,
-        "random_state": seed,
-    }
     rows = []
     with tqdm(jobs, desc="compare", unit="fit", disable=quiet) as bar:
         for one, kind, power, split in bar:
             bar.set_postfix_str(f"{one.name}, power {power:g}, split {split}")
-            rows.append(run_split(one, split, power, likelihood=kind, **options)[0])
+            rows.append(run_split(one, split, power, likelihood=kind, **training)[0])
     click.echo(score_tables(rows))
     if out is not None:
         columns = list(dict.fromkeys(key for row in rows for key in row))

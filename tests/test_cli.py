@@ -593,11 +593,11 @@ def test_every_option_of_compare_arrives(monkeypatch):
         return ({"data": data.name, "power": power, "name": "", "split": split} | scores, None, None)
 
     monkeypatch.setattr("sparse_pep.cli.run_split", record)
-    options = {"inducing": 7, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "seed": 4}
+    options = {"inducing": 7, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "seed": 4, "blocks": 6}
     words = [word for name, value in options.items() for word in (f"--{name}".replace("_", "-"), value)]
     accept("compare", "--powers", "0.25", "--splits", 2, *words)
     arrived = {"n_inducing": 7, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "random_state": 4}
-    arrived["likelihood"] = "gaussian"
+    arrived |= {"likelihood": "gaussian", "blocks": 6}
     assert seen == [("diabetes", split, 0.25, arrived) for split in (0, 1)]
 
 
@@ -784,3 +784,17 @@ def test_the_installed_script_starts():
         pytest.skip("sparse-pep is not installed beside this Python")
     text = subprocess.run([script, "--help"], capture_output=True, text=True, check=True).stdout
     assert "Power Expectation Propagation" in text
+
+
+def test_blocks_reach_the_model():
+    X, y = snelson_like(60)
+    write_csv("line.csv", ["x", "y"], np.c_[X, y].tolist())
+    words = "line.csv", "--target", "y", "--inducing", 5, "--max-iter", 3
+    accept("fit", *words, "--power", 1, "--blocks", 6, "--out", "blocks.npz")
+    accept("fit", *words, "--power", 1, "--out", "plain.npz")
+    blocks, plain = load("blocks.npz"), load("plain.npz")
+    assert np.bincount(blocks.blocks).max() <= 6 and plain.blocks is None
+    assert blocks.log_marginal_likelihood_value_ != plain.log_marginal_likelihood_value_
+    tables = [accept("compare", *words, "--splits", 1, "--powers", "1", *more).stdout for more in ((), ("--blocks", 6))]
+    assert tables[0] != tables[1]
+    assert run("fit", *words, "--blocks", 0).exit_code == 2
