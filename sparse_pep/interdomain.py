@@ -861,7 +861,7 @@ def cross_vjp(
     A, B = windows_of(one), windows_of(other)
     if A is None or B is None:
         raise NotImplementedError(
-            f"{type(one).__name__} and {type(other).__name__} features have no closed form together; Fourier features go with InducingPoints only."
+            f"{type(one).__name__} and {type(other).__name__} features have no closed form together, here with the kernel {type(kernel).__name__}; Fourier features go with InducingPoints only."
         )
     K, pull_windows = windows_vjp(kernel, A, B)
 

@@ -1,0 +1,430 @@
+"""Inter-domain features against their definitions, at their limits, in the models that use them, and what they refuse."""
+
+import json
+import tracemalloc
+
+import mpmath as mp
+import numpy as np
+import pytest
+from reference import dense
+from reference.compare import differences, error
+from reference.features import (
+    MaternSpace,
+    covariances,
+    point,
+    slope_covariance,
+    wave,
+    window,
+)
+from sklearn.base import clone
+
+import sparse_pep.features
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.features import InducingPoints, features_from_config, features_to_config
+from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Mixture, Wavelet
+from sparse_pep.kernels import (
+    Constant,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    SquaredExponential,
+    White,
+)
+from sparse_pep.likelihoods import Gaussian
+from sparse_pep.training import Model, model_evidence, model_predict
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(6, 2))
+Z = RNG.normal(size=(4, 2))
+WIDTHS = RNG.uniform(0.2, 0.8, size=(4, 2))
+FREQUENCIES = 2 * RNG.normal(size=(4, 2))
+PHASES = RNG.normal(size=4)
+SE = SquaredExponential(1.3, [0.8, 1.5])
+MATERNS = {1: Matern12, 2: Matern32, 3: Matern52}
+
+
+def level(width, frequency, phase):
+    return np.cos(phase) * np.exp(-np.sum((frequency * width) ** 2) / 2)
+
+
+EVERY_WINDOW = Mixture(
+    [
+        InducingPoints(Z[:2]),
+        GaussianBlur(Z[2:], WIDTHS[0]),
+        Wavelet(Z, WIDTHS, FREQUENCIES, PHASES),
+        Wavelet(Z[:2], WIDTHS[1], FREQUENCIES[:2], 0.3, zero_mean=True),
+    ]
+)
+DEFINITIONS = [
+    *(point(z) for z in Z[:2]),
+    *(window(z, WIDTHS[0], [0.0, 0.0]) for z in Z[2:]),
+    *(window(*parts) for parts in zip(Z, WIDTHS, FREQUENCIES, PHASES)),
+    *(window(z, WIDTHS[1], f, 0.3, level(WIDTHS[1], f, 0.3)) for z, f in zip(Z, FREQUENCIES[:2])),
+]
+
+
+# Definitions
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [SE, SquaredExponential(1.3, 0.9, active_dims=(1,)), Constant(0.7) + SquaredExponential(1.3, 0.9), Linear([0.4, 1.1])],
+    ids=["se", "one column", "sum", "linear"],
+)
+def test_windows_of_every_kind_are_the_integrals_that_define_them(kernel):
+    Kuu = covariances(kernel, DEFINITIONS, DEFINITIONS)
+    Kuf = covariances(kernel, DEFINITIONS, [point(x) for x in X])
+    assert error(EVERY_WINDOW.Kuu(kernel), Kuu) < 1e-13
+    assert error(EVERY_WINDOW.Kuf(kernel, X), Kuf) < 1e-13
+
+
+@pytest.mark.parametrize("name", ["se", "matern32", "matern52"])
+def test_derivatives_are_those_of_the_kernel(name):
+    kernel = {"se": SquaredExponential, "matern32": Matern32, "matern52": Matern52}[name](1.3, [0.8, 1.5])
+    dims = np.array([-1, 0, 1, 0])
+    features = Derivative(Z, dims)
+    pairs = [
+        [slope_covariance((name, 1.3, [0.8, 1.5]), z1, d1, z2, d2) for z2, d2 in zip(np.vstack([Z, X]), [*dims, *[-1] * 6])]
+        for z1, d1 in zip(Z, dims)
+    ]
+    exact = np.array(pairs, dtype=float)
+    off_diagonal = ~np.eye(4, 10, dtype=bool)  # Matérn 3/2 has no second derivative on both sides of 0 for differences
+    got = np.hstack([features.Kuu(kernel), features.Kuf(kernel, X)])
+    assert error(got[off_diagonal], exact[off_diagonal]) < 1e-14
+    slope = {"se": 1.0, "matern32": 3.0, "matern52": 5 / 3}[name]
+    assert error(np.diag(got), 1.3 * np.array([1, slope / 0.8**2, slope / 1.5**2, slope / 0.8**2])) < 1e-15
+
+
+@pytest.mark.parametrize("other", EVERY_WINDOW.features, ids=["points", "blurs", "wavelets", "no mean"])
+@pytest.mark.parametrize("kernel", [SE, SE + Linear(0.4)], ids=["se", "sum"])
+def test_a_derivative_is_the_derivative_of_points_whatever_it_is_paired_with(other, kernel):
+    dims = np.array([0, 1, 1, 0])
+
+    def cross(z):
+        return Mixture([other, InducingPoints(z)]).Kuu(kernel)[: len(other), len(other) :]
+
+    got = Mixture([other, Derivative(Z, dims)]).Kuu(kernel)[: len(other), len(other) :]
+    bar = RNG.normal(size=got.shape)
+    numeric = differences(lambda z: np.vdot(bar, cross(z)), Z)
+    assert error(np.sum(bar * got, axis=0), numeric[np.arange(4), dims]) < 1e-9
+
+
+@pytest.mark.parametrize("p", MATERNS)
+def test_fourier_features_are_inner_products(p):
+    with mp.workdps(25):
+        a, b, x = -1.0, 2.0, np.array([-1.6, -1.0, 0.3, 1.9, 2.8])
+        space = MaternSpace(p, 1.3, 0.7, a, b)
+        waves = [wave(0.0, 0, a), wave(1.1, 0, a), wave(1.1, 1, a)]
+        Kuf = [[float(space.inner(w, space.section(mp.mpf(v)), [v])) for v in x] for w in waves]
+        Kuu = [[float(space.inner(w, v)) for v in waves] for w in waves]
+    features, kernel = Fourier(a, b, [0.0, 1.1]), MATERNS[p](1.3, 0.7)
+    assert error(features.Kuf(kernel, x[:, None]), Kuf) < 1e-14
+    assert error(features.Kuu(kernel), Kuu) < 1e-14
+
+
+def test_waves_that_fit():
+    features = Fourier(1.0, 3.0, 3)
+    np.testing.assert_array_equal(features.frequencies, np.pi * np.arange(3))
+    x = np.linspace(1.0, 3.0, 7)
+    Kuf = features.Kuf(Matern52(2.0, 0.4), x[:, None])
+    turns = np.outer(np.pi * np.arange(3), x - 1.0)
+    assert error(Kuf, np.vstack([np.cos(turns), np.sin(turns)[1:]])) < 1e-15
+
+
+# Limits
+
+
+@pytest.mark.parametrize("width", [1e-3, 1e-8, 1e-160, 1e-300])
+def test_blurs_of_no_width_are_points(width):
+    blurs, points = GaussianBlur(Z, width), InducingPoints(Z)
+    bound = 10 * width**2 + 1e-13  # points come from expanded squares
+    assert error(blurs.Kuu(SE), points.Kuu(SE)) < bound
+    assert error(blurs.Kuf(SE, X), points.Kuf(SE, X)) < bound
+    bar = RNG.normal(size=(4, 6))
+    (kernel_gradient, own), (kernel_expected, expected) = (f.Kuf_vjp(SE, X)[1](bar) for f in (blurs, points))
+    assert error(own["Z"], expected["Z"]) < bound
+    assert error(kernel_gradient["log_lengthscale"], kernel_expected["log_lengthscale"]) < bound
+    # the derivative in log width is width² times a number of order one, small as that is
+    largest = np.max(np.abs(own["log_width"]))
+    assert largest <= 20 * width**2
+    assert width < 1e-150 or largest > 0.01 * width**2
+
+
+def test_waves_that_stand_still_are_blurs():
+    for bare, features in (
+        (GaussianBlur(Z, WIDTHS), Wavelet(Z, WIDTHS, 0.0)),
+        (Derivative(Z, [-1] * 4), InducingPoints(Z)),
+    ):
+        assert error(bare.Kuu(SE), features.Kuu(SE)) < 1e-15
+        assert error(bare.Kuf(SE, X), features.Kuf(SE, X)) < 1e-15
+
+
+@pytest.mark.parametrize("frequency", [30.0, 1e3, 1e8])
+def test_a_wave_too_fast_to_be_seen_is_seen_as_nothing(frequency):
+    features = Wavelet(Z, 0.5, frequency, PHASES)
+    (Kuu, pull_Kuu), (Kuf, pull_Kuf) = features.Kuu_vjp(SE), features.Kuf_vjp(SE, X)
+    assert np.max(np.abs(Kuu)) < 1e-40
+    assert np.max(np.abs(Kuf)) < 1e-40
+    assert np.all(np.diag(Kuu) >= 0)
+    for gradients in (pull_Kuu(np.ones_like(Kuu)), pull_Kuf(np.ones_like(Kuf))):
+        for values in gradients:
+            for value in values.values():
+                assert np.all(np.isfinite(value))
+
+
+def test_a_narrow_fast_wave_keeps_its_digits():
+    # exp(-½ ω² s² ℓ²/(ℓ² + 2s²) ...) in closed form for a wave with itself: far below rounding of the variance
+    width, frequency, ell = 0.5, 20.0, 1.0
+    Kuu = Wavelet([[3e5]], [width], [frequency]).Kuu(SquaredExponential(1.0, ell))[0, 0]
+    t = 1 + 2 * width**2 / ell**2
+    exponents = -((frequency * width) ** 2) * np.array([1.0, 1.0 + 2 * width**2 / ell**2]) / t
+    assert abs(Kuu / np.sum(0.5 * np.exp(exponents) / np.sqrt(t)) - 1) < 1e-13
+    assert Kuu < 1e-28
+
+
+@pytest.mark.parametrize("features", [*EVERY_WINDOW.features, Derivative(Z, [0, 1, 1, 0])], ids=lambda f: type(f).__name__)
+def test_only_differences_of_inputs_matter(features):
+    parameters = features.parameters()
+    there = features.with_parameters({**parameters, "Z": parameters["Z"] + 2.0**20})
+    assert error(there.Kuu(SE), features.Kuu(SE)) < 1e-8
+    assert error(there.Kuf(SE, X + 2.0**20), features.Kuf(SE, X)) < 1e-8
+
+
+def test_a_wavelet_of_no_mean_does_not_see_the_level():
+    features = Wavelet(Z, WIDTHS, FREQUENCIES, PHASES, zero_mean=True)
+    assert np.max(np.abs(features.Kuf(Constant(100.0), X))) < 1e-13
+    assert error(features.Kuf(SE + Constant(100.0), X), features.Kuf(SE, X)) < 1e-13
+
+
+def test_noise_is_never_explained():
+    noise = White(0.3)
+    features = Mixture([InducingPoints(Z[:2]), GaussianBlur(Z, 0.2), InducingPoints(Z[:1])])
+    np.testing.assert_array_equal(features.Kuu(noise), np.diag([0.3, 0.3, 0, 0, 0, 0, 0.3]))
+    assert not features.Kuf(noise, np.vstack([X, Z])).any()
+
+
+# Parameters
+
+
+def test_one_width_for_all_is_the_same_width_for_each():
+    shared, own = (Wavelet(Z, w, f, PHASES, True) for w, f in (([0.4, 0.9], [1.0, 2.0]), (np.tile([0.4, 0.9], (4, 1)), np.tile([1.0, 2.0], (4, 1)))))
+    number = GaussianBlur(Z, 0.4)
+    assert number.parameters()["log_width"].shape == (2,)
+    bar = RNG.normal(size=(4, 6))
+    (K, pull), (K_own, pull_own) = shared.Kuf_vjp(SE, X), own.Kuf_vjp(SE, X)
+    np.testing.assert_array_equal(K, K_own)
+    gradient, gradient_own = pull(bar)[1], pull_own(bar)[1]
+    for name in ("log_width", "frequency"):
+        assert error(gradient[name], gradient_own[name].sum(0)) < 1e-14
+
+
+def test_mixtures_number_their_parameters_and_open_one_another():
+    inner = Mixture([InducingPoints(Z), GaussianBlur(Z, 0.3)])
+    features = Mixture([Derivative(Z, [0, 1, 0, 1]), inner])
+    assert list(features.parameters()) == ["0.Z", "1.Z", "2.Z", "2.log_width"]
+    assert len(features) == 12
+    moved = features.with_parameters({**features.parameters(), "1.Z": Z + 1.0})
+    np.testing.assert_array_equal(moved.features[1].Z, Z + 1.0)
+    np.testing.assert_array_equal(moved.features[0].dims, [0, 1, 0, 1])
+
+
+def peak_memory(D):
+    """Largest memory of Kuf and its pull-back for each kind, in units of Kuf."""
+    M, N = 200, 300
+    inputs, places = RNG.normal(size=(N, D)), RNG.normal(size=(M, D))
+    for features, kernel in (
+        (GaussianBlur(places, 0.3), SquaredExponential(1.0, np.full(D, 5.0))),
+        (Wavelet(places, 0.3, 1.0, zero_mean=True), SquaredExponential(1.0, np.full(D, 5.0))),
+        (Derivative(places, np.arange(M) % (D + 1) - 1), SquaredExponential(1.0, np.full(D, 5.0))),
+        (Derivative(places, np.arange(M) % (D + 1) - 1), Matern52(1.0, np.full(D, 5.0))),
+    ):
+        tracemalloc.start()
+        K, pull = features.Kuf_vjp(kernel, inputs)
+        pull(np.ones_like(K))
+        yield tracemalloc.get_traced_memory()[1] / K.nbytes
+        tracemalloc.stop()
+
+
+def test_no_array_for_each_dimension():
+    for few, many in zip(peak_memory(4), peak_memory(40)):
+        assert many < few + 12  # an array (M, N, D) would add 36
+
+
+# Saving
+
+
+@pytest.mark.parametrize(
+    "features",
+    [EVERY_WINDOW, Mixture([Fourier(-0.1, 0.3, 5), InducingPoints(Z[:, :1])]), Derivative(Z, [0, 1, -1, 0])],
+    ids=["windows", "fourier", "derivative"],
+)
+def test_text_holds_every_bit(features):
+    text = json.dumps(features_to_config(features))
+    back = features_from_config(json.loads(text))
+    assert json.dumps(features_to_config(back)) == text
+    parts = getattr(features, "features", [features])
+    for one, other in zip(parts, getattr(back, "features", [back])):
+        assert type(one) is type(other)
+        for name, value in vars(one).items():
+            np.testing.assert_array_equal(getattr(other, name), value)
+            assert np.asarray(getattr(other, name)).dtype == np.asarray(value).dtype
+
+
+def test_every_kind_can_be_imported_with_the_points():
+    for kind in (GaussianBlur, Wavelet, Derivative, Fourier, Mixture):
+        assert getattr(sparse_pep.features, kind.__name__) is kind
+    with pytest.raises(AttributeError, match="Dots"):
+        sparse_pep.features.Dots  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"kind": "Blot"},
+        {"kind": "GaussianBlur", "Z": [[0.0]]},
+        {"kind": "Mixture", "features": [{"kind": "Blot"}]},
+        {"kind": "Mixture", "features": 3},
+        [],
+    ],
+)
+def test_text_of_something_else_is_refused(config):
+    with pytest.raises(ValueError, match="known kinds"):
+        features_from_config(config)
+
+
+# In models
+
+X_line = np.sort(np.random.default_rng(5).uniform(0.0, 6.0, size=40))[:, None]
+y_line = np.sin(2 * X_line[:, 0]) + 0.3 * np.random.default_rng(6).normal(size=40)
+
+
+@pytest.mark.parametrize("p", MATERNS)
+def test_variational_fourier_features_equal_the_dense_bound_and_rise(p):
+    kernel = MATERNS[p](1.1, 0.9)
+    exact = dense.exact_log_evidence(kernel(X_line), y_line, 0.09)
+    before = -np.inf
+    for n in range(1, 13):
+        features = Fourier(-2.0, 8.0, n)
+        got = model_evidence(Model(kernel, features, Gaussian(0.09)), X_line, y_line, 0.0).log_evidence
+        arrays = features.Kuu(kernel), features.Kuf(kernel, X_line), kernel.diag(X_line)
+        assert abs(got - dense.titsias_bound(*arrays, y_line, 0.09)) < 1e-9 * abs(got)
+        assert before < got < exact
+        before = got
+    # an interval much longer than the data, and the bound is tight: the smoother the function, the sooner
+    many = model_evidence(Model(kernel, Fourier(-8.0, 14.0, 200), Gaussian(0.09)), X_line, y_line, 0.0).log_evidence
+    assert many < exact < many + {1: 3.0, 2: 4e-3, 3: 2e-5}[p]
+
+
+def test_far_outside_the_interval_the_prediction_is_the_prior():
+    kernel = Matern32(1.1, 0.9)
+    model = Model(kernel, Fourier(-2.0, 8.0, 12), Gaussian(0.09))
+    posterior = model_evidence(model, X_line, y_line, 0.5).posterior
+    f_mean, f_var = model_predict(model, posterior, np.array([[-40.0], [60.0]]))
+    assert np.max(np.abs(f_mean)) < 1e-12
+    assert error(f_var, [1.1, 1.1]) < 1e-12
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_a_mixture_as_a_model_equals_the_dense_one(power):
+    features = Mixture([InducingPoints(X_line[::12]), Wavelet(X_line[5::12], 0.4, 2.0), Derivative(X_line[8::15], [0, -1, 0])])
+    kernel = SquaredExponential(1.2, 0.6)
+    arrays = features.Kuu(kernel), features.Kuf(kernel, X_line), kernel.diag(X_line)
+    got = model_evidence(Model(kernel, features, Gaussian(0.1)), X_line, y_line, power).log_evidence
+    assert abs(got - dense.log_evidence(*arrays, y_line, 0.1, power)) < 1e-9 * abs(got)
+
+
+START = np.linspace(0.5, 5.5, 4)[:, None]
+TRAINED = {
+    "blurs": (GaussianBlur(START, 0.3), None),
+    "wavelets": (Wavelet(START, 0.5, 1.0), None),
+    "derivatives": (Derivative(START, [-1, 0, -1, 0]), Matern52(1.0, 0.7)),
+    "fourier": (Fourier(-1.0, 7.0, 6), Matern32(1.0, 0.7)),
+    "mixture": (Mixture([InducingPoints(START), Wavelet(START[1:3], 0.5, 2.0)]), None),
+}
+
+
+@pytest.mark.parametrize(("features", "kernel"), TRAINED.values(), ids=TRAINED.keys())
+@pytest.mark.parametrize("estimator", [SparsePEPRegressor, SparsePEPClassifier])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_estimators_train_and_save_them(features, kernel, estimator, tmp_path):
+    targets = y_line if estimator is SparsePEPRegressor else y_line > 0
+    given = {"kernel": kernel, "features": features}
+    start = estimator(**given, optimizer=None).fit(X_line, targets)
+    model = clone(estimator(**given, max_iter=8)).fit(X_line, targets)
+    assert model.log_marginal_likelihood_value_ > start.log_marginal_likelihood_value_ + 1.0
+    assert list(model.log_marginal_likelihood_gradient()) == list(model.parameters())
+    model.save(tmp_path / "model.npz")
+    back = load(tmp_path / "model.npz")
+    for one, other in zip(back.predict_f(X_line), model.predict_f(X_line)):
+        np.testing.assert_array_equal(one, other)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: GaussianBlur(Z, 0.0), ["`width`", "positive", "InducingPoints"]),
+        (lambda: GaussianBlur(Z, [0.1, -0.1]), ["`width`", "positive"]),
+        (lambda: GaussianBlur(Z, [0.1, np.nan]), ["`width`", "finite"]),
+        (lambda: GaussianBlur(Z, np.ones(3)), ["`width`", "(2,)", "(4, 2)", "(3,)"]),
+        (lambda: GaussianBlur(Z[0], 0.1), ["`Z`"]),
+        (lambda: GaussianBlur(Z[:0], 0.1), ["`Z`", "at least one"]),
+        (lambda: Wavelet(Z * np.inf, 0.1, 1.0), ["`Z`", "finite"]),
+        (lambda: Wavelet(Z, 0.1, np.ones((2, 4))), ["`frequency`", "(2, 4)"]),
+        (lambda: Wavelet(Z, 0.1, np.inf), ["`frequency`", "finite"]),
+        (lambda: Wavelet(Z, 0.1, 1.0, phase=np.ones(3)), ["`phase`", "(4,)"]),
+        (lambda: Derivative(Z, [0, 1, 2, -1]), ["`dims`", "to 1"]),
+        (lambda: Derivative(Z, [0, 1, -2, -1]), ["`dims`", "-1"]),
+        (lambda: Derivative(Z, [0, 1, 0.5, -1]), ["`dims`", "0.5"]),
+        (lambda: Derivative(Z, [0, 1]), ["`dims`", "(4,)"]),
+        (lambda: Fourier(1.0, 1.0, 3), ["`a`", "`b`", "less"]),
+        (lambda: Fourier(2.0, 1.0, 3), ["`a`", "`b`", "less"]),
+        (lambda: Fourier(0.0, np.inf, 3), ["`a`", "finite"]),
+        (lambda: Fourier(0.0, 1.0, [1.0, 1.0]), ["`frequencies`", "distinct"]),
+        (lambda: Fourier(0.0, 1.0, [-1.0]), ["`frequencies`", "not below 0"]),
+        (lambda: Fourier(0.0, 1.0, 0), ["`frequencies`"]),
+        (lambda: Fourier(0.0, 1.0, []), ["`frequencies`"]),
+        (lambda: Fourier(0.0, 1.0, 3).Kuf(Matern32(), X), ["`X`", "one column", "2"]),
+        (lambda: Fourier(0.0, 1.0, 3).Kuu(Matern32(1.0, [1.0, 2.0])), ["`lengthscale`", "2"]),
+        (lambda: Fourier(0.0, 1.0, 3).Kuu(Matern32(active_dims=(1,))), ["`active_dims`"]),
+        (lambda: GaussianBlur(Z, 0.1).Kuf(SE, X[:, :1]), ["`X`", "1 columns", "have 2"]),
+        (lambda: GaussianBlur(Z, 0.1).Kuu(SquaredExponential(1.0, [1.0, 1.0, 1.0])), ["`lengthscale`", "3"]),
+        (lambda: GaussianBlur(Z, 0.1).Kuu(SquaredExponential(active_dims=(2,))), ["`active_dims`"]),
+        (lambda: Mixture([]), ["`features`", "at least one"]),
+        (lambda: Mixture(InducingPoints(Z)), ["`features`", "list"]),
+        (lambda: Mixture([Z]), ["`features`", "list"]),
+        (lambda: Mixture([InducingPoints(Z), InducingPoints(Z[:, :1])]), ["`features`", "columns", "[1, 2]"]),
+        (lambda: Mixture([InducingPoints(Z), Fourier(0.0, 1.0, 3)]), ["`features`", "columns"]),
+    ],
+)
+def test_what_cannot_be_is_refused(make, words):
+    with pytest.raises(ValueError) as refusal:
+        make()
+    for word in words:
+        assert word in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("features", "kernel", "words"),
+    [
+        (GaussianBlur(Z, 0.1), Matern52(), ["GaussianBlur", "Matern52"]),
+        (Wavelet(Z, 0.1, 1.0), Periodic(), ["Wavelet", "Periodic"]),
+        (GaussianBlur(Z, 0.1), SE * Linear(), ["GaussianBlur", "Product"]),
+        (GaussianBlur(Z, 0.1), SE + Matern32(), ["GaussianBlur", "Matern32"]),
+        (Derivative(Z, [0, 0, 0, 0]), Matern12(), ["Derivative", "Matern12"]),
+        (Derivative(Z, [0, 0, 0, 0]), SE + White(), ["Derivative", "White"]),
+        (Fourier(0.0, 1.0, 3), SquaredExponential(), ["Fourier", "SquaredExponential"]),
+        (Fourier(0.0, 1.0, 3), Matern12() + Matern32(), ["Fourier", "Sum"]),
+        (Mixture([Fourier(0.0, 1.0, 3), Derivative(Z[:, :1], [0] * 4)]), Matern32(), ["Fourier", "Derivative", "Matern32"]),
+        (Mixture([Fourier(0.0, 1.0, 3), Fourier(0.0, 2.0, 3)]), Matern32(), ["Fourier", "Matern32"]),
+    ],
+)
+def test_pairs_without_a_closed_form_are_named(features, kernel, words):
+    with pytest.raises(NotImplementedError) as refusal:
+        features.Kuu(kernel)
+    for word in words:
+        assert word in str(refusal.value)
