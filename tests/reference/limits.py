@@ -7,6 +7,8 @@ test inputs; the rest is exact inference. The others say how they arrive at q(u)
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_ndtr
+from scipy.stats import norm
 
 from . import classification, dense
 
@@ -160,3 +162,42 @@ def natural_regression(K, tau, nu):
     S = np.linalg.inv(np.linalg.inv(K.uu) + W * tau @ W.T)
     m = S @ W @ nu
     return m, S, 0.5 * (m @ W @ nu + dense.log_det(S) - dense.log_det(K.uu))
+
+
+def sparse_ep(K, y, slopes, sweeps=200):
+    """Csató and Opper's recursion iterated: each datum is taken out before it is put in again.
+
+    What a datum has put in is kept as an observation g of w'u with noise v; taking it out is putting in an observation
+    with noise -v. log Z is the integral of prior times sites, each site scaled so that the tilted mass is right.
+    """
+    W = np.linalg.solve(K.uu, K.uf)
+    M, N = K.uf.shape
+    a, C = np.zeros(M), np.zeros((M, M))
+    tau, nu, log_c = np.zeros((3, N))
+
+    def absorb(a, C, n, tau, nu):
+        """Put in a site on w'u of datum n, or take it out with the signs of tau and nu changed."""
+        k = K.uf[:, n]
+        mean, var = k @ a, W[:, n] @ k + k @ C @ k
+        s = C @ k + W[:, n]
+        return a + s * (nu - tau * mean) / (1 + tau * var), C - tau / (1 + tau * var) * np.outer(s, s)
+
+    for _ in range(sweeps):
+        for n, k in enumerate(K.uf.T):
+            a, C = absorb(a, C, n, -tau[n], -nu[n])
+            mean, var = k @ a, W[:, n] @ k + k @ C @ k
+            log_z, q, r = slopes(y[n], mean, K.ff[n, n] + k @ C @ k)
+            tau[n] = -r / (1 + r * var)
+            nu[n] = (q - r * mean) / (1 + r * var)
+            cavity = 0.5 * mean**2 / var - 0.5 * (mean / var + nu[n]) ** 2 / (1 / var + tau[n])
+            log_c[n] = log_z + 0.5 * np.log1p(tau[n] * var) + cavity
+            a, C = absorb(a, C, n, tau[n], nu[n])
+    value = natural_regression(K, tau, nu)[2] + log_c.sum()
+    return Result(K.us.T @ a, K.ss + K.us.T @ C @ K.us, value)
+
+
+def probit_slopes(y, mean, var):
+    """Those of `csato_opper` and `sparse_ep` for labels."""
+    z = y * mean / np.sqrt(1 + var)
+    ratio = np.exp(norm.logpdf(z) - log_ndtr(z))
+    return log_ndtr(z), y * ratio / np.sqrt(1 + var), -ratio * (z + ratio) / (1 + var)
