@@ -12,6 +12,7 @@ __all__ = ['KEPT_ENTRIES', 'PATIENCE', 'SHORTEST', 'FINEST_AND_COARSEST', 'FLOOR
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -448,30 +449,49 @@ class Pace:
 
 @one_blas_thread()
 def settle(
-    data: WhitenedData,
-    likelihood: Likelihood,
-    y: np.ndarray,
+    look_at: Callable,
     power: np.ndarray,
+    log_concave: bool,
     sites: tuple[np.ndarray, np.ndarray],
     tol: float,
     max_sweeps: int,
     step: float | np.ndarray = 1.0,
     memory: int = MEMORY,
-) -> Inference:
-    """Parallel sweeps from `sites` (C, N) until they settle; `step` may differ from datum to
-    datum. Other arguments as in `infer`.
+) -> tuple[State, bool, int, float, float, np.ndarray]:
+    """Parallel sweeps until the sites settle.
+
+    Parameters
+    ----------
+    look_at : callable
+        look_at(precision, shift, accuracy) → State, or None if a cavity is no distribution.
+    power : ndarray (N,)
+    log_concave : bool
+        Whether the likelihood is: then no site may have a negative precision.
+    sites : pair of ndarray (C, N)
+        Precision and shift to start from.
+    tol, max_sweeps
+        As in `infer`.
+    step : float or ndarray (N,)
+        The longest; may differ from datum to datum.
+    memory : int
+        Of `Mixer`.
+
+    Returns
+    -------
+    tuple
+        What `Inference` holds but for the data, in its order.
     """
     accuracy = Accuracy(float(np.clip(tol**2, *FINEST_AND_COARSEST)), FLOOR)
     mixer, pace, trace = Mixer(memory), Pace(step), []
     last, change, settled = None, np.inf, False
     for sweep in range(max_sweeps + 1):
-        state = attempt(data, likelihood, y, power, sites, accuracy)
+        state = attempt(look_at, sites, accuracy)
         if state is not None:
             residual, weight = residual_of(state, power)
             asked = float(np.max(np.abs(residual) * weight))
         if state is None or runaway(state, asked, last, change):  # half-way back
             if last is None:
-                last = look(data, likelihood, y, power, *np.zeros((2, *sites[0].shape)))
+                last = look_at(*np.zeros((2, *sites[0].shape)), accuracy)
             old = last.precision, last.shift
             sites = tuple(0.5 * (a + b) for a, b in zip(sites, old))
             mixer.forget()
@@ -485,8 +505,8 @@ def settle(
         if pace.stalls(change, state.log_evidence):
             pace.shorten(0.6)
             mixer.forget()
-        sites = advance(mixer, state, residual, weight, pace.step, likelihood.log_concave)
-    return Inference(last, data, settled, sweep, change, pace.shortest, np.array(trace))
+        sites = advance(mixer, state, residual, weight, pace.step, log_concave)
+    return last, settled, sweep, change, pace.shortest, np.array(trace)
 
 
 def has_settled(change: float, tol: float, recent: list[float]) -> bool:
@@ -515,16 +535,11 @@ def runaway(state: State, change: float, last: State | None, before: float) -> b
 
 
 def attempt(
-    data: WhitenedData,
-    likelihood: Likelihood,
-    y: np.ndarray,
-    power: np.ndarray,
-    sites: tuple[np.ndarray, np.ndarray],
-    accuracy: Accuracy,
+    look_at: Callable, sites: tuple[np.ndarray, np.ndarray], accuracy: Accuracy
 ) -> State | None:
-    """`look`, or None if the sites are not valid."""
+    """`look_at` the sites (C, N), or None if they are not valid."""
     try:
-        state = look(data, likelihood, y, power, *sites, accuracy)
+        state = look_at(*sites, accuracy)
     except np.linalg.LinAlgError:
         return None
     return state if valid(state) else None
@@ -617,11 +632,13 @@ def infer(
         if start is None
         else (start.site_precision, start.site_shift)
     )
-    if method == "fractional":
-        return settle(data, likelihood, y, power, sites, tol, max_sweeps, power, memory=0)
     if method == "sequential":
         return settle_in_turn(data, likelihood, y, power, sites, tol, max_sweeps)
-    return settle(data, likelihood, y, power, sites, tol, max_sweeps)
+    how = {"step": power, "memory": 0} if method == "fractional" else {}
+    look_at = partial(look, data, likelihood, y, power)
+    given = power, likelihood.log_concave, sites, tol, max_sweeps
+    state, *outcome = settle(look_at, *given, **how)
+    return Inference(state, data, *outcome)
 
 
 def settle_in_turn(
@@ -645,9 +662,10 @@ def settle_in_turn(
         return one.log_z[0], one.d1[0], one.d2[0]
 
     precision, shift = (site[0] for site in sites)
-    last, change, trace = None, np.inf, []
+    look_at = partial(look, data, likelihood, y, power)
+    last, change, trace = look_at(*np.zeros((2, 1, len(y)))), np.inf, []
     for sweep in range(max_sweeps + 1):
-        state = attempt(data, likelihood, y, power, (precision[None], shift[None]), STRICT)
+        state = attempt(look_at, (precision[None], shift[None]), STRICT)
         if state is None:  # only if not log-concave: report the last that was valid
             break
         residual, weight = residual_of(state, power)
