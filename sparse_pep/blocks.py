@@ -860,10 +860,10 @@ class BlockInference(Inference):
 
 
 def first_inner_sites(
-    data: WhitenedBlocks, likelihood: Likelihood, y: np.ndarray
+    data: WhitenedBlocks, likelihood: Likelihood, y: np.ndarray, power: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sites (C, N) from the projection of each datum under the prior, at power 1. Those of
-    negative precision start at 0.
+    """Sites (C, N) from the projection of each datum under the prior, at power 1, such that
+    the sites on wᵀu are the same for every power. Those of negative precision start at 0.
     """
     shape, ones = (likelihood.n_latent, len(y)), np.ones(len(y))
     mean, var = np.zeros(shape), np.broadcast_to(data.kff, shape)
@@ -871,7 +871,8 @@ def first_inner_sites(
     with np.errstate(all="ignore"):
         precision, shift = new_site(d1, d2, mean, var, ones)
     good = np.isfinite(precision) & np.isfinite(shift) & (precision >= 0.0)
-    return np.where(good, precision, 0.0), np.where(good, shift, 0.0)
+    share = 1.0 / (1.0 + (1.0 - power) * data.dff * np.where(good, precision, 0.0))
+    return np.where(good, share * precision, 0.0), np.where(good, share * shift, 0.0)
 
 
 def attempt_blocks(
@@ -985,7 +986,7 @@ def block_infer(
     power = blocks.powers(power)
     data = whiten_blocks(factorise(Kuu, jitter, "Kuu"), covariances, blocks, chunk_size)
     sites = (
-        first_inner_sites(data, likelihood, y)
+        first_inner_sites(data, likelihood, y, power)
         if start is None
         else (start.site_precision, start.site_shift)
     )

@@ -5,6 +5,7 @@ import pytest
 from reference.compare import error
 from reference.highprec import Regression
 
+from sparse_pep.blocks import Partition
 from sparse_pep.estimators import SparsePEPRegressor
 from sparse_pep.features import InducingPoints, unexplained_variance
 from sparse_pep.interdomain import Derivative, GaussianBlur, Wavelet
@@ -17,11 +18,18 @@ from sparse_pep.sites import (
     q_moments,
     sequential_sweep,
 )
-from sparse_pep.training import Model, model_evidence, model_gradient, model_predict
+from sparse_pep.training import (
+    Model,
+    model_evidence,
+    model_gradient,
+    model_inference,
+    model_predict,
+)
 
 KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}
 PROBLEMS = ["r01_se_1d", "r02_se_ard_2d", "r06_matern12", "r08_matern52", "r14_Z_equals_X"]
 INTERDOMAIN = ["r09_blur_shared", "r11_derivative", "r12_gabor_1d"]
+BLOCKS = ["r03_blocks", "r04_blocks_private_alpha", "r15_one_big_block"]
 GRADIENTS = {
     "log_variance": "kernel.log_variance",
     "log_lengthscales": "kernel.log_lengthscale",
@@ -54,12 +62,19 @@ class Problem:
         parts = problem["kernel"]
         self.covariance = parts["name"], parts["variance"], parts["lengthscales"]
         self.noise = problem["noise_var"]
+        self.blocks = None
+        if problem["blocks"]:
+            labels = np.empty(len(self.y), dtype=int)
+            for b, members in enumerate(problem["blocks"]):
+                labels[members] = b
+            self.blocks = Partition(labels)
         self.model = Model(KERNELS[parts["name"]](*self.covariance[1:]), features_of(problem), Gaussian(self.noise))
 
     def results(self, power):
         """What the functions give, under the names of the file."""
-        fit, gradient = model_gradient(self.model, self.X, self.y, power)
-        assert fit.log_evidence == model_evidence(self.model, self.X, self.y, power).log_evidence
+        given, blocks = (self.model, self.X, self.y, power), self.blocks
+        fit, gradient = model_gradient(*given, blocks=blocks)
+        assert fit.log_evidence == model_evidence(*given, blocks=blocks).log_evidence
         assert fit.posterior.Kuu.jitter == 0.0
         q_mean, q_cov = q_moments(fit.posterior)
         f_mean, f_var = model_predict(self.model, fit.posterior, self.X_test)
@@ -110,6 +125,7 @@ def test_no_case_is_left_out(vectors):
         problem["id"] for problem in vectors["regression"] if problem["features"] is None and problem["blocks"] is None
     ]
     assert plain == PROBLEMS
+    assert [problem["id"] for problem in vectors["regression"] if problem["blocks"] is not None] == BLOCKS
     assert [problem["id"] for problem in vectors["regression"] if problem["features"] is not None] == INTERDOMAIN
 
 
@@ -129,6 +145,21 @@ def test_every_quantity(vectors, name, way):
     assert problem.cases
     for case in problem.cases:
         check(relative_errors(*getattr(problem, way)(case["alpha"]), case))
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_and_private_powers(vectors, name):
+    problem = problem_of(vectors, name)
+    assert problem.cases
+    for case in problem.cases:
+        errors = relative_errors(*problem.results(case["alpha"]), case)
+        assert max(errors.values()) < 1e-10, errors
+        # the same by the search that any likelihood takes
+        fit = model_inference(problem.model, problem.X, problem.y, case["alpha"], blocks=problem.blocks)
+        q_mean, q_cov = q_moments(fit.posteriors[0])
+        assert error(fit.log_evidence, case["logZ"]) < 1e-10
+        assert error(q_mean, case["q_mean"]) < 1e-9
+        assert error(q_cov, case["q_cov"]) < 1e-9
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

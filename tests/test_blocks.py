@@ -1,0 +1,592 @@
+"""Partitions, sites of whole blocks in closed form and by nested EP, their adjoints, and models with blocks."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import blocks as reference
+from reference.compare import differences, error, gradient_error, properties
+from reference.dense import complex_step
+from reference.problems import Problem
+from threadpoolctl import threadpool_limits
+
+from sparse_pep.blocks import (
+    BlockInference,
+    Partition,
+    block_cholesky,
+    block_chunks,
+    block_evidence,
+    block_infer,
+    block_tilted,
+    clustered_blocks,
+    contiguous_blocks,
+    log_det_ratio,
+    unexplained_blocks,
+)
+from sparse_pep.features import InducingPoints
+from sparse_pep.inference import infer
+from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential, White
+from sparse_pep.likelihoods import (
+    Gaussian,
+    Logit,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    StudentT,
+)
+from sparse_pep.linalg import log1p_ratio
+from sparse_pep.multiclass import Softmax
+from sparse_pep.regression import evidence
+from sparse_pep.sites import q_moments
+from sparse_pep.training import (
+    Model,
+    model_evidence,
+    model_gradient,
+    model_inference,
+    model_predict,
+    train,
+    within_blocks,
+)
+
+# ------------------------------------------------------------------------------------------------ partitions and chunks
+
+
+def test_labels_are_numbered_in_sorted_order():
+    blocks = Partition(["b", "c", "a", "b"])
+    assert blocks.labels.tolist() == [1, 2, 0, 1]
+    assert blocks.sizes.tolist() == [1, 2, 1]
+    assert len(blocks) == 3
+    assert Partition([30, -5, 30]).labels.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("labels", [np.zeros((2, 2)), [], [0.0, np.nan], 3])
+def test_labels_that_are_none(labels):
+    with pytest.raises(ValueError, match="labels"):
+        Partition(labels)
+
+
+def test_powers_for_all_for_blocks_and_for_data():
+    blocks = Partition([1, 0, 1, 2])
+    assert blocks.powers(0.3).tolist() == [0.3] * 4
+    assert blocks.powers([0.0, 0.5, 1.0]).tolist() == [0.5, 0.0, 0.5, 1.0]
+    assert blocks.powers([0.5, 0.0, 0.5, 1.0]).tolist() == [0.5, 0.0, 0.5, 1.0]
+
+
+def test_powers_of_blocks_of_one_are_read_datum_by_datum():
+    assert Partition([2, 0, 1]).powers([0.1, 0.2, 0.3]).tolist() == [0.1, 0.2, 0.3]
+
+
+@pytest.mark.parametrize(
+    "power, words",
+    [
+        (np.ones(5), "3 blocks or 4 data"),
+        (np.ones((4, 1)), "3 blocks or 4 data"),
+        ([0.5, 0.0, 0.6, 1.0], "same for all data of a block; in block 1"),
+        (1.5, r"in \[0, 1\]"),
+        (np.nan, r"in \[0, 1\]"),
+        ([0.0, -0.1, 0.0], r"in \[0, 1\]"),
+    ],
+)
+def test_powers_that_do_not_fit(power, words):
+    with pytest.raises(ValueError, match=words):
+        Partition([1, 0, 1, 2]).powers(power)
+
+
+def test_labels_for_other_data():
+    problem, blocks = Problem(0, 6, 3, 1), Partition(np.zeros(5))
+    for work in (model_evidence, model_gradient, model_inference):
+        with pytest.raises(ValueError, match="labels for 5 data, but there are 6"):
+            work(problem.model, *problem.data(), blocks=blocks)
+
+
+def test_pieces():
+    blocks = contiguous_blocks(10, 4)
+    assert blocks.labels.tolist() == [0] * 4 + [1] * 4 + [2] * 2
+    for size in (0, -1):
+        with pytest.raises(ValueError, match="size"):
+            contiguous_blocks(10, size)
+        with pytest.raises(ValueError, match="size"):
+            clustered_blocks(np.zeros((3, 1)), size, np.random.default_rng(0))
+
+
+def test_clusters_are_small_close_together_and_repeatable():
+    X = np.random.default_rng(0).normal(size=(200, 2)) * [1.0, 1e3]
+    blocks, again = (clustered_blocks(X, 17, np.random.default_rng(3)) for _ in range(2))
+    np.testing.assert_array_equal(blocks.labels, again.labels)
+    assert blocks.sizes.max() <= 17
+    within = sum(np.var(X[blocks.labels == b] / [1.0, 1e3], axis=0).sum() for b in range(len(blocks))) / len(blocks)
+    assert within < 0.3  # of 2 in all
+
+
+def test_clusters_of_equal_inputs_are_cut():
+    X = np.repeat([[0.0], [1.0]], [20, 3], axis=0)
+    assert sorted(clustered_blocks(X, 8, np.random.default_rng(0)).sizes) == [3, 6, 7, 7]
+    assert clustered_blocks(np.ones((5, 2)), 9, np.random.default_rng(0)).sizes.tolist() == [5]
+
+
+partitions = st.lists(st.integers(0, 6), min_size=1, max_size=30).map(Partition)
+
+
+@properties
+@given(partitions, st.integers(1, 12))
+def test_chunks_hold_every_datum_once_in_whole_blocks(blocks, chunk_size):
+    chunks = block_chunks(blocks, 5, chunk_size)
+    rows = np.concatenate([chunk.rows for chunk in chunks])
+    assert sorted(rows) == list(range(len(blocks.labels)))
+    for chunk in chunks:
+        assert len(chunk.rows) < chunk_size + blocks.sizes.max()
+        for group in chunk.members:
+            for block in group:
+                assert len(block) == blocks.sizes[blocks.labels[block[0]]]
+                assert set(blocks.labels[block]) == {blocks.labels[block[0]]}
+
+
+@properties
+@given(partitions, st.integers(1, 12))
+def test_views_are_the_columns_of_each_block(blocks, chunk_size):
+    everything = np.arange(2.0 * len(blocks.labels)).reshape(2, -1)
+    for chunk in block_chunks(blocks, 2, chunk_size):
+        V = np.take(everything, chunk.rows, axis=1)
+        for rows, view in zip(chunk.members, chunk.views(V)):
+            assert np.shares_memory(view, V)
+            np.testing.assert_array_equal(view, everything[:, rows].transpose(1, 0, 2))
+
+
+# ----------------------------------------------------------------------------------------------------- log determinants
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e6])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_log_determinant_over_any_power(scale, sign):
+    root = np.random.default_rng(0).normal(size=(4, 6, 6))
+    S = root @ root.transpose(0, 2, 1) * scale
+    if sign < 0:
+        S *= -0.9 / np.max(np.linalg.eigvalsh(S))  # as strong as it may be at power 1
+    for power in (0.0, 1e-300, 1e-12, 1e-6, 0.1, 1.0):
+        powers = np.full(4, power)
+        slack = np.linalg.eigvalsh(S)
+        expected = np.sum(slack * log1p_ratio(power * slack), axis=1)
+        got = log_det_ratio(S, powers, block_cholesky(S, powers))
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+def test_what_is_no_covariance_is_named():
+    with pytest.raises(np.linalg.LinAlgError, match="I \\+ αD/σ²"):
+        block_cholesky(-2.0 * np.eye(3)[None], np.ones(1))
+
+
+def test_negative_variances_are_counted_and_set_to_zero():
+    K = np.array([[[1.0, 0.5], [0.5, 1.0]]])
+    D, n_clipped = unexplained_blocks(K, np.array([[[1.1, 0.2]]]))
+    assert n_clipped == 1
+    np.testing.assert_allclose(D[0], [[0.0, 0.28], [0.28, 0.96]])
+
+
+# ----------------------------------------------------------------------------------------------------------- regression
+
+
+class BlockProblem(Problem):
+    """A `Problem` with a partition; "private" powers are one for each block."""
+
+    def __init__(self, seed, N, M, D, n_labels, **more):
+        super().__init__(seed, N, M, D, **more)
+        rng = np.random.default_rng(seed)
+        self.blocks = Partition(rng.integers(n_labels, size=N))
+        if not np.isscalar(self.power):
+            self.power = np.resize([0.0, 1.0, 0.5, 1e-7], len(self.blocks))
+        self.powers = self.blocks.powers(self.power)
+
+    def dense(self):
+        """Kuu, Kuf, Kff, y, noise, labels, power."""
+        Kuu, Kuf, _ = self.arrays()
+        Kff, noise = self.model.kernel(self.X), self.model.likelihood.noise_variance
+        return Kuu, Kuf, Kff, self.y, noise, self.blocks.labels, self.powers
+
+
+problems = st.builds(
+    BlockProblem,
+    seed=st.integers(0, 2**32 - 1),
+    N=st.integers(1, 15),
+    M=st.integers(1, 7),
+    D=st.integers(1, 3),
+    n_labels=st.integers(1, 8),
+    name=st.sampled_from(["se", "matern12", "matern32", "matern52"]),
+    power=st.sampled_from([0.0, 1e-9, 0.3, 0.5, 1.0, "private"]),
+    ard=st.booleans(),
+    scale_X=st.sampled_from([1e-6, 1.0, 1e6]),
+    scale_y=st.sampled_from([1e-6, 1.0, 1e6]),
+)
+
+
+@properties
+@given(problems, st.sampled_from([1, 4, None]))
+def test_evidence_and_posterior_against_dense_matrices(problem, chunk_size):
+    fit = model_evidence(problem.model, *problem.data(), chunk_size=chunk_size, blocks=problem.blocks)
+    assert error(fit.log_evidence, reference.log_evidence(*problem.dense()), len(problem.y)) < 1e-8
+    q_mean, q_cov = reference.posterior(*problem.dense())
+    got_mean, got_cov = q_moments(fit.posterior)
+    assert error(got_mean, q_mean, np.max(np.abs(problem.y))) < 1e-7
+    assert error(got_cov, q_cov, problem.model.kernel.variance) < 1e-7
+    D = problem.dense()[2] - reference.projected(*problem.arrays()[:2])
+    assert error(fit.dff, np.diag(D), problem.model.kernel.variance) < 1e-9
+    assert fit.converged and fit.n_sweeps == 0
+
+
+@pytest.mark.parametrize("power", [0.0, 1e-9, 0.4, 1.0, "private"])
+@pytest.mark.parametrize("name", ["se", "matern32", "matern52"])
+def test_gradient_against_complex_steps(power, name):
+    problem = BlockProblem(3, 14, 4, 2, 5, name=name, power=power)
+    _, gradient = model_gradient(problem.model, *problem.data(), chunk_size=5, blocks=problem.blocks)
+    parameters = problem.model.parameters()
+    expected = {
+        key: complex_step(
+            lambda value, key=key: reference.model_log_evidence(
+                name, {**parameters, key: value}, problem.X, problem.y, problem.blocks.labels, problem.powers
+            ),
+            parameters[key],
+        )
+        for key in parameters
+    }
+    assert gradient_error(gradient, expected) < 1e-9
+
+
+@pytest.mark.parametrize("power", [0.0, 0.4, 1.0, "private"])
+def test_blocks_of_one_are_no_blocks(power):
+    problem = Problem(1, 13, 4, 2, power=power)
+    plain, plain_gradient = model_gradient(problem.model, *problem.data())
+    labels = np.random.default_rng(0).permutation(13)
+    fit, gradient = model_gradient(problem.model, *problem.data(), blocks=Partition(labels))
+    assert error(fit.log_evidence, plain.log_evidence) < 1e-13
+    assert error(fit.posterior.b, plain.posterior.b) < 1e-12
+    assert error(fit.dff, plain.dff) < 1e-12
+    assert gradient_error(gradient, plain_gradient) < 1e-11
+
+
+def test_power_zero_does_not_see_the_partition():
+    problem = BlockProblem(2, 15, 4, 2, 4, power=0.0)
+    plain, plain_gradient = model_gradient(problem.model, *problem.data())
+    for blocks in (problem.blocks, contiguous_blocks(15, 15)):
+        fit, gradient = model_gradient(problem.model, *problem.data(), blocks=blocks)
+        assert error(fit.log_evidence, plain.log_evidence) < 1e-13
+        assert gradient_error(gradient, plain_gradient) < 1e-11
+
+
+def test_one_block_at_power_one_is_the_exact_gp():
+    problem = BlockProblem(4, 12, 3, 1, 1, name="matern32", power=1.0)
+    K, y, noise = problem.dense()[2:5]
+    fit, gradient = model_gradient(problem.model, *problem.data(), blocks=problem.blocks)
+    assert error(fit.log_evidence, reference.log_normal(y, K + noise * np.eye(12))) < 1e-12
+    assert np.max(np.abs(gradient["features.Z"])) < 1e-9 * np.abs(gradient["log_noise_variance"])
+    u_f = problem.model.kernel(problem.model.features.Z, problem.X)
+    assert error(q_moments(fit.posterior)[0], u_f @ np.linalg.solve(K + noise * np.eye(12), y)) < 1e-10
+
+
+def test_a_noise_variance_for_each_datum():
+    problem = BlockProblem(5, 12, 4, 2, 4, power="private")
+    problem.power = np.resize([0.0, 1.0, 0.5], len(problem.blocks))  # the dense formula loses digits at small powers
+    problem.powers = problem.blocks.powers(problem.power)
+    Kuu, Kuf, Kff, y, _, labels, powers = problem.dense()
+    noise = np.random.default_rng(1).uniform(0.1, 1.0, size=12)
+
+    def covariances(chunk):
+        return np.take(Kuf, chunk.rows, axis=1), [Kff[r[:, :, None], r[:, None]] for r in chunk.members], None
+
+    fit = block_evidence(Kuu, covariances, problem.blocks, y, noise, problem.power, chunk_size=3)
+    root = 1 / np.sqrt(noise)  # the same in units of the noise, with its Jacobian
+    dense = reference.log_evidence(Kuu, Kuf * root, root[:, None] * Kff * root, y * root, 1.0, labels, powers)
+    assert error(fit.log_evidence, dense + np.log(root).sum()) < 1e-11
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_chunks_and_threads_change_nothing(threads):
+    problem = BlockProblem(6, 300, 5, 2, 40, power="private")
+    with threadpool_limits(threads):
+        fits = [
+            model_gradient(problem.model, *problem.data(), chunk_size=size, blocks=problem.blocks)
+            for size in (7, 100, None)
+        ]
+    dense = reference.log_evidence(*problem.dense())
+    for fit, gradient in fits:
+        assert error(fit.log_evidence, dense) < 1e-11
+        assert gradient_error(gradient, fits[0][1]) < 1e-10
+
+
+def test_power_goes_to_zero_linearly_down_to_rounding():
+    problem = BlockProblem(7, 15, 4, 2, 4)
+
+    def value(power):
+        return model_evidence(problem.model, problem.X, problem.y, power, blocks=problem.blocks).log_evidence
+
+    slope = (value(1e-6) - value(0.0)) / 1e-6
+    for power in (1e-9, 1e-12, 1e-300):
+        assert abs(value(power) - value(0.0) - slope * power) < 1e-4 * abs(slope) * power + 1e-14 * abs(value(0.0))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        SquaredExponential(1.2, [0.7, 0.9]) + Matern12(0.4, 1.3),
+        Matern32(1.1, 0.8) + White(0.3),
+        Periodic(0.9, 0.7, 1.4) * SquaredExponential(1.0, 2.0),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 2, 7, 60])
+def test_blocks_of_a_kernel_and_the_way_back(kernel, size):
+    rng = np.random.default_rng(0)
+    X, members = rng.normal(size=(130, 2)), rng.permutation(130)[: 130 // size * size].reshape(-1, size)
+    Kbb, pull = within_blocks(kernel, X, members)
+    bar = rng.normal(size=Kbb.shape)
+    expected = [kernel.vjp(X[rows]) for rows in members]
+    assert error(Kbb, [K for K, _ in expected]) < 1e-13
+    parts = [back(own)[0] for (_, back), own in zip(expected, bar)]
+    gradient = pull(bar)
+    assert set(gradient) == set(parts[0])
+    for key, value in gradient.items():  # blocks of one have no slope in the lengthscale: rounding of the whole
+        assert error(value, sum(part[key] for part in parts), np.abs(bar).sum()) < 1e-13
+
+
+# ------------------------------------------------------------------------------------------------------- any likelihood
+
+
+class Data:
+    """Inputs in pairs, targets of several kinds, a model for each likelihood."""
+
+    def __init__(self, seed=0, N=12, M=4, kernel=None):
+        rng = np.random.default_rng(seed)
+        self.X = np.sort(rng.uniform(0, 5, size=N))[:, None]
+        self.f = 1.5 * np.sin(2 * self.X[:, 0])
+        self.kernel = kernel or Matern32(2.0, 0.8)
+        self.features = InducingPoints(np.linspace(0.3, 4.7, M)[:, None])
+        self.targets = {
+            Probit: np.where(self.f + rng.normal(size=N) > 0, 1.0, -1.0),
+            Logit: np.where(self.f + rng.normal(size=N) > 0, 1.0, -1.0),
+            Poisson: rng.poisson(np.exp(self.f)).astype(float),
+            NegativeBinomial: rng.poisson(np.exp(self.f) * rng.gamma(2.0, 0.5, size=N)).astype(float),
+            StudentT: self.f + 0.2 * rng.standard_t(3, size=N),
+            Gaussian: self.f + 0.3 * rng.normal(size=N),
+            Softmax: rng.integers(3, size=N),
+        }
+
+    def given(self, likelihood):
+        """Model, X, y."""
+        return Model(self.kernel, self.features, likelihood), self.X, self.targets[type(likelihood)]
+
+    def dense(self, likelihood):
+        """Kuu, Kuf, Kff, y."""
+        kernel = self.kernel
+        Kuu, Kuf = self.features.Kuu(kernel), self.features.Kuf(kernel, self.X)
+        return Kuu, Kuf, kernel(self.X), self.targets[type(likelihood)]
+
+
+LIKELIHOODS = [Probit(), Logit(), Poisson(), NegativeBinomial(3.0), StudentT(4.0, 0.2), Softmax(3), Gaussian(0.1)]
+PAIRS = contiguous_blocks(12, 2)
+UNEVEN = Partition([0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 1])
+
+
+def named(likelihood):
+    return type(likelihood).__name__
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=named)
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, "private"])
+def test_blocks_of_one_are_plain_inference(likelihood, power):
+    data = Data()
+    power = np.random.default_rng(1).uniform(size=12) if power == "private" else power
+    blocks = Partition(np.random.default_rng(2).permutation(12))
+    fit = model_inference(*data.given(likelihood), power, blocks=blocks, chunk_size=5)
+    plain = model_inference(*data.given(likelihood), power)
+    assert isinstance(fit, BlockInference) and fit.converged and plain.converged
+    assert error(fit.log_evidence, plain.log_evidence) < 1e-8
+    for q, expected in zip(fit.posteriors, plain.posteriors):
+        assert error(q.b, expected.b) < 1e-6
+    tau = plain.site_precision  # the site on wᵀu is the inner one on f with D in between
+    assert error(fit.site_precision / (1 + power * fit.dff * fit.site_precision), tau) < 1e-6
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=named)
+def test_power_zero_is_plain_inference_for_any_partition(likelihood):
+    data = Data()
+    plain = model_inference(*data.given(likelihood), 0.0)
+    for blocks in (PAIRS, UNEVEN, contiguous_blocks(12, 12)):
+        for power in (0.0, 1e-10):
+            fit = model_inference(*data.given(likelihood), power, blocks=blocks)
+            assert fit.converged
+            assert error(fit.log_evidence, plain.log_evidence) < 1e-7
+            assert error(fit.posteriors[0].b, plain.posteriors[0].b) < 1e-6
+
+
+@pytest.mark.parametrize("power", [0.0, 1e-9, 0.5, 1.0, "private"])
+def test_gaussian_noise_is_the_closed_form(power):
+    data = Data()
+    given = data.given(Gaussian(0.1))
+    for blocks in (PAIRS, UNEVEN, contiguous_blocks(12, 12)):
+        powers = np.resize([0.0, 1.0, 0.3], len(blocks)) if power == "private" else power
+        closed, searched = (work(*given, powers, blocks=blocks) for work in (model_evidence, model_inference))
+        assert searched.converged and searched.n_sweeps <= 1
+        assert error(searched.log_evidence, closed.log_evidence) < 1e-11
+        assert error(searched.posteriors[0].b, closed.posterior.b) < 1e-9
+        assert error(searched.site_precision, np.full((1, 12), 10.0)) < 1e-9
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Poisson()], ids=named)
+@pytest.mark.parametrize(
+    "blocks", [contiguous_blocks(7, 2), Partition([0, 1, 1, 2, 2, 2, 1])], ids=["pairs", "uneven"]
+)
+def test_fixed_point_is_that_of_nested_ep_done_literally(likelihood, blocks):
+    data = Data(N=7, M=3)
+    for power in (1.0, np.resize([0.5, 1.0, 0.7], len(blocks))):
+        fit = model_inference(*data.given(likelihood), power, blocks=blocks, tol=1e-10)
+        q_mean, q_cov = q_moments(fit.posteriors[0])
+        powers = blocks.powers(power)
+        log_z, mean, cov = reference.power_ep(*data.dense(likelihood), likelihood, blocks.labels, powers)
+        assert error(fit.log_evidence, log_z) < 1e-9
+        assert error(q_mean, mean) < 1e-8
+        assert error(q_cov, cov) < 1e-8
+
+
+@pytest.mark.parametrize("likelihood, apart", [(Probit(), 0.02), (Logit(), 0.01), (Poisson(), 0.03)], ids=named)
+def test_nested_ep_is_close_to_exact_integrals_over_pairs(likelihood, apart):
+    data = Data(N=6, M=3)
+    blocks = contiguous_blocks(6, 2)
+    fit = model_inference(*data.given(likelihood), 0.8, blocks=blocks)
+    single = model_inference(*data.given(likelihood), 0.8)
+    q_mean, q_cov = q_moments(fit.posteriors[0])
+    log_z, mean, cov = reference.power_ep(
+        *data.dense(likelihood), likelihood, blocks.labels, np.full(6, 0.8), reference.by_grid, sweeps=15
+    )
+    assert abs(fit.log_evidence - log_z) < apart
+    assert abs(single.log_evidence - log_z) > 2 * abs(fit.log_evidence - log_z)  # without blocks: further
+    assert error(q_mean, mean) < 0.01
+    assert error(q_cov, cov) < 0.02
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Poisson(), StudentT(4.0, 0.5)], ids=named)
+@pytest.mark.parametrize("power", [0.0, 1e-8, 0.5, 1.0])
+def test_tilted_density_of_two_against_a_grid(likelihood, power):
+    y = np.array([2.0, 1.0]) if not isinstance(likelihood, Probit) else np.array([1.0, -1.0])
+    mean, cov = np.array([0.3, -0.2]), np.array([[0.8, 0.5], [0.5, 0.7]])
+    found = block_tilted(likelihood, y[None], mean[None], cov[None], np.array([power]))
+    assert found.change < 1e-9
+    step = max(power, 1e-3)
+    log_z, m, S = reference.by_grid(likelihood, y, mean, cov, step)
+    d1 = np.linalg.solve(cov, m - mean) / step
+    d2 = (np.linalg.solve(cov, np.linalg.solve(cov, S).T) - np.linalg.inv(cov)) / step
+    assert abs(found.log_z[0] - log_z / step) < 0.02
+    assert error(found.d1[0], d1) < 0.03
+    assert error(found.d2[0], d2) < 0.08
+
+
+def test_tilted_density_of_five_against_monte_carlo():
+    rng = np.random.default_rng(0)
+    X = np.linspace(0, 2, 5)[:, None]
+    mean, cov, y = 0.5 * rng.normal(size=5), SquaredExponential(2.0, 1.0)(X), np.array([1.0, 1, -1, 1, 1])
+    f = mean[:, None] + np.linalg.cholesky(cov + 1e-12 * np.eye(5)) @ rng.normal(size=(5, 400_000))
+    for power in (0.0, 0.5, 1.0):
+        found = block_tilted(Probit(), y[None], mean[None], cov[None], np.array([power]))
+        log_p = Probit().log_density(y[:, None], f)[0].sum(0)
+        z = log_p.mean() if power == 0.0 else np.log(np.mean(np.exp(power * log_p))) / power
+        weight = np.exp(power * log_p)
+        slope = Probit().log_density(y[:, None], f)[1] @ weight / weight.sum()
+        assert abs(found.log_z[0] - z) < 0.015
+        assert np.max(np.abs(found.d1[0] - slope)) < 0.02
+
+
+def test_tilted_density_of_gaussian_noise_is_exact():
+    rng = np.random.default_rng(0)
+    y, mean, root = rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), rng.normal(size=(3, 4, 4))
+    cov = root @ root.transpose(0, 2, 1)
+    found = block_tilted(Gaussian(0.3), y, mean, cov, np.array([1.0, 1.0, 0.0]))
+    for n in range(2):
+        total = cov[n] + 0.3 * np.eye(4)
+        assert error(found.log_z[n], reference.log_normal(y[n] - mean[n], total)) < 1e-9
+        assert error(found.d1[n], np.linalg.solve(total, y[n] - mean[n])) < 1e-8
+        assert error(found.d2[n], -np.linalg.inv(total)) < 1e-8
+    assert error(found.d2[2], -np.eye(4) / 0.3) < 1e-9
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS[:-1], ids=named)
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, "private"])
+def test_gradient_is_that_of_the_search_done_again(likelihood, power):
+    data = Data(kernel=Matern32(1.5, 0.8) + White(0.05))
+    model, X, y = data.given(likelihood)
+    power = np.resize([0.0, 1.0, 0.5], len(UNEVEN)) if power == "private" else power
+    fit, gradient = model_gradient(model, X, y, power, blocks=UNEVEN, tol=1e-10, chunk_size=5)
+    assert fit.converged
+    parameters = model.parameters()
+
+    def value(name, at):
+        moved = model.with_parameters({**parameters, name: at})
+        return model_inference(moved, X, y, power, start=fit, blocks=UNEVEN, tol=1e-10).log_evidence
+
+    expected = {
+        name: differences(lambda at, name=name: value(name, at), parameters[name], 1e-3) for name in parameters
+    }
+    assert gradient_error(gradient, expected) < 2e-6
+
+
+def test_what_did_not_settle_says_so():
+    data = Data()
+    Kuu, Kuf, Kff, y = data.dense(Probit())
+
+    def covariances(chunk):
+        return np.take(Kuf, chunk.rows, axis=1), [Kff[r[:, :, None], r[:, None]] for r in chunk.members], None
+
+    fit = block_infer(Kuu, covariances, UNEVEN, Probit(), y, 0.5, max_sweeps=1)
+    assert not fit.converged and fit.n_sweeps == 1 and fit.change > 1e-8
+    assert np.isfinite(fit.log_evidence)
+
+
+def test_large_variance_and_flipped_labels_settle():
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0, 10, size=150))[:, None]
+    y = np.where(np.sin(X[:, 0]) > 0, 1.0, -1.0) * np.where(rng.uniform(size=150) < 0.1, -1, 1)
+    features = InducingPoints(np.linspace(0.5, 9.5, 8)[:, None])
+    for variance in (25.0, 300.0):
+        model = Model(SquaredExponential(variance, 0.7), features, Probit())
+        for power in (0.0, 0.5, 1.0):
+            fit = model_inference(model, X, y, power, blocks=contiguous_blocks(150, 10))
+            assert fit.converged, f"variance {variance}, power {power}"
+            assert np.all(fit.site_precision >= 0.0)
+
+
+def test_a_search_starts_where_another_ended():
+    data = Data()
+    given = data.given(Probit())
+    fit = model_inference(*given, 0.5, blocks=UNEVEN)
+    again = model_inference(*given, 0.5, blocks=UNEVEN, start=fit)
+    assert again.n_sweeps <= 1 < fit.n_sweeps
+    assert error(again.log_evidence, fit.log_evidence) < 1e-10
+
+
+# ------------------------------------------------------------------------------------------------------------- training
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=named)
+def test_training_with_blocks(likelihood):
+    data = Data(N=60, M=5, kernel=SquaredExponential(1.0, [1.0]))
+    model, X, y = data.given(likelihood)
+    blocks, power = contiguous_blocks(60, 6), np.resize([0.0, 1.0, 0.5], 10)
+    result = train(model, X, y, power, blocks=blocks, max_iter=40)
+    start, end = (model_evidence(m, X, y, power, 1e-8, blocks=blocks) for m in (model, result.model))
+    assert end.log_evidence > start.log_evidence + 0.5
+    assert error(result.log_evidence, end.log_evidence) < 1e-4
+    mean, var = model_predict(result.model, end.posteriors[0], X)
+    assert np.all(var > 0) and np.corrcoef(mean, data.f)[0, 1] > 0.7
+
+
+def test_more_of_the_data_in_blocks_is_closer_to_the_exact_evidence():
+    """At power 1, for one problem: FITC, PITC, exact."""
+    data = Data(N=40, M=5, kernel=SquaredExponential(1.5, 0.5))
+    model, X, y = data.given(Gaussian(0.1))
+    exact = reference.log_normal(y, data.kernel(X) + 0.1 * np.eye(40))
+    away = [
+        abs(model_evidence(model, X, y, 1.0, blocks=contiguous_blocks(40, size)).log_evidence - exact)
+        for size in (1, 5, 10, 40)
+    ]
+    assert away[0] > away[1] > away[2] > away[3]
+    assert away[3] < 1e-8
+    covariances = (lambda rows: (data.features.Kuf(data.kernel, X[rows]), data.kernel.diag(X[rows]), None),)
+    fitc = evidence(data.features.Kuu(data.kernel), *covariances, y, 0.1, 1.0)
+    assert abs(abs(fitc.log_evidence - exact) - away[0]) < 1e-9
+    probit = infer(data.features.Kuu(data.kernel), *covariances, Probit(), data.targets[Probit], 1.0)
+    assert probit.converged
