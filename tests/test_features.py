@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+from dataclasses import replace
 
 import mpmath as mp
 import numpy as np
@@ -21,7 +22,15 @@ from sklearn.base import clone
 import sparse_pep.features
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.features import InducingPoints, features_from_config, features_to_config
-from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Mixture, Wavelet
+from sparse_pep.interdomain import (
+    Derivative,
+    Fourier,
+    GaussianBlur,
+    Mixture,
+    Wavelet,
+    Windows,
+    windows_vjp,
+)
 from sparse_pep.kernels import (
     Constant,
     Linear,
@@ -131,6 +140,52 @@ def test_waves_that_fit():
     Kuf = features.Kuf(Matern52(2.0, 0.4), x[:, None])
     turns = np.outer(np.pi * np.arange(3), x - 1.0)
     assert error(Kuf, np.vstack([np.cos(turns), np.sin(turns)[1:]])) < 1e-15
+
+
+@pytest.mark.parametrize("kernel", [SE, SquaredExponential(1.3, 0.9, active_dims=(0,))], ids=["se", "one column"])
+def test_derivatives_of_any_window(kernel):
+    # no kind of features has them, but the one formula does: every window moved along its centre
+    rows, columns = (
+        Windows(z, WIDTHS[:n], FREQUENCIES[:n], PHASES[:n], np.zeros(n), np.full(n, -1)) for n, z in ((4, Z), (3, Z[:3] + 0.5))
+    )
+    dims = np.array([0, 1, 1, -1]), np.array([1, -1, 0])
+
+    def value(changed):
+        A, B = (replace(w, **{k: v for (side, k), v in changed.items() if side == i}) for i, w in enumerate((rows, columns)))
+        return windows_vjp(kernel, A, B)[0]
+
+    half = value({(0, "dims"): dims[0]})
+    for m, d in enumerate(dims[0]):
+        if d >= 0:
+            bar = np.outer(np.arange(4) == m, [1.0, 0.0, 0.0])
+            numeric = differences(lambda z, bar=bar: np.vdot(bar, value({(0, "centre"): z})), Z)
+            assert error(half[m, 0], numeric[m, d]) < 1e-9
+    sloped = {(0, "dims"): dims[0], (1, "dims"): dims[1]}
+    both, (K, pull) = value(sloped), windows_vjp(kernel, replace(rows, dims=dims[0]), replace(columns, dims=dims[1]))
+    np.testing.assert_array_equal(both, K)
+    for n, d in enumerate(dims[1]):
+        if d >= 0:
+            bar = np.outer([1.0, -0.5, 2.0, 0.3], np.arange(3) == n)
+            numeric = differences(lambda z, bar=bar: np.vdot(bar, value({(0, "dims"): dims[0], (1, "centre"): z})), columns.centre)
+            assert error(np.vdot(bar, both), numeric[n, d]) < 1e-9
+    bar = RNG.normal(size=(4, 3))
+    gradient, *own = pull(bar)
+    for side, windows in enumerate((rows, columns)):
+        for name, key, start in (
+            ("centre", "Z", windows.centre),
+            ("width", "log_width", np.log(windows.width)),
+            ("frequency", "frequency", windows.frequency),
+        ):
+            turn = np.exp if name == "width" else np.asarray
+            numeric = differences(lambda v, s=side, n=name, t=turn: np.vdot(bar, value({**sloped, (s, n): t(v)})), start)
+            assert error(own[side][key], numeric) < 1e-8
+    start = kernel.parameters()["log_lengthscale"]
+
+    def longer(v):
+        moved = kernel.with_parameters({**kernel.parameters(), "log_lengthscale": v})
+        return np.vdot(bar, windows_vjp(moved, replace(rows, dims=dims[0]), replace(columns, dims=dims[1]))[0])
+
+    assert error(gradient["log_lengthscale"], differences(longer, start)) < 1e-8
 
 
 # Limits

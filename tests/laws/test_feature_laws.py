@@ -106,6 +106,7 @@ def test_jointly_positive_semi_definite_with_the_function(features, kernel, X):
     M = len(features)
     assert Kuu.shape == (M, M)
     assert Kuf.shape == (M, len(X))
+    assert all(K.flags.c_contiguous and K.dtype == np.float64 for K in (Kuu, Kuf))
     assert error(Kuu, Kuu.T) < 1e-15
     assert np.linalg.eigvalsh(Kuu)[0] > -1e-14 * np.trace(Kuu)
     joint = np.block([[Kuu, Kuf], [Kuf.T, kernel(X)]])
