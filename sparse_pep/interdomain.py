@@ -290,6 +290,7 @@ def data_vjp(
     origin = X.mean(axis=0)
     z, x, q = A.centre - origin, X - origin, A.width**2
     expand = can_expand(z * np.sqrt(P), x * np.sqrt(P))
+    z, x = (z, x) if expand else (A.centre, X)
     tau = 1.0 + P * q
     p, turn = P / tau, -A.frequency * q
     size = np.log(variance) - 0.5 * np.sum(

@@ -247,6 +247,20 @@ def test_only_differences_of_inputs_matter(features):
     assert error(there.Kuf(SE, X + 2.0**20), features.Kuf(SE, X)) < 1e-8
 
 
+@pytest.mark.parametrize("features", [*EVERY_WINDOW.features, Derivative(Z, [0, 1, 1, 0])], ids=lambda f: type(f).__name__)
+@pytest.mark.parametrize("kernel", [SE, SquaredExponential(1.3, 0.9, active_dims=(1,))], ids=["se", "one column"])
+def test_data_far_apart_change_nothing_for_those_near(features, kernel):
+    bar = RNG.normal(size=(len(features), 6))
+    far = np.vstack([X, [[1e5, -1e5]]])
+    (near, pull), (both, pull_both) = features.Kuf_vjp(kernel, X), features.Kuf_vjp(kernel, far)
+    assert error(both[:, :6], near) < 1e-13
+    assert not both[:, 6].any()
+    expected, got = pull(bar), pull_both(np.column_stack([bar, np.ones(len(features))]))
+    for one, other in zip(expected, got):
+        for name, value in one.items():
+            assert error(other[name], value, max(np.max(np.abs(v)) for v in one.values())) < 1e-13, name
+
+
 def test_a_wavelet_of_no_mean_does_not_see_the_level():
     features = Wavelet(Z, WIDTHS, FREQUENCIES, PHASES, zero_mean=True)
     assert np.max(np.abs(features.Kuf(Constant(100.0), X))) < 1e-13

@@ -36,6 +36,7 @@ FEATURES = {
     "wavelets, each its own": Wavelet(Z, RNG.uniform(0.3, 1.0, size=(5, 2)), FREQUENCIES, phase=RNG.normal(size=5)),
     "wavelets of no mean": Wavelet(Z, [0.4, 0.9], FREQUENCIES, phase=RNG.normal(size=5), zero_mean=True),
     "wavelets that stand still": Wavelet(Z, [0.4, 0.9], [0.0, 0.0]),
+    "wavelets, some of which stand still": Mixture([Wavelet(Z[:2], 0.4, 0.0), Wavelet(Z[1:], 0.6, FREQUENCIES[1:])]),
     "derivatives": Derivative(Z, [-1, 0, 1, 1, 0]),
     "values": Derivative(Z, [-1] * 5),
     "points and derivatives": Mixture([InducingPoints(Z[:2]), Derivative(Z_far, [0, 1, -1, 0, 1])]),
