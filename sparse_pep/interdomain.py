@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['ARRAYS', 'FOURIER_ORDER', 'FOURIER_NOISE', 'Windows', 'points', 'Side', 'side', 'slope_factors', 'side_sums',
-           'no_gradient', 'wave_vjp', 'wave_pull', 'quadratic', 'moments', 'data_vjp', 'data_sums', 'with_blurs',
-           'less_level', 'less_level_bar', 'level_pull', 'matern_series', 'matern_vjp', 'linear_vjp', 'values_vjp',
-           'white_vjp', 'stationary_vjp', 'sum_vjp', 'added', 'pair_vjp', 'no_closed_form', 'windows_vjp',
-           'WindowFeatures', 'centres', 'per_dimension', 'GaussianBlur', 'Wavelet', 'Derivative', 'decay_rate',
-           'waves_product', 'state_at_start', 'waves_at', 'Fourier', 'kernel_gradient', 'windows_of', 'cross_vjp',
-           'own_gradient', 'Mixture']
+           'no_gradient', 'wave_vjp', 'wave_pull', 'quadratic', 'moments', 'centred', 'data_waves', 'data_vjp',
+           'data_sums', 'with_blurs', 'less_level', 'less_level_bar', 'level_pull', 'matern_series', 'matern_vjp',
+           'linear_vjp', 'values_vjp', 'white_vjp', 'stationary_vjp', 'sum_vjp', 'added', 'pair_vjp', 'no_closed_form',
+           'windows_vjp', 'WindowFeatures', 'centres', 'per_dimension', 'GaussianBlur', 'Wavelet', 'Derivative',
+           'decay_rate', 'waves_product', 'state_at_start', 'waves_at', 'Fourier', 'kernel_gradient', 'windows_of',
+           'cross_vjp', 'own_gradient', 'Mixture']
 
 # %% ../nbs/02_interdomain.ipynb #ac772f97
 import math
@@ -223,8 +223,18 @@ def wave_vjp(
     return K, pull
 
 
-def wave_pull(P, A, B, sign, beam, K_bar, lengthscale, a, b) -> None:
-    """Add what one of the waves e^{±i…} contributes to the sums of `wave_vjp`."""
+def wave_pull(
+    P: np.ndarray,
+    A: Windows,
+    B: Windows,
+    sign: float,
+    beam: tuple,
+    K_bar: np.ndarray,
+    lengthscale: np.ndarray,
+    a: dict,
+    b: dict,
+) -> None:
+    """Add what one of the waves e^{±i…} contributes to the sums of `wave_vjp`, in place."""
     H, left, right, same = beam
     base = K_bar * H
     W = base * (left * right + same)
@@ -281,25 +291,41 @@ def moments(
     return total, first, second
 
 # %% ../nbs/02_interdomain.ipynb #0b9c8287
+def centred(
+    P: np.ndarray, Z: np.ndarray, X: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Centres and data for `quadratic`, and whether squares can be expanded."""
+    origin = Z.mean(axis=0)
+    z, x = Z - origin, X - origin
+    expand = can_expand(z * np.sqrt(P), x * np.sqrt(P))
+    return (z, x, True) if expand else (Z, X, False)
+
+
+def data_waves(
+    variance: float, P: np.ndarray, A: Windows, z: np.ndarray, x: np.ndarray, expand: bool
+) -> np.ndarray:
+    """variance · exp(Σ φ + i phase), (M, n), for windows at z and points x; real if there
+    are no waves.
+    """
+    q, omega, none = A.width**2, A.frequency, np.zeros_like(z)
+    tau = 1.0 + P * q
+    size = np.log(variance) - 0.5 * np.sum(np.log1p(P * q) + omega**2 * q / tau, axis=1)
+    H = np.exp(quadratic(size, none, -0.5 * P / tau, z, x, expand))
+    if not A.waves:
+        return H
+    angle = quadratic(A.phase, -P / tau * omega * q, none, z, x, expand)
+    return H * np.cos(angle) + 1j * (H * np.sin(angle))
+
+
 def data_vjp(
     variance: float, P: np.ndarray, A: Windows, X: np.ndarray
 ) -> tuple[np.ndarray, Callable]:
     """`wave_vjp` for windows A with the function values at X (n, D), for which no
     derivatives are returned. Cost: products of 2Mn(2D + 1) flops both ways.
     """
-    origin = X.mean(axis=0)
-    z, x, q = A.centre - origin, X - origin, A.width**2
-    expand = can_expand(z * np.sqrt(P), x * np.sqrt(P))
-    z, x = (z, x) if expand else (A.centre, X)
-    tau = 1.0 + P * q
-    p, turn = P / tau, -A.frequency * q
-    size = np.log(variance) - 0.5 * np.sum(
-        np.log1p(P * q) + A.frequency**2 * q / tau, axis=1
-    )
-    H = np.exp(quadratic(size, np.zeros_like(z), -0.5 * p, z, x, expand))
-    if A.waves:
-        angle = quadratic(A.phase, p * turn, np.zeros_like(z), z, x, expand)
-        H = H * np.cos(angle) + 1j * (H * np.sin(angle))
+    z, x, expand = centred(P, A.centre, X)
+    H = data_waves(variance, P, A, z, x, expand)
+    p, turn = P / (1.0 + P * A.width**2), -A.frequency * A.width**2
     turn, sloped = (1j if A.waves else 0.0) * turn, np.flatnonzero(A.dims >= 0)
     own = A.dims[sloped]  # the dimension that each of these rows differentiates along
 
