@@ -29,6 +29,7 @@ from sparse_pep.interdomain import (
     Mixture,
     Wavelet,
     Windows,
+    points,
     windows_vjp,
 )
 from sparse_pep.kernels import (
@@ -186,6 +187,17 @@ def test_derivatives_of_any_window(kernel):
         return np.vdot(bar, windows_vjp(moved, replace(rows, dims=dims[0]), replace(columns, dims=dims[1]))[0])
 
     assert error(gradient["log_lengthscale"], differences(longer, start)) < 1e-8
+
+
+@pytest.mark.parametrize("kernel", [SE, SquaredExponential(1.3, 0.9, active_dims=(0,))], ids=["se", "one column"])
+def test_products_with_data_equal_the_general_formula(kernel):
+    windows = Windows(Z, WIDTHS, FREQUENCIES, PHASES, np.zeros(4), np.array([0, 1, 1, -1]))
+    (K, pull), (K_data, pull_data) = (windows_vjp(kernel, windows, replace(points(X), data=data)) for data in (False, True))
+    assert error(K_data, K) < 1e-14
+    bar = RNG.normal(size=K.shape)
+    for general, with_data in zip(pull(bar)[:2], pull_data(bar)[:2]):
+        for name, value in general.items():
+            assert error(with_data[name], value) < 1e-13, name
 
 
 # Limits
