@@ -895,6 +895,12 @@ class Fourier(Features):
     frequencies : int or ndarray (F,)
         ω, radians per unit of x, not negative and distinct. A number F is short for the F
         lowest that fit, 2πj/(b − a) with j from 0: M = 2F − 1 features.
+
+    Notes
+    -----
+    Variances grow as frequency to the power 2p (2, 4, 6 for Matérn 1/2, 3/2, 5/2), so a
+    jitter relative to the mean of the diagonal of Kuu is large for the slow waves. None is
+    needed: use jitter=0.0.
     """
 
     a: float
