@@ -590,7 +590,7 @@ def outer_sites(
     """
     S = root.transpose(0, 2, 1) @ (precision[:, :, None] * root)
     lower = block_cholesky(S, power)
-    half = np.linalg.solve(lower, root.transpose(0, 2, 1))
+    half = inverse_lower(lower) @ root.transpose(0, 2, 1)
     E = half.transpose(0, 2, 1) @ half
     drawn = precision[:, :, None] * E  # W̃E
     T = -power[:, None, None] * drawn * precision[:, None, :]
@@ -859,7 +859,8 @@ def block_look(
 class BlockInference(Inference):
     """The outcome of Power EP with blocks; as `Inference`, but `site_precision` and
     `site_shift` are the inner sites τ̃ and ν̃, from which those of the blocks follow, and the
-    means and variances of `state` are those of f under its tilted density.
+    means and variances of `state` are those of f under its tilted density. So
+    `inference.leave_one_out` is not for it.
     """
 
 

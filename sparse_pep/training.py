@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from sparse_pep.blocks import (
     BlockChunk,
+    BlockInference,
     Partition,
     block_adjoints,
     block_energy_adjoints,
@@ -546,7 +547,8 @@ def light(fit: Fit) -> Fit:
     """The fit without its copy of the covariances (N, M) and the way to compute them."""
     if not isinstance(fit, Inference):
         return fit
-    return replace(fit, data=replace(fit.data, covariances=None, kept={}))
+    more = {"roots": []} if isinstance(fit, BlockInference) else {}
+    return replace(fit, data=replace(fit.data, covariances=None, kept={}, **more))
 
 # %% ../nbs/10_training.ipynb #6df41f72
 @dataclass(frozen=True, eq=False)

@@ -170,6 +170,18 @@ def test_log_determinant_over_any_power(scale, sign):
         np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("seed", [2376, 2404, 2856])
+def test_log_determinant_of_what_is_hardly_a_covariance(seed):
+    """I + S with an eigenvalue of some 1e-15: elimination may round a pivot of S to -1."""
+    rng = np.random.default_rng(seed)
+    q, _ = np.linalg.qr(rng.normal(size=(6, 6)))
+    values = np.array([1 - 1e-16 * rng.integers(1, 40), 0.5, 0.3, 0.2, 0.1, 0.1])
+    S = -(q * values) @ q.T
+    S = 0.5 * (S + S.T)[None]
+    found = log_det_ratio(S, np.ones(1), block_cholesky(S, np.ones(1)))
+    assert -45.0 < found[0] < -30.0
+
+
 def test_what_is_no_covariance_is_named():
     with pytest.raises(np.linalg.LinAlgError, match="I \\+ αD/σ²"):
         block_cholesky(-2.0 * np.eye(3)[None], np.ones(1))
@@ -571,6 +583,10 @@ def test_training_with_blocks(likelihood):
     assert end.log_evidence > start.log_evidence + 0.5
     assert error(result.log_evidence, end.log_evidence) < 1e-4
     mean, var = model_predict(result.model, end.posteriors[0], X)
+    if not isinstance(likelihood, Gaussian):  # what is kept for a warm start is small
+        assert not result.fit.data.kept and not result.fit.data.roots and result.fit.data.covariances is None
+        again = model_inference(result.model, X, y, power, 1e-8, start=result.fit, blocks=blocks)
+        assert again.n_sweeps < end.n_sweeps
     assert np.all(var > 0) and np.corrcoef(mean, data.f)[0, 1] > 0.7
 
 
