@@ -1,0 +1,65 @@
+"""The paper's equations, remarks, steps, tables and figures, and where each is derived, computed and tested.
+
+`paper_map.csv` lists them in the paper's order. A notebook says which of them a section derives by a comment below the
+section's heading, `<!-- paper: key key -->`; where there is no such comment yet, the list's column `section` says it.
+"""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+TAG = re.compile(r"<!--\s*paper:\s*(.*?)\s*-->")
+HEADING = re.compile(r"^#{1,4}\s+(.*?)\s*$")
+
+
+def headings_and_tags(path):
+    """(heading, keys) of every section of a notebook."""
+    found = [["", []]]
+    for cell in json.loads(Path(path).read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] != "markdown":
+            continue
+        for line in "".join(cell["source"]).splitlines():
+            if heading := HEADING.match(line):
+                found.append([heading[1], []])
+            for keys in TAG.findall(line):
+                found[-1][1].extend(keys.split())
+    return found
+
+
+def anchor(heading):
+    """The identifier that pandoc gives a heading."""
+    words = re.sub(r"[^\w\s.-]", "", heading.lower())
+    return re.sub(r"^[^a-z]+", "", re.sub(r"\s+", "-", words.strip()))
+
+
+def read_map(root):
+    """The entries, a dictionary each, with `derivations`: (notebook, heading) pairs."""
+    root = Path(root)
+    with open(root / "docs" / "paper_map.csv", encoding="utf-8", newline="") as file:
+        entries = list(csv.DictReader(file, delimiter="|"))
+    sections = {path.stem: headings_and_tags(path) for path in sorted((root / "nbs").glob("*.ipynb"))}
+    tagged = {}
+    for notebook, parts in sections.items():
+        for heading, keys in parts:
+            for key in keys:
+                tagged.setdefault(key, []).append((notebook, heading))
+    for entry in entries:
+        entry["derivations"] = tagged.get(entry["key"], [])
+        if not entry["derivations"] and entry["section"]:
+            entry["derivations"] = [tuple(entry["section"].split("#"))]
+    return entries
+
+
+def as_table(entries):
+    """Markdown."""
+    lines = ["| | what it says | derived in | computed by | tested by | wrong |", "|---|---|---|---|---|---|"]
+    for entry in entries:
+        links = ", ".join(
+            f"[{heading}]({notebook}.ipynb#{anchor(heading)})" for notebook, heading in entry["derivations"]
+        )
+        code = [f"`{entry[name]}`" if entry[name] != "-" else "-" for name in ("function", "test")]
+        test = code[1].replace("tests/", "").replace(".py::", "` `")
+        wrong = ", ".join(entry["errata"].split())
+        lines.append(f"| `{entry['key']}` | {entry['says']} | {links} | {code[0]} | {test} | {wrong} |")
+    return "\n".join(lines)

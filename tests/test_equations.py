@@ -1,0 +1,123 @@
+"""The map of the paper: nothing of the paper is missing, and nothing that it points at is missing here."""
+
+import importlib
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an installed package
+
+from docs.paper_map import anchor, as_table, headings_and_tags, read_map  # noqa: E402
+
+ENTRIES = read_map(ROOT)
+BY_KEY = {entry["key"]: entry for entry in ENTRIES}
+ERRATA = {f"E{number:02d}" for number in range(1, 35)}
+
+
+@pytest.fixture(scope="module")
+def paper():
+    """The source of the paper, without comments; where there is none, the test is skipped."""
+    beside = ROOT.parent / "shared" / "paper"
+    path = Path(os.environ.get("SPARSE_PEP_PAPER") or beside)
+    path = path / "power_ep.tex" if path.is_dir() else path
+    if not path.is_file():
+        pytest.skip("SPARSE_PEP_PAPER does not name the paper's source")
+    text = path.read_text(encoding="utf-8")
+    return re.sub(r"(?<!\\)%.*", "", text[text.index(r"\begin{document}") :])
+
+
+LIST = re.compile(r"\\begin\{(enumerate\*?)\}((?:(?!\\begin\{enumerate).)*?)\\end\{\1\}", re.DOTALL)
+
+
+def without_lists(paper):
+    """The paper without its numbered lists, which hold the steps, and how many items those had."""
+    items = 0
+    while found := LIST.search(paper):
+        items += found[2].count("\\item")
+        paper = paper[: found.start()] + paper[found.end() :]
+    return paper, items
+
+
+def environments(paper, name):
+    """The labels within each environment of that name, in order."""
+    bodies = re.findall(rf"\\begin\{{{name}\*?\}}(.*?)\\end\{{{name}\*?\}}", paper, re.DOTALL)
+    return [re.findall(r"\\label\{([^}]*)\}", body) for body in bodies]
+
+
+def listed(*starts):
+    """The labels of the entries whose keys start so, in order."""
+    return [entry["labels"].split() for entry in ENTRIES if entry["key"].startswith(starts)]
+
+
+def test_keys_are_unique():
+    assert len(BY_KEY) == len(ENTRIES)
+
+
+@pytest.mark.parametrize("key", BY_KEY)
+def test_an_entry_leads_somewhere(key):
+    entry = BY_KEY[key]
+    assert entry["says"]
+    assert entry["derivations"], f"no notebook has the tag <!-- paper: {key} -->"
+    for notebook, heading in entry["derivations"]:
+        headings = [one for one, _ in headings_and_tags(ROOT / "nbs" / f"{notebook}.ipynb")]
+        assert heading in headings, f"{notebook} has no section {heading!r}"
+    if entry["function"] != "-":
+        module, *names = entry["function"].split(".")
+        found = importlib.import_module(f"sparse_pep.{module}")
+        assert names[0] in found.__all__
+        for name in names:
+            found = getattr(found, name)
+    if entry["test"] != "-":
+        path, name = entry["test"].split("::")
+        assert re.search(rf"^def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+    assert entry["function"] == "-" or entry["test"] != "-", "what is computed is tested"
+
+
+def test_tags_are_entries_of_the_list():
+    for path in (ROOT / "nbs").glob("*.ipynb"):
+        for heading, keys in headings_and_tags(path):
+            assert set(keys) <= set(BY_KEY), f"{path.name}, {heading!r}"
+
+
+OTHERS = ("fig:", "tab:", "rem:", "remark:", "pep:", "extension:", "summary:", "section:")
+
+
+def test_every_display_of_the_paper_is_listed_in_order(paper):
+    displays = environments(without_lists(paper)[0], "align")
+    assert displays == [entry["labels"].split() for entry in ENTRIES if not entry["key"].startswith(OTHERS)]
+
+
+def test_every_label_of_the_paper_is_listed(paper):
+    ours = {label for labels in listed("") for label in labels}
+    theirs = {label for label in re.findall(r"\\label\{([^}]*)\}", paper) if not re.match("(sec|subsec|app):", label)}
+    assert ours == theirs
+
+
+def test_remarks_figures_tables_and_steps_are_all_listed(paper):
+    assert environments(paper, "figure") == listed("fig:")
+    assert environments(paper, "table") == listed("tab:")
+    assert len(environments(paper, "remark")) == len(listed("rem:", "remark:"))
+    assert without_lists(paper)[1] == len(listed("pep:", "extension:", "summary:"))
+
+
+def test_the_page_evaluates_every_erratum():
+    headings = " ".join(heading for heading, _ in headings_and_tags(ROOT / "nbs" / "equations.ipynb"))
+    named = {number for entry in ENTRIES for number in entry["errata"].split()}
+    assert named == ERRATA
+    assert set(re.findall(r"E\d\d", headings)) == ERRATA
+
+
+def test_the_table_has_a_line_for_each_entry():
+    lines = as_table(ENTRIES).splitlines()
+    assert len(lines) == len(ENTRIES) + 2
+    assert all(line.count("|") == 7 for line in lines)
+
+
+def test_anchors():
+    assert anchor("The paper's own bookkeeping") == "the-papers-own-bookkeeping"
+    assert anchor("Low rank plus diagonal") == "low-rank-plus-diagonal"
+    assert anchor("E01") == "e01"
