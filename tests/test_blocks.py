@@ -456,6 +456,20 @@ def test_fixed_point_is_that_of_nested_ep_done_literally(likelihood, blocks):
         assert error(q_cov, cov) < 1e-8
 
 
+@pytest.mark.parametrize("likelihood", [Probit(), Poisson(), StudentT(4.0, 0.5)], ids=named)
+def test_one_block_at_power_one_is_ep_for_the_exact_gp(likelihood):
+    data = Data()
+    model, X, y = data.given(likelihood)
+    fit = model_inference(model, X, y, 1.0, blocks=contiguous_blocks(12, 12), tol=1e-10)
+    everywhere = model_inference(Model(data.kernel, InducingPoints(X), likelihood), X, y, 1.0, tol=1e-10)
+    assert fit.converged and everywhere.converged
+    assert error(fit.log_evidence, everywhere.log_evidence) < 1e-9
+    at_Z = model_predict(Model(data.kernel, InducingPoints(X), likelihood), everywhere.posteriors[0], data.features.Z)
+    own = model_predict(model, fit.posteriors[0], data.features.Z)
+    for got, expected in zip(own, at_Z):
+        assert error(got, expected) < 1e-7
+
+
 @pytest.mark.parametrize("likelihood, apart", [(Probit(), 0.02), (Logit(), 0.01), (Poisson(), 0.03)], ids=named)
 def test_nested_ep_is_close_to_exact_integrals_over_pairs(likelihood, apart):
     data = Data(N=6, M=3)
