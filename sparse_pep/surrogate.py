@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .blocks import BlockInference
 from .inference import Inference
 from .linalg import solve_lower
 from .regression import Evidence
@@ -86,7 +87,7 @@ def surrogate(
     Parameters
     ----------
     fit : Evidence or Inference
-        Of `regression.evidence` or `inference.infer`.
+        Of `regression.evidence` or `inference.infer`: with a site for each datum.
     sites : (ndarray (N,), ndarray (N,)), optional
         τ and ν, for an `Evidence`, which does not hold them:
         `gaussian_sites(y, fit.dff, noise_variance, power)`.
@@ -99,12 +100,16 @@ def surrogate(
     Raises
     ------
     ValueError
-        If `sites` are missing.
+        If `sites` are missing, or belong to blocks of data (`compress` takes those).
 
     References
     ----------
     Bui, Yan and Turner (2017), section 3.2.
     """
+    if isinstance(fit, BlockInference):
+        raise ValueError(
+            "`fit` must have a site for each datum; for blocks use `compress`."
+        )
     if sites is None:
         if isinstance(fit, Evidence):
             raise ValueError(
@@ -165,7 +170,7 @@ def compress(fit: Evidence | Inference) -> list[CompressedSurrogate]:
     Parameters
     ----------
     fit : Evidence or Inference
-        Of `regression.evidence` or `inference.infer`.
+        Of `regression.evidence` or `inference.infer`, or their like for blocks.
 
     Returns
     -------

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from reference import dense, limits
 
+from sparse_pep.blocks import Partition, block_evidence, block_infer
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import infer
 from sparse_pep.kernels import Matern52
@@ -166,3 +167,41 @@ def test_nothing_learned_cannot_be_compressed():
     fit = evidence(problem.Kuu, lambda rows: (0.0 * problem.Kuf[:, rows], problem.kff[rows], None), problem.f, 0.3, 1.0)
     with pytest.raises(ValueError, match="must have learned something"):
         compress(fit)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_sites_of_blocks_are_compressed_too(power):
+    problem = Problem(9)
+    y, kernel = problem.f + problem.rng.normal(size=18), Matern52(2.0, 0.8)
+
+    def by_blocks(chunk):
+        stacks = [np.stack([kernel(problem.X[block]) for block in group]) for group in chunk.members]
+        return problem.Kuf[:, chunk.rows].copy(), stacks, None
+
+    fit = block_evidence(problem.Kuu, by_blocks, Partition(np.arange(18) // 5), y, 0.3, power)
+    (small,) = compress(fit)
+    s = np.exp(0.5 * small.log_noise_variance)
+    W = s * small.weights
+    found = limits.linear_regression(problem.K, W, s * small.observations, s**2 * np.eye(len(W)))
+    np.testing.assert_allclose(found.log_evidence, fit.log_evidence, rtol=1e-10)
+    S = np.linalg.inv(np.linalg.inv(problem.Kuu) + small.weights.T @ small.weights)
+    np.testing.assert_allclose(S, q_moments(fit.posterior)[1], rtol=1e-8, atol=1e-10)
+
+
+def test_blocks_of_labels():
+    problem, kernel = Problem(10), Matern52(2.0, 0.8)
+
+    def by_blocks(chunk):
+        stacks = [np.stack([kernel(problem.X[block]) for block in group]) for group in chunk.members]
+        return problem.Kuf[:, chunk.rows].copy(), stacks, None
+
+    y = problem.targets(Probit())
+    fit = block_infer(problem.Kuu, by_blocks, Partition(np.arange(18) // 5), Probit(), y, 0.5, tol=1e-11)
+    (small,) = compress(fit)
+    A = small.weights @ problem.Kuu @ small.weights.T + np.eye(5)
+    value = dense.log_normal(small.observations, A) - 2.5 * small.log_noise_variance
+    np.testing.assert_allclose(value, fit.log_evidence, rtol=1e-9)
+    S = np.linalg.inv(np.linalg.inv(problem.Kuu) + small.weights.T @ small.weights)
+    np.testing.assert_allclose(S @ small.weights.T @ small.observations, q_moments(fit.posteriors[0])[0], atol=1e-8)
+    with pytest.raises(ValueError, match="for blocks use `compress`"):
+        surrogate(fit)
