@@ -704,7 +704,7 @@ class SparsePEPRegressor(NumericTargets):
     max_iter : int
         Most L-BFGS iterations.
     jitter : float
-        Relative to the mean diagonal of Kuu; 0.0 adds none unless the factorisation fails.
+        Relative to the diagonal of Kuu; 0.0 adds none unless the factorisation fails.
     chunk_size : int, optional
         Rows of data handled at a time; chosen for the processor's cache by default.
     normalize_y : bool
@@ -875,7 +875,7 @@ class SparsePEP(NumericTargets):
     max_iter : int
         Most L-BFGS iterations.
     jitter : float
-        Relative to the mean diagonal of Kuu; 0.0 adds none unless the factorisation fails.
+        Relative to the diagonal of Kuu; 0.0 adds none unless the factorisation fails.
     chunk_size : int, optional
         Rows of data handled at a time; chosen for the processor's cache by default.
     normalize_y : bool
@@ -1048,7 +1048,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
     max_iter : int
         Most L-BFGS iterations.
     jitter : float
-        Relative to the mean diagonal of Kuu; 0.0 adds none unless the factorisation fails.
+        Relative to the diagonal of Kuu; 0.0 adds none unless the factorisation fails.
     chunk_size : int, optional
         Rows of data handled at a time; chosen for the processor's cache by default.
     random_state : int, RandomState or None

@@ -898,9 +898,8 @@ class Fourier(Features):
 
     Notes
     -----
-    Variances grow as frequency to the power 2p (2, 4, 6 for Matérn 1/2, 3/2, 5/2), so a
-    jitter relative to the mean of the diagonal of Kuu is large for the slow waves. None is
-    needed: use jitter=0.0.
+    Variances grow as frequency to the power 2p (2, 4, 6 for Matérn 1/2, 3/2, 5/2); in units
+    of their own the features are well conditioned.
     """
 
     a: float

@@ -148,7 +148,7 @@ def triangular_in_place(
 # %% ../nbs/00_linalg.ipynb #448d6c3a
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """A Cholesky factor: L Lᵀ = K + jitter · mean(diag K) · I.
+    """A Cholesky factor: L Lᵀ = K + jitter · diag(diag K).
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
     K : ndarray (M, M)
         Symmetric; only the lower triangle is read. Any units.
     jitter : float
-        Relative to the mean of the diagonal of K; 0.0 adds none.
+        Relative to each entry of the diagonal of K; 0.0 adds none.
     name : str
         What the matrix is called in an error.
 
@@ -214,9 +214,9 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
         raise np.linalg.LinAlgError(
             f"`{name}` has entries that are not finite; check the parameters that made it."
         )
-    scale = np.mean(np.diag(K))
+    own = np.where(np.diag(K) > 0.0, np.diag(K), np.mean(np.diag(K)))  # some may be 0
     for used in (jitter, *(step for step in JITTER_STEPS if step > jitter)):
-        shifted = K + used * scale * np.eye(len(K)) if used else K
+        shifted = K + np.diag(used * own) if used else K
         lower, info = lapack.dpotrf(shifted.T, lower=0, clean=1)
         if info == 0:
             return factor_from_lower(np.ascontiguousarray(lower.T), used)

@@ -62,22 +62,35 @@ def test_factor_is_that_of_the_matrix(M, seed, scale):
 
 @properties
 @given(sizes, seeds, scales, st.sampled_from([1e-12, 1e-6, 1e-2]))
-def test_jitter_asked_for_is_relative_to_the_mean_of_the_diagonal(M, seed, scale, jitter):
+def test_jitter_asked_for_is_relative_to_each_entry_of_the_diagonal(M, seed, scale, jitter):
     K = scale * covariance(M, seed)
+    K *= np.outer(*[np.random.default_rng(seed).uniform(0.5, 2.0, M)] * 2)
     factor = factorise(K, jitter)
     assert factor.jitter == jitter
-    expected = K + jitter * np.trace(K) / M * np.eye(M)
-    assert error(factor.lower @ factor.lower.T, expected) < 1e-14
-    assert (
-        error(np.diag(factor.lower @ factor.lower.T) - np.diag(K), np.full(M, jitter * np.trace(K) / M), np.max(K))
-        < 1e-14
-    )
+    own = jitter * np.diag(K)
+    assert error(factor.lower @ factor.lower.T, K + np.diag(own)) < 1e-14
+    assert error(np.diag(factor.lower @ factor.lower.T) - np.diag(K), own, np.max(K)) < 1e-14
+
+
+@properties
+@given(sizes, seeds, st.sampled_from([0.0, 1e-8, 1e-2]))
+def test_units_of_each_variable_do_not_matter(M, seed, jitter):
+    K, units = covariance(M, seed), 10.0 ** np.random.default_rng(seed).integers(-8, 9, M)
+    scaled = factorise(units[:, None] * K * units, jitter)
+    assert scaled.jitter == jitter
+    assert error(scaled.lower / units[:, None], factorise(K, jitter).lower) < 1e-12
+
+
+def test_a_variable_without_variance_takes_the_jitter_of_the_others():
+    factor = factorise(np.diag([2.0, 0.0]), 1e-6)
+    assert factor.jitter == 1e-6 and factor.lower[1, 1] == np.sqrt(1e-6)
 
 
 @properties
 @given(st.integers(2, 12), seeds, scales)
 def test_a_singular_matrix_is_factorised_with_the_least_jitter_that_works(M, seed, scale):
-    v = np.random.default_rng(seed).normal(size=(M, 1))
+    rng = np.random.default_rng(seed)
+    v = rng.uniform(0.5, 2.0, size=(M, 1)) * rng.choice([-1.0, 1.0], size=(M, 1))
     K = scale * (v @ v.T)
     K -= 1e-15 * np.trace(K) * np.eye(M)  # surely not positive definite
     factor = factorise(K)
@@ -88,10 +101,11 @@ def test_a_singular_matrix_is_factorised_with_the_least_jitter_that_works(M, see
 def test_escalation_starts_above_the_jitter_asked_for_and_goes_on_until_it_works():
     Q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))
     K = (Q * [1.0, 1.0, 1.0, -1e-5]) @ Q.T
-    needed = 1e-5 / (np.trace(K) / 4)
     for asked in (0.0, 1e-7, 1e-6):
         used = factorise(K, asked).jitter
-        assert needed < used <= 10.001 * needed
+        assert used > asked
+        enough, less = (np.linalg.eigvalsh(K + j * np.diag(np.diag(K)))[0] for j in (used, 0.0999 * used))
+        assert less < 0.0 < enough
 
 
 def test_a_hopeless_matrix_is_refused_by_name():

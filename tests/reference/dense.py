@@ -111,7 +111,7 @@ def model_log_evidence(name, parameters, X, y, power, jitter=0.0):
     Z = parameters["features.Z"]
     covariance = (name, np.exp(parameters["kernel.log_variance"]), np.exp(parameters["kernel.log_lengthscale"]))
     Kuu = kernel(*covariance, Z, Z)
-    Kuu = Kuu + jitter * np.trace(Kuu) / len(Z) * np.eye(len(Z))
+    Kuu = Kuu + jitter * np.diag(np.diag(Kuu))
     noise = np.exp(parameters["log_noise_variance"])
     return log_evidence(Kuu, kernel(*covariance, Z, X), covariance[1] * np.ones(len(X)), y, noise, power)
 
