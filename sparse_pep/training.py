@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from sparse_pep.blocks import (
     BlockChunk,
+    BlockEvidence,
     BlockInference,
     Partition,
     block_adjoints,
@@ -545,6 +546,8 @@ class Objective:
 
 def light(fit: Fit) -> Fit:
     """The fit without its copy of the covariances (N, M) and the way to compute them."""
+    if isinstance(fit, BlockEvidence):
+        return replace(fit, sites={})
     if not isinstance(fit, Inference):
         return fit
     more = {"roots": []} if isinstance(fit, BlockInference) else {}

@@ -323,6 +323,18 @@ def test_chunks_and_threads_change_nothing(threads):
         assert gradient_error(gradient, fits[0][1]) < 1e-10
 
 
+def test_sites_that_are_not_kept_are_computed_again(monkeypatch):
+    problem = BlockProblem(6, 60, 5, 2, 9, power="private")
+    kept, gradient = model_gradient(problem.model, *problem.data(), chunk_size=20, blocks=problem.blocks)
+    assert kept.sites
+    monkeypatch.setattr("sparse_pep.blocks.KEPT_SITES", 0)
+    monkeypatch.setattr("sparse_pep.training.KEPT_KBB", 0)
+    fit, again = model_gradient(problem.model, *problem.data(), chunk_size=20, blocks=problem.blocks)
+    assert not fit.sites
+    assert fit.log_evidence == kept.log_evidence
+    assert gradient_error(again, gradient) < 1e-13
+
+
 def test_power_goes_to_zero_linearly_down_to_rounding():
     problem = BlockProblem(7, 15, 4, 2, 4)
 
@@ -601,6 +613,8 @@ def test_training_with_blocks(likelihood):
         assert not result.fit.data.kept and not result.fit.data.roots and result.fit.data.covariances is None
         again = model_inference(result.model, X, y, power, 1e-8, start=result.fit, blocks=blocks)
         assert again.n_sweeps < end.n_sweeps
+    else:
+        assert not result.fit.sites
     assert np.all(var > 0) and np.corrcoef(mean, data.f)[0, 1] > 0.7
 
 
