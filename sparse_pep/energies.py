@@ -165,4 +165,10 @@ METHODS = (
            "single", 0.0),
     Method("inter-domain EP for labels", "Qi et al. 2010", "classification", "transform",
            "single", 1.0),
+    Method("PITC-EP", "this package", "classification", "points", "several", 1.0,
+           note="nested EP: the textbook's under the prior of PITC"),
+    Method("one block of labels", "this package", "classification", "points", "all", 1.0,
+           note="evidence and q(u) of EP for the exact GP"),
+    Method("inter-domain variational classification", "this package", "classification",
+           "transform", "single", 0.0),
 )  # fmt: skip

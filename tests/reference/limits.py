@@ -143,14 +143,14 @@ def gaussian_slopes(noise):
     return slopes
 
 
-def ep_under(prior, K, y, sweeps=500):
+def ep_under(prior, K, y, sweeps=500, through_u=False):
     """EP for labels (Rasmussen and Williams, section 3.6) under a prior covariance `prior` of the data.
 
     With the prior of FITC: Naish-Guzman and Holden (2008), Hernández-Lobato and Hernández-Lobato (2016). Test values are
-    correlated with the data as in FITC, or, if `prior` is the true one, as they truly are.
+    correlated with the data as in FITC, or, if `prior` is the true one and not `through_u`, as they truly are.
     """
     fit = classification.ep_classification(prior, y, sweeps=sweeps)
-    cross = K.fs if np.array_equal(prior, K.ff) else K.Q("f", "s")
+    cross = K.Q("f", "s") if through_u or not np.array_equal(prior, K.ff) else K.fs
     B = np.eye(len(y)) + fit.site_precision[:, None] * prior
     weights = np.linalg.solve(B, np.column_stack([fit.site_shift, fit.site_precision[:, None] * cross]))
     return Result(cross.T @ weights[:, 0], K.ss - cross.T @ weights[:, 1:], fit.log_evidence)
