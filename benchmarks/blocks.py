@@ -53,7 +53,9 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true")
     arguments = parser.parse_args()
     clock = time.process_time if arguments.cpu else time.perf_counter
-    print(f"{'NxM':>12} {'block':>6} {'power':>6} {'without ms':>11} {'with ms':>9} {'ratio':>6}")
+    print(
+        f"{'NxM':>12} {'block':>6} {'power':>6} {'without ms':>11} {'with ms':>9} {'ratio':>6}"
+    )
     for size in arguments.sizes:
         for block_size in arguments.block_sizes:
             for power in arguments.powers:
