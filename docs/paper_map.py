@@ -58,8 +58,13 @@ def as_table(entries):
         links = ", ".join(
             f"[{heading}]({notebook}.ipynb#{anchor(heading)})" for notebook, heading in entry["derivations"]
         )
-        code = [f"`{entry[name]}`" if entry[name] != "-" else "-" for name in ("function", "test")]
-        test = code[1].replace("tests/", "").replace(".py::", "` `")
+        function, test = entry["function"], entry["test"].replace("tests/", "").replace(".py::", " ")
+        code = " | ".join(" ".join(map(breakable, text.split())) for text in (function, test))
         wrong = ", ".join(entry["errata"].split())
-        lines.append(f"| `{entry['key']}` | {entry['says']} | {links} | {code[0]} | {test} | {wrong} |")
+        lines.append(f"| {breakable(entry['key'])} | {entry['says']} | {links} | {code} | {wrong} |")
     return "\n".join(lines)
+
+
+def breakable(name):
+    """A name as code that a narrow column may break after an underscore or a full stop."""
+    return name if name == "-" else "<code>" + re.sub(r"([_.:-])(?=\w)", r"\1<wbr>", name) + "</code>"
