@@ -1,7 +1,7 @@
 """The paper's equations, remarks, steps, tables and figures, and where each is derived, computed and tested.
 
 `paper_map.csv` lists them in the paper's order. A notebook says which of them a section derives by a comment below the
-section's heading, `<!-- paper: key key -->`; where there is no such comment yet, the list's column `section` says it.
+section's heading, `<!-- paper: key key -->`.
 """
 
 import csv
@@ -46,8 +46,6 @@ def read_map(root):
                 tagged.setdefault(key, []).append((notebook, heading))
     for entry in entries:
         entry["derivations"] = tagged.get(entry["key"], [])
-        if not entry["derivations"] and entry["section"]:
-            entry["derivations"] = [tuple(entry["section"].split("#"))]
     return entries
 
 

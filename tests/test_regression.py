@@ -15,7 +15,13 @@ from threadpoolctl import threadpool_limits
 from sparse_pep.features import InducingPoints, unexplained_variance
 from sparse_pep.kernels import Constant, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian
-from sparse_pep.regression import adjoints, evidence, gaussian_sites, predict_f_cov, upper_bound
+from sparse_pep.regression import (
+    adjoints,
+    evidence,
+    gaussian_sites,
+    predict_f_cov,
+    upper_bound,
+)
 from sparse_pep.sites import q_moments
 from sparse_pep.training import Model, model_evidence, model_gradient, model_predict
 
