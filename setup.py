@@ -22,7 +22,10 @@ setup(
     packages=find_packages(include=["sparse_pep", "sparse_pep.*"]),
     package_data={"sparse_pep": ["py.typed"]},
     install_requires=settings["requirements"].split(),
-    extras_require={"dev": settings["dev_requirements"].split()},
+    extras_require={
+        "dev": settings["dev_requirements"].split(),
+        "tables": settings["tables_requirements"].split(),
+    },
     # nbdev finds its index of names, which links back-ticked names and sources, by this entry point
     entry_points={
         "console_scripts": settings["console_scripts"].split(),

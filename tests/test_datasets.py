@@ -4,9 +4,11 @@ import gzip
 import io
 import json
 import math
+import sys
 import types
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -167,6 +169,109 @@ def test_a_file_that_is_not_one(tmp_path, monkeypatch, name, content, words):
         read_table(name)
     for word in words:
         assert word in str(caught.value)
+
+
+# ---- Parquet --------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data(), names=NAMES, single=st.booleans())
+def test_parquet_is_read_back_bit_for_bit(tmp_path_factory, data, names, single):
+    kind = np.float32 if single else np.float64
+    elements = st.floats(allow_nan=False, allow_infinity=False, width=32 if single else 64)
+    rows = data.draw(arrays(kind, st.tuples(st.integers(1, 5), st.just(len(names))), elements=elements))
+    path = tmp_path_factory.mktemp("t") / "t.Parquet"
+    pd.DataFrame(rows, columns=names).to_parquet(path)
+    table = read_table(path, target=names[0])
+    assert table.feature_names == tuple(names[1:])
+    assert table.X.dtype == np.float64 and table.X.flags.c_contiguous
+    np.testing.assert_array_equal(table.X, rows[:, 1:].astype(float))
+    np.testing.assert_array_equal(table.y, rows[:, 0].astype(float))
+
+
+def parquet(path, columns, **options):
+    pd.DataFrame(columns, **options).to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "cells, labels",
+    [
+        (["x, y", 'say "no"', "é"], np.array(["x, y", 'say "no"', "é"])),
+        (pd.Categorical(["b", "a", "b"]), np.array(["b", "a", "b"])),
+        ([1.0, -1.0, 1.0], np.array([1, -1, 1])),
+        (pd.array([2, 3, 2], dtype="Int64"), np.array([2, 3, 2])),
+        ([True, False, True], np.array(["True", "False", "True"])),
+    ],
+)
+def test_labels_of_parquet_are_those_of_the_same_csv(tmp_path, cells, labels):
+    frame = pd.DataFrame({"a": [1, 2, 3], "y": cells})
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for name in ("t.parquet", "t.csv"):
+        table = read_table(tmp_path / name, target="y", labels=True)
+        assert table.y.dtype == labels.dtype and table.y.tolist() == labels.tolist()
+
+
+BAD_PARQUET = {  # columns, words of the message
+    "NaN": ({"a": [1.0, np.nan], "y": [1, 2]}, ["row 3", "'a'", "missing value"]),
+    "nothing": ({"a": pd.array([None, 1], dtype="Int64"), "y": [1, 2]}, ["row 2", "'a'", "missing value"]),
+    "nothing in text": ({"a": [1, 2], "y": ["1", None]}, ["row 3", "'y'", "missing value"]),
+    "infinity": ({"a": [1.0, np.inf], "y": [1, 2]}, ["row 3", "'a'", "'inf'", "finite"]),
+    "text": ({"a": [1, 2], "note": ["3", "x7"], "y": [1, 2]}, ["row 3", "'note'", "'x7'", "text"]),
+    "a day": ({"a": pd.to_datetime(["2024-01-02"]), "y": [1]}, ["row 2", "'a'", "2024-01-02", "text"]),
+    "unknown target": ({"dose": [1], "Y": [1]}, ["`target`", "'y'", "Did you mean 'Y'"]),
+    "only a target": ({"y": [1]}, ["no input column"]),
+    "no rows": ({"a": [], "y": []}, ["no rows"]),
+    "no columns": ({}, ["empty"]),
+    "rows after a text of lines": ({"y": [1, 2], "a\nb": ["1\n", "2\r\n3"]}, ["row 3", "'a b'", "'2 3'", "text"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_PARQUET)
+def test_a_bad_parquet_table_is_refused_as_a_csv_file_is(tmp_path, monkeypatch, case):
+    columns, words = BAD_PARQUET[case]
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError) as caught:
+        read_table(parquet("t.parquet", columns), target="y")
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in ["t.parquet", *words]:
+        assert word in message
+
+
+@pytest.mark.parametrize("cells", [[1.0, np.nan, 2.0], ["1", "", "2"], ["1", " \n", "2"], ["1", None, "2"]])
+def test_an_empty_cell_of_the_only_column_is_not_passed_over(tmp_path, cells):
+    with pytest.raises(ValueError, match="row 3: column 'a' has a missing value"):
+        read_table(parquet(tmp_path / "t.parquet", {"a": cells}), columns=["a"])
+
+
+def test_an_index_is_a_column_only_if_it_has_a_name(tmp_path):
+    named = parquet(tmp_path / "a.parquet", {"b": [1, 2]}, index=pd.Index([5, 7], name="a"))
+    assert read_table(named).feature_names == ("a", "b")
+    np.testing.assert_array_equal(read_table(named).X, [[5, 1], [7, 2]])
+    assert read_table(parquet(tmp_path / "n.parquet", {"b": [1, 2]}, index=[5, 7])).feature_names == ("b",)
+
+
+def test_a_parquet_file_that_is_not_one(tmp_path):
+    path = tmp_path / "t.parquet"
+    with pytest.raises(ValueError, match="there is no file"):
+        read_table(path)
+    path.write_text("a,y\n1,2\n")
+    with pytest.raises(ValueError, match="cannot be read as Parquet"):
+        read_table(path)
+    parquet(path, {"a": [1, 2], "y": [3, 4]})
+    path.write_bytes(path.read_bytes()[:60] + b"PAR1")
+    with pytest.raises(ValueError, match="cannot be read as Parquet"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+def test_a_missing_library_names_the_extra(tmp_path, monkeypatch, library):
+    path = parquet(tmp_path / "t.parquet", {"a": [1, 2]})
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ValueError, match=r"pip install 'sparse_pep\[tables\]'"):
+        read_table(path)
 
 
 def test_a_long_list_of_columns_is_cut(tmp_path):
