@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
@@ -29,6 +31,7 @@ from sparse_pep.cli import (
     main,
     one_line_warnings,
     parse_powers,
+    plain,
     power_name,
     predict_unscaled,
     run_split,
@@ -373,6 +376,8 @@ REFUSED = {  # command line, words of the message
     "compare --data diabetes --likelihood probit": ["--likelihood probit", "numbers", "gaussian"],
     "compare --data absent --data iris": ["no data set 'absent'", "for classification: breast_cancer"],
     "compare --out folder": ["--out"],
+    "predict model.npz trial.csv --json --out -": ["--out", "--json"],
+    "compare trial.csv --target response --json --out -": ["--out", "--json"],
     "demo --out trial.csv": ["trial.csv"],
     "frobnicate": ["frobnicate", "--help"],
 }
@@ -798,3 +803,123 @@ def test_blocks_reach_the_model():
     tables = [accept("compare", *words, "--splits", 1, "--powers", "1", *more).stdout for more in ((), ("--blocks", 6))]
     assert tables[0] != tables[1]
     assert run("fit", *words, "--blocks", 0).exit_code == 2
+
+
+# ---- JSON -----------------------------------------------------------------------------------------------------------
+
+
+def document(*words):
+    """What a command prints with --json, which must be one document without NaN."""
+
+    def refuse(word):
+        raise AssertionError(f"{word} is not JSON")
+
+    return json.loads(accept(*words, "--json").stdout, parse_constant=refuse)
+
+
+def test_plain_values():
+    nan, inf = float("nan"), float("inf")
+    values = {"a": np.float32(0.5), 2: (np.int64(3), np.bool_(True)), "c": np.array([[1.0, np.nan], [-np.inf, 2.0]])}
+    found = plain(values | {"d": [nan, inf, {"e": np.float64(inf), "f": None}], "g": np.str_("x"), "h": "nan"})
+    assert found == {
+        "a": 0.5,
+        "2": [3, True],
+        "c": [[1.0, None], [None, 2.0]],
+        "d": [None, None, {"e": None, "f": None}],
+        "g": "x",
+        "h": "nan",
+    }
+    assert [type(value) for value in (found["a"], *found["2"])] == [float, int, bool]
+
+
+def test_a_fit_as_json_says_what_the_model_holds(trial):
+    words = ["fit", "trial.csv", "--target", "response", "--inducing", 10, "--max-iter", 60, "--power", 1]
+    told = document(*words, "--test-fraction", 0.25)
+    model = load("model.npz")
+    assert told["log_marginal_likelihood"] == model.log_marginal_likelihood_value_
+    assert told["converged"] is model.converged_ and told["n_iter"] == model.n_iter_
+    assert told["target_scale"] == model.y_scale_ and told["target"] == "response"
+    assert told["likelihood"]["name"] == "Gaussian"
+    assert model.noise_variance_ in told["likelihood"]["parameters"].values()
+    assert told["noise_std"] == model.y_scale_ * np.sqrt(model.noise_variance_) and "classes" not in told
+    assert (told["power"], told["name"], told["n_inducing"]) == (1.0, "FITC", 10)
+    assert (told["n_rows"], told["n_held_out"], told["file"]) == (60, 20, "model.npz")
+    assert told["diagnostics"]["jitter"] == model.diagnostics_["jitter"]
+    assert all(isinstance(value, (int, float)) for value in told["diagnostics"].values())
+    text = accept(*words, "--test-fraction", 0.25).stdout
+    assert f"SMSE {told['scores']['SMSE']:.4f}, SMLL {told['scores']['SMLL']:.4f}" in text and "{" not in text
+    assert "scores" not in document(*words)
+
+
+def test_labels_and_their_probabilities_as_json(labels):
+    told = document("fit", "labels.csv", "--target", "kind", "--likelihood", "auto", "--max-iter", 20, "--inducing", 5)
+    model = load("model.npz")
+    assert told["classes"] == model.classes_.tolist() and "noise_std" not in told
+    assert told["name"] == "Power EP" and told["likelihood"]["name"] == type(model.likelihood_).__name__
+    rows = document("predict", "model.npz", "labels.csv")["rows"]
+    found = list(csv.DictReader(io.StringIO(accept("predict", "model.npz", "labels.csv", "--out", "-").stdout)))
+    assert [{key: str(value) for key, value in row.items()} for row in rows] == found
+
+
+def test_predictions_as_json_are_rows_or_a_file(model):
+    told = document("predict", "model.npz", "trial.csv")
+    assert not Path("predictions.csv").exists()
+    assert (told["target"], told["n_rows"], told["file"]) == ("response", 80, None)
+    printed = numbers(accept("predict", "model.npz", "trial.csv", "--out", "-").stdout)
+    assert [row["mean"] for row in told["rows"]] == printed["mean"].tolist()
+    assert [row["std"] for row in told["rows"]] == printed["std"].tolist()
+    assert document("predict", "model.npz", "trial.csv", "--out", "p.csv") == {
+        "target": "response",
+        "n_rows": 80,
+        "file": "p.csv",
+    }
+    assert numbers(Path("p.csv").read_text())["mean"].tolist() == printed["mean"].tolist()
+
+
+def test_a_comparison_as_json(monkeypatch):
+    def split_of(data, split, power, **options):
+        scores = {"log ML/N": np.float64(split), "SMSE": np.inf, "SMLL": np.nan, "seconds": 0.5}
+        row = {"data": data.name, "power": power, "name": "", "split": split}
+        return (row | scores | {"converged": "yes" if split else "no"}, None, None)
+
+    monkeypatch.setattr("sparse_pep.cli.run_split", split_of)
+    told = document("compare", "--powers", "0,1", "--splits", 3, "--out", "s.csv")
+    assert [(row["power"], row["split"]) for row in told["rows"]] == [(p, s) for p in (0, 1) for s in (0, 1, 2)]
+    assert [row["converged"] for row in told["rows"]] == [False, True, True] * 2
+    assert told["rows"][1]["SMSE"] is None and told["rows"][1]["log ML/N"] == 1.0
+    assert [(row["power"], row["splits"], row["converged"]) for row in told["averages"]] == [(0, 3, 2), (1, 3, 2)]
+    assert [row["log ML/N"] for row in told["averages"]] == [1.0, 1.0] and told["averages"][0]["SMLL"] is None
+    assert told["file"] == "s.csv" and Path("s.csv").read_text().count("\n") == 7
+
+
+def test_with_json_progress_and_warnings_are_elsewhere(trial):
+    result = accept("fit", "trial.csv", "--target", "response", "--max-iter", 1, "--inducing", 5, "--json")
+    assert json.loads(result.stdout)["converged"] is False
+    assert "Warning: " in result.stderr and "1/1" in result.stderr
+    result = run("fit", "trial.csv", "--target", "nothing", "--json")
+    assert result.exit_code == 2 and result.stdout == "" and result.stderr.startswith("Error: ")
+
+
+# ---- Parquet --------------------------------------------------------------------------------------------------------
+
+
+def test_parquet_and_csv_give_the_same_answers(trial):
+    pd.DataFrame(trial, columns=["dose", "age", "site", "response"]).to_parquet("trial.parquet")
+    told = {}
+    for kind in ("csv", "parquet"):
+        name, words = f"trial.{kind}", ["--target", "response", "--inducing", 5, "--max-iter", 5]
+        fitted = document("fit", name, *words)
+        predicted = document("predict", "model.npz", name)
+        compared = document("compare", name, *words, "--splits", 1, "--powers", "1")
+        for row in compared["rows"] + compared["averages"]:
+            del row["seconds"]
+        told[kind] = fitted, predicted, compared
+    assert told["csv"] == told["parquet"] and told["csv"][2]["rows"][0]["data"] == "trial"
+
+
+def test_parquet_without_its_libraries_is_one_line(trial, monkeypatch):
+    pd.read_csv("trial.csv").to_parquet("trial.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    result = run("fit", "trial.parquet", "--target", "response")
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1 and result.stdout == ""
+    assert "pip install 'sparse_pep[tables]'" in result.stderr
