@@ -9,19 +9,28 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, binomtest, norm
 
+from sparse_pep.kernels import Linear, Matern12, Periodic, SquaredExponential, White
 from sparse_pep.plots import (
     BAND,
     CLASS_COLORS,
+    ard_parts,
+    binary_cases,
     mark_points,
     one_column,
+    plot_calibration,
     plot_classification_2d,
     plot_energy_trace,
     plot_posterior_1d,
     plot_power_sweep,
+    plot_relevance,
+    plot_reliability,
+    plot_residuals,
     posterior_curves,
+    reliability_bins,
     sweep_lines,
+    wilson_interval,
 )
 
 X = np.linspace(-1.0, 3.0, 9)
@@ -327,4 +336,236 @@ def test_one_datum_of_a_class_can_be_drawn():
 def test_a_plane_of_another_shape_is_refused_and_nothing_is_opened(change, words):
     with pytest.raises(ValueError, match=words):
         plot_classification_2d(Tilted(), **({"X": PLANE, "y": [-1, -1, 1, 1, 1]} | change))
+    assert not plt.get_fignums()
+
+
+def test_the_calibration_curve_is_the_share_inside_each_central_interval():
+    rng = np.random.default_rng(0)
+    y, mean, std = rng.normal(1.0, 3.0, 40), rng.standard_normal(40), rng.uniform(0.5, 4.0, 40)
+    given = plt.subplots()[1]
+    ax = plot_calibration(y, mean, std, ax=given)
+    assert ax is given and len(plt.get_fignums()) == 1
+    assert labels(ax) == ["95 % by chance, N = 40", "calibrated", "model"]
+    model = ax.lines[1]
+    assert model.get_drawstyle() == "steps-post"
+    curve = model.get_xydata()
+    assert curve[0].tolist() == [0.0, 0.0] and curve[-1].tolist() == [1.0, 1.0]
+    for p in np.linspace(0.013, 0.987, 31):
+        low, high = norm.interval(p, mean, std)
+        drawn = curve[np.searchsorted(curve[:, 0], p, side="right") - 1, 1]
+        assert drawn == pytest.approx(np.mean((low <= y) & (y <= high)))
+    np.testing.assert_array_equal(ax.lines[0].get_xydata(), [[0, 0], [1, 1]])
+
+
+def test_the_band_of_calibration_holds_what_chance_does():
+    ax = plot_calibration(np.zeros(30), np.zeros(30), np.ones(30))
+    edge = ax.collections[0].get_paths()[0].vertices
+    at = edge[np.isclose(edge[:, 0], 0.3), 1] * 30
+    low, high = round(at.min()), round(at.max())
+    chance = binom.cdf(high, 30, 0.3) - binom.cdf(low - 1, 30, 0.3)
+    narrower = binom.cdf(high - 1, 30, 0.3) - binom.cdf(low, 30, 0.3)
+    assert narrower < 0.95 <= chance
+    assert np.allclose(edge[edge[:, 0] == 0.0, 1], 0.0) and np.allclose(edge[edge[:, 0] == 1.0, 1], 1.0)
+
+
+def test_calibration_at_the_extremes_stays_a_curve_from_corner_to_corner():
+    sure = plot_calibration([1.0, 2.0], [1.0, 2.0], [1.0, 1.0]).lines[1].get_xydata()
+    np.testing.assert_array_equal(sure, [[0, 0], [0, 0.5], [0, 1], [1, 1]])
+    far = plot_calibration([[1e6], [-1e6]], [0.0, 0.0], [1e-3, 1e-3]).lines[1].get_xydata()
+    np.testing.assert_array_equal(far, [[0, 0], [1, 0.5], [1, 1], [1, 1]])
+
+
+def test_a_right_model_is_in_the_band_and_a_timid_or_rash_one_is_not():
+    y = np.random.default_rng(1).standard_normal(1000)
+    shares = []
+    for std in (0.5, 1.0, 2.0):
+        curve = plot_calibration(y, np.zeros(1000), np.full(1000, std)).lines[1].get_xydata()
+        shares.append(curve[np.searchsorted(curve[:, 0], 0.5, side="right") - 1, 1])
+    low, high = binom.ppf([0.025, 0.975], 1000, 0.5) / 1000
+    assert shares[0] < low < shares[1] < high < shares[2]
+
+
+def test_residuals_are_standardised_and_those_outside_marked():
+    given = plt.subplots()[1]
+    ax = plot_residuals([1.0, 5.0, -3.0, 2.0], [0.0, 1.0, 1.0, 2.0], [1.0, 2.0, 2.0, 0.5], ax=given)
+    assert ax is given and len(plt.get_fignums()) == 1
+    edges = [line.get_ydata()[0] for line in ax.lines[:3]]
+    np.testing.assert_allclose(edges, [0.0, -BAND, BAND])
+    inside, outside = ax.lines[3:]
+    np.testing.assert_array_equal(inside.get_xydata(), [[0, 1], [2, 0]])
+    np.testing.assert_array_equal(outside.get_xydata(), [[1, 2], [1, -2]])
+    assert labels(ax) == ["inside", "outside (2 of 4)"]
+    assert inside.get_marker() != outside.get_marker() and inside.get_color() != outside.get_color()
+
+
+@pytest.mark.parametrize("plot", [plot_calibration, plot_residuals])
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"y": []}, "`y` must have shape"),
+        ({"y": [1.0, np.nan, 0.0]}, "`y` holds NaN"),
+        ({"mean": [1.0]}, "`mean` must hold one value for each of the 3 targets; it has 1"),
+        ({"mean": [1.0, np.inf, 0.0]}, "`mean` holds NaN or infinity"),
+        ({"mean": np.ones((3, 2))}, "`mean` has 2 columns"),
+        ({"std": np.ones(4)}, "`std` must hold one value for each of the 3 targets; it has 4"),
+        ({"std": [1.0, 0.0, 1.0]}, "`std` must be positive.*0"),
+        ({"std": [1.0, -2.0, 1.0]}, "`std` must be positive.*-2"),
+        ({"std": [1.0, np.nan, 1.0]}, "`std` holds NaN"),
+    ],
+)
+def test_predictions_that_do_not_fit_are_refused_and_nothing_is_opened(plot, change, words):
+    with pytest.raises(ValueError, match=words):
+        plot(**({"y": Y[:3], "mean": np.zeros(3), "std": np.ones(3)} | change))
+    assert not plt.get_fignums()
+
+
+@pytest.mark.parametrize("k, n", [(0, 1), (1, 1), (0, 7), (3, 7), (7, 7), (90, 1000), (1, 3)])
+def test_the_wilson_interval_is_that_of_scipy(k, n):
+    expected = binomtest(k, n).proportion_ci(0.95, "wilson")
+    low, high = wilson_interval([k], [n])
+    np.testing.assert_allclose([low[0], high[0]], [expected.low, expected.high], atol=1e-12)
+    assert low[0] <= k / n <= high[0]  # exactly: bars of negative length are an error
+
+
+def test_bins_hold_mean_share_and_count_and_empty_ones_are_left_out():
+    p = np.array([0.0, 0.1, 0.25, 0.9, 1.0, 1.0])
+    bins = reliability_bins(p, np.array([False, True, True, False, True, True]), 4)
+    np.testing.assert_allclose(bins, [[0.125, 0.05, 1, 2], [0.375, 0.25, 1, 1], [0.875, 2.9 / 3, 2, 3]])
+
+
+LABELS = np.array(["no", "no", "yes", "yes", "yes"])
+PROBA = np.array([0.1, 0.15, 0.12, 0.9, 0.8])
+PROBA = np.stack([1.0 - PROBA, PROBA], axis=1)
+
+
+def test_reliability_shows_the_second_class_of_two_or_the_one_asked_for():
+    given = plt.subplots()[1]
+    ax = plot_reliability(LABELS, PROBA, ["no", "yes"], ax=given, n_bins=2)
+    assert ax is given and len(plt.get_fignums()) == 1 and labels(ax) == ["calibrated", "model"]
+    drawn = ax.containers[0]
+    np.testing.assert_allclose(drawn.lines[0].get_xydata(), [[0.37 / 3, 1 / 3], [0.85, 1.0]])
+    bars = np.array(drawn.lines[2][0].get_segments())[:, :, 1]
+    np.testing.assert_allclose(bars, np.transpose(wilson_interval([1, 2], [3, 2])))
+    counts = [(text.get_position()[0], text.get_text()) for text in ax.texts]
+    assert counts == [(0.25, "3"), (0.75, "2")]
+    assert all(ax.get_ylim()[0] < text.get_position()[1] < 0.0 for text in ax.texts)
+    assert ax.get_xlabel() == "probability of class yes"
+    other = plot_reliability(LABELS, PROBA, ["no", "yes"], n_bins=2, positive="no")
+    mirrored = other.containers[0].lines[0].get_xydata()
+    np.testing.assert_allclose(mirrored, 1.0 - drawn.lines[0].get_xydata()[::-1])
+    assert other.get_xlabel() == "probability of class no"
+
+
+def test_columns_belong_to_classes_in_the_order_given():
+    p, hit, name = binary_cases(LABELS, PROBA[:, ::-1], ["yes", "no"], "yes")
+    np.testing.assert_array_equal(p, PROBA[:, 1])
+    assert hit.tolist() == [False, False, True, True, True] and name == "class yes"
+
+
+def test_three_classes_are_pooled_unless_one_is_chosen():
+    y, classes = [2, 0, 1, 2], [0, 1, 2]
+    proba = np.array([[0.1, 0.2, 0.7], [0.6, 0.3, 0.1], [0.5, 0.1, 0.4], [0.0, 0.0, 1.0]])
+    p, hit, name = binary_cases(y, proba, classes)
+    assert len(p) == 12 and hit.sum() == 4 and "pooled" in name
+    np.testing.assert_array_equal(p[hit], [0.7, 0.6, 0.1, 1.0])
+    for chosen in classes:  # 0 too, which is false
+        p, hit, name = binary_cases(y, proba, classes, chosen)
+        np.testing.assert_array_equal(p, proba[:, chosen])
+        assert hit.tolist() == [label == chosen for label in y] and name == f"class {chosen}"
+    ax = plot_reliability(y, proba, classes)
+    assert sum(int(text.get_text()) for text in ax.texts) == 12
+
+
+def test_a_right_classifier_of_many_data_lies_on_the_diagonal():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet([0.5, 0.5, 0.5], 20000)
+    y = (rng.uniform(size=(20000, 1)) > proba.cumsum(1)).sum(1)
+    for positive in (None, 0, 2):
+        drawn = plot_reliability(y, proba, range(3), positive=positive).containers[0].lines[0].get_xydata()
+        assert len(drawn) == 10 and np.abs(drawn[:, 0] - drawn[:, 1]).max() < 0.04
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"y": []}, "`y` must be a vector with at least one label"),
+        ({"y": LABELS[:, None]}, "`y` must be a vector"),
+        ({"y": LABELS[:4]}, r"`proba` must have shape \(4, 2\)"),
+        ({"y": [*LABELS[:4], "maybe"]}, "`y` holds the label 'maybe'"),
+        ({"proba": PROBA[:, 1]}, r"`proba` must have shape \(5, 2\).*its shape is \(5,\)"),
+        ({"proba": 0.9 * PROBA}, "`proba` must hold probabilities"),
+        ({"proba": PROBA + np.array([1.0, -1.0])}, "`proba` must hold probabilities"),
+        ({"proba": PROBA * np.nan}, "`proba` must hold probabilities"),
+        ({"classes": ["no"]}, "`classes` must be two or more"),
+        ({"classes": ["no", "no", "yes"]}, "`classes` must be two or more distinct"),
+        ({"classes": [["no", "yes"]]}, "`classes` must be two or more"),
+        ({"positive": "maybe"}, "`positive` must be one of the classes"),
+        ({"n_bins": 0}, "`n_bins` must be a whole number"),
+        ({"n_bins": 2.5}, "`n_bins` must be a whole number"),
+    ],
+)
+def test_a_classification_that_does_not_fit_is_refused_and_nothing_is_opened(change, words):
+    with pytest.raises(ValueError, match=words):
+        plot_reliability(**({"y": LABELS, "proba": PROBA, "classes": ["no", "yes"]} | change))
+    assert not plt.get_fignums()
+
+
+def drawn_bars(ax):
+    """Name → length, from the top down."""
+    names = {place: text.get_text() for place, text in zip(ax.get_yticks(), ax.get_yticklabels())}
+    assert ax.yaxis_inverted()
+    bars = sorted(ax.patches, key=lambda bar: bar.get_y())
+    return [(names[round(bar.get_y() + bar.get_height() / 2)], bar.get_width()) for bar in bars]
+
+
+def test_relevance_is_the_inverse_lengthscale_largest_on_top():
+    given = plt.subplots()[1]
+    ax = plot_relevance(SquaredExponential(3.0, [2.0, 0.25, 1.0]), ax=given)
+    assert ax is given and len(plt.get_fignums()) == 1
+    assert drawn_bars(ax) == [("x2", 4.0), ("x3", 1.0), ("x1", 0.5)]
+    assert "not shown" not in ax.get_xlabel()
+    named = plot_relevance(Matern12(1.0, [2.0, 0.25]), ["age", "size"])
+    assert drawn_bars(named) == [("size", 4.0), ("age", 0.5)]
+
+
+def test_relevance_follows_the_active_columns():
+    kernel = SquaredExponential(1.0, [2.0, 0.5], active_dims=(3, 0))
+    assert drawn_bars(plot_relevance(kernel)) == [("x1", 2.0), ("x4", 0.5)]
+    assert drawn_bars(plot_relevance(kernel, "abcdef")) == [("a", 2.0), ("d", 0.5)]
+    assert drawn_bars(plot_relevance(Matern12(1.0, 4.0, active_dims=(1,)))) == [("x2", 0.25)]
+
+
+def test_of_a_composite_kernel_the_parts_with_a_lengthscale_for_each_input():
+    kernel = SquaredExponential(1.0, [1.0, 2.0]) * White() + Linear() + Matern12(1.0, 8.0, active_dims=(1,)) + Periodic()
+    ax = plot_relevance(kernel, ["a", "b"])
+    assert drawn_bars(ax) == [
+        ("a (0.0. SquaredExponential)", 1.0),
+        ("b (0.0. SquaredExponential)", 0.5),
+        ("b (2. Matern12)", 0.125),
+    ]
+    assert ax.get_xlabel().endswith("not shown: 1. Linear, 3. Periodic")
+    for name, dims, ell in ard_parts(kernel)[0]:  # the names are those of the parameters
+        key = f"{name.split()[0]}log_lengthscale"
+        np.testing.assert_allclose(np.exp(kernel.parameters()[key]), ell if dims is None else ell[0])
+    one = plot_relevance(SquaredExponential(1.0, [1.0, 2.0]) + White())
+    assert drawn_bars(one) == [("x1", 1.0), ("x2", 0.5)]  # one part needs no name
+
+
+@pytest.mark.parametrize(
+    "kernel, names, words",
+    [
+        (SquaredExponential(1.0, 2.0), None, r"found: SquaredExponential\); start training from one"),
+        (SquaredExponential(1.0, 2.0, active_dims=(0, 1)), None, "`kernel` has no lengthscale for each input"),
+        (Periodic(1.0, [1.0, 2.0]), None, "found: Periodic"),
+        (Linear() + SquaredExponential(), None, "found: 0. Linear, 1. SquaredExponential"),
+        (White(), None, "found: no inputs"),
+        (types.SimpleNamespace(lengthscale=np.ones(2)), None, "`kernel` must be a Kernel"),
+        (SquaredExponential(1.0, [1.0, 2.0]), ["a"], "`names` must hold one name for each input, 2; got 1"),
+        (SquaredExponential(1.0, [1.0, 2.0]), "abc", "`names` must hold one name for each input, 2; got 3"),
+        (Matern12(1.0, 1.0, active_dims=(2,)), "ab", "at least 3; got 2"),
+    ],
+)
+def test_relevance_without_lengthscales_is_refused_and_nothing_is_opened(kernel, names, words):
+    with pytest.raises(ValueError, match=words):
+        plot_relevance(kernel, names)
     assert not plt.get_fignums()
