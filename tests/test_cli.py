@@ -852,10 +852,10 @@ def test_a_fit_as_json_says_what_the_model_holds(trial):
 
 
 def test_labels_and_their_probabilities_as_json(labels):
-    told = document("fit", "labels.csv", "--target", "kind", "--likelihood", "auto", "--max-iter", 20, "--inducing", 5)
+    told = document(*LABELS, "--likelihood", "auto")
     model = load("model.npz")
     assert told["classes"] == model.classes_.tolist() and "noise_std" not in told
-    assert told["name"] == "Power EP" and told["likelihood"]["name"] == type(model.likelihood_).__name__
+    assert told["name"] == "EP" and told["likelihood"]["name"] == type(model.likelihood_).__name__
     rows = document("predict", "model.npz", "labels.csv")["rows"]
     found = list(csv.DictReader(io.StringIO(accept("predict", "model.npz", "labels.csv", "--out", "-").stdout)))
     assert [{key: str(value) for key, value in row.items()} for row in rows] == found
