@@ -357,14 +357,13 @@ def test_the_calibration_curve_is_the_share_inside_each_central_interval():
     np.testing.assert_array_equal(ax.lines[0].get_xydata(), [[0, 0], [1, 1]])
 
 
-def test_the_band_of_calibration_holds_what_chance_does():
-    ax = plot_calibration(np.zeros(30), np.zeros(30), np.ones(30))
+def test_the_band_of_calibration_leaves_a_fortieth_on_either_side():
+    ax = plot_calibration(np.zeros(1000), np.zeros(1000), np.ones(1000))
     edge = ax.collections[0].get_paths()[0].vertices
-    at = edge[np.isclose(edge[:, 0], 0.3), 1] * 30
+    at = edge[np.isclose(edge[:, 0], 0.3), 1] * 1000
     low, high = round(at.min()), round(at.max())
-    chance = binom.cdf(high, 30, 0.3) - binom.cdf(low - 1, 30, 0.3)
-    narrower = binom.cdf(high - 1, 30, 0.3) - binom.cdf(low, 30, 0.3)
-    assert narrower < 0.95 <= chance
+    assert binom.cdf(low - 1, 1000, 0.3) < 0.025 <= binom.cdf(low, 1000, 0.3)
+    assert binom.cdf(high - 1, 1000, 0.3) < 0.975 <= binom.cdf(high, 1000, 0.3)
     assert np.allclose(edge[edge[:, 0] == 0.0, 1], 0.0) and np.allclose(edge[edge[:, 0] == 1.0, 1], 1.0)
 
 
@@ -419,12 +418,12 @@ def test_predictions_that_do_not_fit_are_refused_and_nothing_is_opened(plot, cha
     assert not plt.get_fignums()
 
 
-@pytest.mark.parametrize("k, n", [(0, 1), (1, 1), (0, 7), (3, 7), (7, 7), (90, 1000), (1, 3)])
+@pytest.mark.parametrize("k, n", [(0, 1), (1, 1), (0, 7), (3, 7), (7, 7), (90, 1000), (1, 3), (16, 16), (35, 35)])
 def test_the_wilson_interval_is_that_of_scipy(k, n):
     expected = binomtest(k, n).proportion_ci(0.95, "wilson")
     low, high = wilson_interval([k], [n])
     np.testing.assert_allclose([low[0], high[0]], [expected.low, expected.high], atol=1e-12)
-    assert low[0] <= k / n <= high[0]  # exactly: bars of negative length are an error
+    assert 0.0 <= low[0] <= k / n <= high[0] <= 1.0  # exactly: bars of negative length are an error
 
 
 def test_bins_hold_mean_share_and_count_and_empty_ones_are_left_out():
