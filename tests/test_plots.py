@@ -562,6 +562,7 @@ def test_of_a_composite_kernel_the_parts_with_a_lengthscale_for_each_input():
         (SquaredExponential(1.0, [1.0, 2.0]), ["a"], "`names` must hold one name for each input, 2; got 1"),
         (SquaredExponential(1.0, [1.0, 2.0]), "abc", "`names` must hold one name for each input, 2; got 3"),
         (Matern12(1.0, 1.0, active_dims=(2,)), "ab", "at least 3; got 2"),
+        (SquaredExponential(1.0, [1.0, 2.0]) + Matern12(active_dims=(1,)), "abc", "for each input, 2; got 3"),
     ],
 )
 def test_relevance_without_lengthscales_is_refused_and_nothing_is_opened(kernel, names, words):
