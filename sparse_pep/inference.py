@@ -684,8 +684,13 @@ def settle_in_turn(
 # %% ../nbs/06_inference.ipynb #1d613927
 def leave_one_out(fit: Inference, likelihood: Likelihood, y: np.ndarray) -> np.ndarray:
     """log p(yₙ | all other data) (N,) in nats, from the cavities; NaN where removing a whole
-    site leaves no distribution. Cost: one projection a datum.
+    site leaves no distribution. Cost: one projection a datum. ValueError if a site stands for
+    several data.
     """
+    if not isinstance(fit.data, WhitenedData):
+        raise ValueError(
+            "`fit` must have a site for each datum; its sites stand for blocks."
+        )
     state, ones = fit.state, np.ones(len(y))
     proper = np.all(state.precision * state.var < 1.0, axis=0)
     precision = np.where(proper, state.precision, 0.0)

@@ -24,7 +24,7 @@ from sparse_pep.blocks import (
     unexplained_blocks,
 )
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import infer
+from sparse_pep.inference import infer, leave_one_out
 from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import (
     Gaussian,
@@ -572,6 +572,8 @@ def test_what_did_not_settle_says_so():
     fit = block_infer(Kuu, covariances, UNEVEN, Probit(), y, 0.5, max_sweeps=1)
     assert not fit.converged and fit.n_sweeps == 1 and fit.change > 1e-8
     assert np.isfinite(fit.log_evidence)
+    with pytest.raises(ValueError, match="`fit`.*a site for each datum"):
+        leave_one_out(fit, Probit(), y)
 
 
 def test_large_variance_and_flipped_labels_settle():
