@@ -29,6 +29,7 @@ from sparse_pep.inference import (
     Mixer,
     State,
     datum_terms,
+    first_sites,
     project,
     settle,
 )
@@ -911,14 +912,9 @@ def first_inner_sites(
     """Sites (C, N) from the projection of each datum under the prior, at power 1, such that
     the sites on wᵀu are the same for every power. Those of negative precision start at 0.
     """
-    shape, ones = (likelihood.n_latent, len(y)), np.ones(len(y))
-    mean, var = np.zeros(shape), np.broadcast_to(data.kff, shape)
-    _, d1, d2, _, _ = project(likelihood, y, mean, var, ones)
-    with np.errstate(all="ignore"):
-        precision, shift = new_site(d1, d2, mean, var, ones)
-    good = np.isfinite(precision) & np.isfinite(shift) & (precision >= 0.0)
-    share = 1.0 / (1.0 + (1.0 - power) * data.dff * np.where(good, precision, 0.0))
-    return np.where(good, share * precision, 0.0), np.where(good, share * shift, 0.0)
+    precision, shift = first_sites(likelihood, y, data.kff, np.zeros(len(y)))
+    share = 1.0 / (1.0 + (1.0 - power) * data.dff * precision)
+    return share * precision, share * shift
 
 
 @one_blas_thread()

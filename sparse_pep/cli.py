@@ -705,8 +705,8 @@ def demo_command(out: str, inducing: int, max_iter: int, quick: bool) -> None:
     Prints two tables: the approximate log marginal likelihood a datum, and scores on
     held-out rows, the smaller the better. For the diabetes data SMSE and SMLL (1 and 0 are
     the scores of the best constant guess); for the breast-cancer data the share of wrong
-    labels and NLL, the mean of -log p(label). Writes posterior.png, boundary.png, model.npz (diabetes, power 0.5) and
-    held_out.csv to try `predict` on.
+    labels and NLL, the mean of -log p(label). Writes posterior.png, boundary.png, model.npz
+    (diabetes, power 0.5) and held_out.csv to try `predict` on.
 
     \b
     Example: sparse-pep demo --quick --out demo
@@ -1284,8 +1284,8 @@ def compare_command(
 ) -> None:
     """Compare powers on held-out rows: scores for each data set, power and split.
 
-    Data are the CSV or Parquet file DATA (ten per cent held out, at random, in each split), or sets by
-    name with the splits that belong to them. SMSE is 1 and SMLL 0 for the best constant
+    Data are the CSV or Parquet file DATA (ten per cent held out, at random, in each split), or sets
+    by name with the splits that belong to them. SMSE is 1 and SMLL 0 for the best constant
     guess; smaller is better. log ML/N is the approximate log marginal likelihood a datum,
     of the standardised target. Labels are scored by the share of wrong ones (error) and the
     mean of -log p(label) (NLL). Sets of both kinds give two tables.

@@ -58,16 +58,16 @@ from sparse_pep.multiclass import (
     likelihood_from_config,
     likelihood_to_config,
 )
-from .regression import gaussian_sites, predict_f_cov, q_moments, upper_bound
+from .regression import gaussian_sites, predict_f_cov, q_moments
 from .sites import Posterior, determined_directions
 from sparse_pep.training import (
     Fit,
     Model,
-    chunk_covariances,
     from_vector,
     initial_kernel,
     kmeans_points,
     light,
+    model_bounds,
     model_evidence,
     model_gradient,
     model_inference,
@@ -791,10 +791,7 @@ class SparsePEPRegressor(NumericTargets):
         nothing. Cost 6NM² flops.
         """
         model = self._model_at(None)
-        X, y, _, *numbers = self._data()
-        low = model_evidence(model, X, y, 0.0, *numbers).log_evidence
-        given = model.features.Kuu(model.kernel), chunk_covariances(model, X), y
-        return low, upper_bound(*given, self.likelihood_.noise_variance, *numbers)
+        return model_bounds(model, self._X, self._y, self.jitter, self.chunk_size)
 
     @property
     def noise_variance_(self) -> float:

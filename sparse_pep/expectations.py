@@ -6,8 +6,9 @@
 __all__ = ['TOLERANCE', 'STRICT', 'FALL', 'MASS', 'X', 'XX', 'SLOPE', 'SLOPE2', 'CURVATURE', 'PLAIN', 'SMALL', 'STEP',
            'STEPS_A_SPREAD', 'FEWEST', 'SIZES', 'WIDEST', 'BLOCK', 'NODES', 'WEIGHTS', 'PANELS', 'HALVINGS', 'TINY',
            'LOST', 'column', 'between', 'across', 'find_modes', 'TiltedDensities', 'locate', 'Accuracy', 'find_reach',
-           'integrands', 'log_integral', 'by_position', 'moments', 'trapezoid', 'estimated_error', 'few_nodes',
-           'panel_sums', 'add_panels', 'raise_scales', 'many_nodes', 'by_laplace', 'Tilted', 'tilted_moments']
+           'integrands', 'log_integral', 'by_position', 'moments', 'trapezoid', 'estimated_error', 'size_for',
+           'few_nodes', 'panel_sums', 'add_panels', 'raise_scales', 'many_nodes', 'by_laplace', 'Tilted',
+           'tilted_moments']
 
 # %% ../nbs/05_expectations.ipynb #f052db2b
 from collections.abc import Callable
@@ -327,6 +328,11 @@ WIDEST = 10.0  # widths: further away than this, the map is looked at again
 BLOCK = 12_000  # nodes worked on at a time: they stay in the processor's cache
 
 
+def size_for(wanted: np.ndarray) -> np.ndarray:
+    """The smallest of `SIZES` that is not below what is wanted (n,); 0 where none is."""
+    return np.append(SIZES, 0)[np.searchsorted(SIZES, wanted)]
+
+
 def few_nodes(
     at: TiltedDensities, log_concave: bool, n_more: int, accuracy: Accuracy = STRICT
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -340,7 +346,7 @@ def few_nodes(
     right = np.arcsinh((ends[1] - centre) / at.width)
     longest = np.minimum(STEP, STEPS_A_SPREAD * at.spread / at.width) / accuracy.share
     wanted = np.maximum((left + right) / longest, FEWEST * accuracy.share)
-    size = np.append(SIZES, 0)[np.searchsorted(SIZES, wanted)]
+    size = size_for(wanted)
     sums, error = np.empty((7 + n_more, len(left))), np.full(len(left), np.inf)
     rows = np.flatnonzero(size)
     while len(rows):
@@ -355,8 +361,7 @@ def few_nodes(
         error[rows] = estimated_error(at, rows, found, accuracy.floor)
         rows = rows[~(error[rows] < accuracy.relative)]
         digits = np.log(accuracy.relative) / np.log(np.minimum(error[rows], 0.5))
-        wanted = size[rows] * np.clip(1.1 * digits, 1.3, 2.0)
-        size[rows] = np.append(SIZES, 0)[np.searchsorted(SIZES, wanted)]
+        size[rows] = size_for(size[rows] * np.clip(1.1 * digits, 1.3, 2.0))
         rows = rows[size[rows] > 0]
     return sums, error
 

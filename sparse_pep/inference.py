@@ -268,18 +268,15 @@ def proposal(state: State, power: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 # %% ../nbs/06_inference.ipynb #8c1f7b0e
 def first_sites(
-    data: WhitenedData, likelihood: Likelihood, y: np.ndarray
+    likelihood: Likelihood, y: np.ndarray, explained: np.ndarray, unexplained: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sites (C, N) from the projection of each datum under the prior, at power 1. Those of
+    """Sites (C, N) from the projection of each datum under the prior, at power 1; the two parts
+    of the prior variance of f, (N,), are what the site sees and what it does not. Those of
     negative precision start at 0.
     """
-    shape = likelihood.n_latent, len(y)
-    mean, var, ones = (
-        np.zeros(shape),
-        np.broadcast_to(data.explained, shape),
-        np.ones(len(y)),
-    )
-    _, d1, d2, _, _ = project(likelihood, y, mean, var + data.dff, ones)
+    shape, ones = (likelihood.n_latent, len(y)), np.ones(len(y))
+    mean, var = np.zeros(shape), np.broadcast_to(explained, shape)
+    _, d1, d2, _, _ = project(likelihood, y, mean, var + unexplained, ones)
     with np.errstate(all="ignore"):
         precision, shift = new_site(d1, d2, mean, var, ones)
     good = np.isfinite(precision) & np.isfinite(shift) & (precision >= 0.0)
@@ -628,7 +625,7 @@ def infer(
     power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
     data = whiten(factorise(Kuu, jitter, "Kuu"), covariances, len(y), chunk_size)
     sites = (
-        first_sites(data, likelihood, y)
+        first_sites(likelihood, y, data.explained, data.dff)
         if start is None
         else (start.site_precision, start.site_shift)
     )
