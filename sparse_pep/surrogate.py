@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .blocks import BlockInference
+from .blocks import BlockEvidence, BlockInference
 from .inference import Inference
 from .linalg import solve_lower
 from .regression import Evidence
@@ -106,7 +106,7 @@ def surrogate(
     ----------
     Bui, Yan and Turner (2017), section 3.2.
     """
-    if isinstance(fit, BlockInference):
+    if isinstance(fit, (BlockInference, BlockEvidence)):
         raise ValueError(
             "`fit` must have a site for each datum; for blocks use `compress`."
         )

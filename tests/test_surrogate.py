@@ -186,6 +186,8 @@ def test_sites_of_blocks_are_compressed_too(power):
     np.testing.assert_allclose(found.log_evidence, fit.log_evidence, rtol=1e-10)
     S = np.linalg.inv(np.linalg.inv(problem.Kuu) + small.weights.T @ small.weights)
     np.testing.assert_allclose(S, q_moments(fit.posterior)[1], rtol=1e-8, atol=1e-10)
+    with pytest.raises(ValueError, match="for blocks use `compress`"):
+        surrogate(fit, gaussian_sites(y, fit.dff, 0.3, power))
 
 
 def test_blocks_of_labels():
