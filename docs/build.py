@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,6 +23,7 @@ from execnb.nbio import write_nb
 from nbdev.config import get_config
 from nbdev.quarto import refresh_quarto_yml
 
+from docs import reference
 from docs.notebook import markdown, process
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,8 +45,12 @@ class Page:
 
 
 def read_config(root: Path) -> dict:
-    """`_quarto.yml`, the one place that lists pages."""
-    return yaml.safe_load((root / "_quarto.yml").read_text(encoding="utf-8"))
+    """`_quarto.yml`, the one place that lists pages; the pages that it leaves to Quarto to find are those of the reference."""
+    config = yaml.safe_load((root / "_quarto.yml").read_text(encoding="utf-8"))
+    for item in config["website"]["sidebar"]["contents"]:
+        if item.get("contents") == [{"auto": f"{reference.FOLDER}/*.ipynb"}]:
+            item["contents"] = [{"text": reference.menu_text(source), "href": source} for source in reference.sources()]
+    return config
 
 
 def listed(items: list) -> list[str]:
@@ -59,12 +65,12 @@ def listed(items: list) -> list[str]:
     return found
 
 
-def page_list(config: dict, nbs: Path) -> list[str]:
-    """The pages of the sidebar, after checking that they are the notebooks there are."""
+def page_list(config: dict, nbs: Path, made: Sequence[str] = ()) -> list[str]:
+    """The pages of the sidebar, after checking that they are the notebooks there are, or among those `made` of docstrings."""
     sidebar = listed(config["website"]["sidebar"]["contents"])
     named = set(sidebar + listed(config["website"].get("navbar", {}).get("left", [])))
     found = {p.relative_to(nbs).as_posix() for p in nbs.rglob("*.ipynb") if not re.search(r"(^|/)[._]", p.relative_to(nbs).as_posix())}
-    if missing := sorted(named - found):
+    if missing := sorted(named - found - set(made)):
         raise SystemExit(f"docs: _quarto.yml lists {', '.join(missing)}, but nbs/ has no such notebook.")
     if forgotten := sorted(found - set(sidebar)):
         raise SystemExit(f"docs: nbs/ has {', '.join(forgotten)}, but the sidebar of _quarto.yml does not list it.")
@@ -72,11 +78,13 @@ def page_list(config: dict, nbs: Path) -> list[str]:
 
 
 def sidebar_html(items: list, pages: dict[str, Page], here: Page) -> str:
-    """The menu as nested lists, with the page we are on marked."""
+    """The menu as nested lists, sections folded but for the one of the page we are on, which is marked."""
     rows = []
     for item in items:
         if isinstance(item, dict) and "contents" in item:
-            rows.append(f"<li><p class=\"nav-title\">{html.escape(item['section'])}</p>{sidebar_html(item['contents'], pages, here)}</li>")
+            unfolded = " open" if here.source in listed(item["contents"]) else ""
+            title, within = html.escape(item["section"]), sidebar_html(item["contents"], pages, here)
+            rows.append(f'<li><details class="section"{unfolded}><summary>{title}</summary>{within}</details></li>')
             continue
         page = pages[item if isinstance(item, str) else item["href"]]
         text = page.title if isinstance(item, str) else item.get("text", page.title)
@@ -99,11 +107,12 @@ def origin_html(page: Page, notebook) -> str:
     """Links to the notebook and, where it exports one, to its module."""
     config = get_config()
     base = f"{config.git_url}/blob/{config.branch}"
-    links = [f'<a href="{base}/{config.nbs_path.name}/{page.source}">notebook</a>']
+    made = page.source.startswith(f"{reference.FOLDER}/")
+    links = [] if made else [f'<a href="{base}/{config.nbs_path.name}/{page.source}">notebook</a>']
     if notebook.module_:
         path = f"{config.lib_path.name}/{notebook.module_.replace('.', '/')}.py"
         links.append(f'<a href="{base}/{path}">module <code>{config.lib_name}.{notebook.module_}</code></a>')
-    return "Source: " + " · ".join(links)
+    return "Source: " + " · ".join(links) if links else ""
 
 
 def pandoc(text: str, page: Page, variables: dict[str, str], reader: str) -> str:
@@ -183,8 +192,9 @@ class Sections(HTMLParser):
 def load_pages(config: dict, nbs: Path) -> dict[Page, object]:
     """Every page of the sidebar with its processed notebook, in reading order."""
     loaded = {}
-    for source in page_list(config, nbs):
-        notebook = process(nbs / source)
+    made = reference.sources()
+    for source in page_list(config, nbs, made):
+        notebook = reference.made(source) if source in made else process(nbs / source)
         target = (Path(source).parent / notebook.frontmatter_["output-file"]).as_posix()
         title = re.sub(r"[`$*]", "", notebook.frontmatter_["title"])
         loaded[Page(source, target, title)] = notebook
@@ -212,7 +222,7 @@ def write_site(root: Path, out: Path) -> None:
         text = finish(pandoc(text, page, variables, config["format"]["html"]["from"]), page, pages)
         target.write_text(text, encoding="utf-8")
         sections = Sections(page)
-        sections.feed(text)
+        sections.feed(re.sub(r'<div class="api-links">.*?</div>', "", text, flags=re.DOTALL))
         entries += sections.result()
     (out / "search-index.js").write_text(f"window.searchIndex = {json.dumps(entries, ensure_ascii=False)};\n", encoding="utf-8")
     for name in ASSETS:

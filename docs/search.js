@@ -17,14 +17,15 @@
     return loading;
   }
 
-  // Every word must occur. A word in the heading counts most, at its start more.
+  // Every word must occur. A word in the heading counts most, at its start more; the name of a method as a name does.
+  // Of places that count the same the reference comes first.
   function score(entry, words) {
     const heading = entry.heading.toLowerCase();
     const text = entry.text.toLowerCase();
-    let total = 0;
+    let total = entry.href.startsWith("reference/") ? 0.5 : 0;
     for (const word of words) {
       const at = heading.indexOf(word);
-      if (at >= 0) total += heading === word ? 100 : at === 0 ? 30 : 20;
+      if (at >= 0) total += heading === word ? 100 : heading.endsWith("." + word) ? 60 : at === 0 ? 30 : 20;
       else if (text.includes(word)) total += 1 + Math.min(text.split(word).length, 6);
       else if (entry.title.toLowerCase().includes(word)) total += 1;
       else return 0;

@@ -164,8 +164,10 @@ def test_search_index_points_at_anchors(site, documents):
         assert page in documents
         assert not anchor or anchor in documents[page].ids(), entry["href"]
         assert entry["heading"], entry["href"]
-    assert {entry["href"] for entry in entries} >= set(documents)
-    assert "linalg.html#log1p_ratio" in {entry["href"] for entry in entries}
+    found = {entry["href"] for entry in entries}
+    assert found >= set(documents)
+    assert found >= {"linalg.html#log1p_ratio", "reference/linalg.html#log1p_ratio", "reference/kernels.html#Kernel.diag"}
+    assert not any("source" in entry["text"][:40] and "Derived" in entry["text"] for entry in entries), "links were taken for text"
 
 
 def test_every_exported_name_has_its_anchor_and_source(documents):
@@ -315,6 +317,8 @@ def test_links_are_made_relative_also_from_a_folder():
     given = {"../00_b.ipynb#x": "../b.html#x", "02_c.ipynb": "c.html", "/b.html#y": "../b.html#y", "#z": "#z", "https://x.org/a.ipynb": None}
     for link, wanted in given.items():
         assert finish(f'<a href="{link}">', deep, pages) == f'<a href="{wanted or link}">'
+    menu = [{"section": "One", "contents": ["studies/01_a.ipynb"]}, {"section": "Two", "contents": ["00_b.ipynb"]}]
+    assert re.findall(r"<details[^>]*>", sidebar_html(menu, pages, deep)) == ['<details class="section" open>', '<details class="section">']
     assert sidebar_html(["00_b.ipynb"], pages, deep) == '<ul><li><a href="../b.html">B</a></li></ul>'
     assert 'aria-current="page"' in sidebar_html(["studies/01_a.ipynb"], pages, deep)
     assert 'rel="prev" href="../studies/a.html"' in steps_html([deep, pages["studies/02_c.ipynb"]], pages["studies/02_c.ipynb"])
