@@ -12,6 +12,7 @@ import json
 import re
 import textwrap
 
+import click
 from execnb.nbio import dict2nb
 from nbdev.config import get_config
 from nbdev.doclinks import NbdevLookup
@@ -114,6 +115,8 @@ def summary(thing) -> str:
 
 def target_of(word: str, module: str) -> str | None:
     """Where the reference defines a name that a docstring of `module` has in back-ticks."""
+    if not module:
+        return None
     word = word.partition("(")[0].removeprefix(f"{get_config().lib_name}.")
     first, _, rest = word.partition(".")
     if rest and first in modules() and rest.partition(".")[0] in loaded(first).__all__:
@@ -321,7 +324,7 @@ def constant(module: str, name: str) -> tuple[str, str]:
 
 def is_command(thing) -> bool:
     """Whether a name of a module is a command of the command line."""
-    return hasattr(thing, "get_help") and hasattr(thing, "params")
+    return isinstance(thing, click.Command)
 
 
 def said_of(module: str, name: str) -> str:
@@ -364,20 +367,25 @@ def method_entries(module: str, cls: type) -> str:
     return "\n\n".join(done)
 
 
-def command_entry(name: str, thing) -> str:
-    """What a command of the command line says about itself."""
-    import click
+def label(module: str, name: str) -> str:
+    """What a name is called where it is used: commands as they are typed."""
+    thing = getattr(loaded(module), name)
+    command = get_config().lib_name.replace("_", "-")
+    return name if not is_command(thing) else command if hasattr(thing, "commands") else f"{command} {thing.name}"
 
-    context = click.Context(thing, info_name="sparse-pep" if thing.name == "main" or name == "main" else f"sparse-pep {thing.name}", terminal_width=88, max_content_width=88)
-    return fence(thing.get_help(context), ".text")
+
+def command_help(module: str, name: str) -> str:
+    """What a command says about itself."""
+    context = click.Context(getattr(loaded(module), name), info_name=label(module, name), terminal_width=88, max_content_width=88)
+    return fence(context.get_help(), ".text")
 
 
 def entry(module: str, name: str) -> str:
     """A name in full: heading, links, signature, docstring, methods."""
     thing = getattr(loaded(module), name)
-    head = f"### `{name}` {{#{name} .api}}\n\n::: {{.api-links}}\n{links(module, name)}\n:::"
+    head = f"### `{label(module, name)}` {{#{name} .api}}\n\n::: {{.api-links}}\n{links(module, name)}\n:::"
     if is_command(thing):
-        return f"{head}\n\n{command_entry(name, thing)}"
+        return f"{head}\n\n{command_help(module, name)}"
     if not (inspect.isclass(thing) or inspect.isfunction(thing)):
         value, comment = constant(module, name)
         return f"{head}\n\n{fence(f'{name} = {value}', '.python .signature')}\n\n{inline(comment, module)}"
@@ -397,15 +405,14 @@ def short_entry(module: str, name: str) -> str:
 
 
 def table(module: str, listed: list[str], page: str = "") -> str:
-    """Names with one line each."""
-    rows = [f"| [`{name}`]({page}#{name}) | {said_of(module, name)} |" for name in listed]
+    """Names with one line each, for the page of the module or, if `page` is what that is called, for another one."""
+    rows = [f"| [`{label(module, name)}`](#{name}) | {said_of(module, name)} |".replace("](#", f"]({page}#") for name in listed]
     return "\n".join(["::: {.names}", "| name | what it is |", "|---|---|", *rows, ":::"])
 
 
 def home_of(module: str) -> str | None:
     """The notebook that a module is exported from."""
-    page = next((page for name, (page, _) in sections_of_derivations().items() if name.startswith(f"{module}.")), None)
-    return page
+    return next((page for name, (page, _) in sections_of_derivations().items() if name.startswith(f"{module}.")), None)
 
 
 def module_page(module: str) -> tuple[str, str, str]:
@@ -416,6 +423,8 @@ def module_page(module: str) -> tuple[str, str, str]:
     given = f"`from {library}.{module} import {first[0]}`" if first else f"`import {library}.{module}`"
     given = f"`from {library} import {first[0]}`" if module == "estimators" else given
     top = f"{said}Every name on this page is imported like {given}. Shapes: N data, D input columns, M inducing variables, S test inputs."
+    if first and is_command(getattr(loaded(module), first[0])):
+        top = f"{said}`{label(module, first[0])}` is installed with the package."
     parts = [top]
     if first:
         parts += [table(module, first), "## Names to build upon", *[entry(module, name) for name in first]]
@@ -431,7 +440,7 @@ def index_page() -> tuple[str, str, str]:
     for module in modules():
         first, others = names(module)
         page = f"{module}.ipynb"
-        parts.append(f"## [`{module}`]({page}) {{#{module}}}\n\n{inline(loaded(module).__doc__ or '', module)}")
+        parts.append(f"## [`{module}`]({page}) {{#{module}}}\n\n{prose(loaded(module).__doc__ or '', '')}")
         parts += [table(module, first, page)] if first else []
         if others:
             parts.append(f"<details>\n<summary>The parts of <code>{module}</code> ({len(others)})</summary>\n\n{table(module, others, page)}\n\n</details>")
