@@ -27,6 +27,18 @@ def definition(cell, name: str):
     return next(node for node in ast.parse(cell.source).body if getattr(node, "name", None) == name)
 
 
+def without_examples(code: str) -> str:
+    """A definition without the examples in its docstrings, which end them: the reference shows those."""
+    section = r'\n\n( +)Examples\n\1-{3,}\n(?:.*\n)*?\1"""'
+
+    def end(match: re.Match) -> str:
+        before = code[: match.start()]
+        one_paragraph = "\n\n" not in before[before.rindex('"""') :]
+        return '"""' if one_paragraph else f'\n{match[1]}"""'
+
+    return re.sub(section, end, code)
+
+
 def source_link(module: str, symbol: str) -> str:
     """Address of the line of the module's source where `symbol` is defined."""
     entry = NbdevLookup()[f"{module}.{symbol}"]
@@ -47,7 +59,7 @@ def api_heading(cell, module: str, name: str) -> str:
 
 def api_signature(cell, name: str, shown: str) -> str:
     """What `show_doc` says below the name, folded; type aliases, which it prints as `Union`, by their own names."""
-    said = shown.partition(f"### {name}\n")[2]
+    said = re.sub(r"\*\*Examples\*\*.*|^Examples\n-+\n.*", "", shown.partition(f"### {name}\n")[2], flags=re.DOTALL | re.MULTILINE)
     for node in ast.walk(definition(cell, name)):
         if isinstance(node, ast.arg) and node.annotation:
             said = re.sub(rf"\b{node.arg}:Union\b", f"{node.arg}:{ast.unparse(node.annotation)}", said)
@@ -68,6 +80,7 @@ class ApiCells(Processor):
             name = re.search(r"show_doc\((.+)\)", cell.source)[1]
             code = cells[place + len(heads)]
             signature = api_signature(code, name, "".join(cell.outputs[0]["data"]["text/markdown"]))
+            code.source = without_examples(code.source)
             heads.append(mk_cell(api_heading(code, module, name), "markdown"))
             cells.insert(place, heads[-1])
             cells.insert(place + len(heads) + 1, mk_cell(signature, "markdown"))

@@ -24,6 +24,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,6 +47,14 @@ class Table:
         Names of the columns of `X`, in their order.
     target : str or None
         Name of the column `y`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.datasets import Table
+    >>> table = Table(np.array([[1.0], [2.0]]), np.array([0.5, 0.7]), ("length",), "weight")
+    >>> print(table.feature_names, table.X.shape, table.target)
+    ('length',) (2, 1) weight
     """
 
     X: np.ndarray
@@ -367,7 +376,7 @@ def parquet_text(path: str | os.PathLike) -> str:
     return text.getvalue()
 
 
-def column_cells(column) -> list[str]:
+def column_cells(column: Any) -> list[str]:
     """The cells of a pandas Series as text of one line each, `null` where there is nothing."""
     missing = column.isna().tolist()
     return [
@@ -378,7 +387,7 @@ def column_cells(column) -> list[str]:
     ]
 
 
-def one_line(cell) -> str:
+def one_line(cell: object) -> str:
     """A value as text; line breaks become spaces."""
     return " ".join(str(cell).splitlines()).strip()
 
@@ -441,6 +450,20 @@ def read_table(
     Notes
     -----
     The file is read into memory: about the size of its text plus 8 bytes a number.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from sparse_pep.datasets import read_table
+    >>> rows = [[10.0, 1.5], [12.0, 1.8]]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "trees.csv"
+    ...     np.savetxt(path, rows, delimiter=",", header="height,girth", comments="")
+    ...     table = read_table(path, target="girth")
+    >>> print(table.feature_names, table.X.ravel(), table.y)
+    ('height',) [10. 12.] [1.5 1.8]
     """
     parquet = Path(path).suffix.lower() == ".parquet"
     text = parquet_text(path) if parquet else read_text(path)
@@ -471,6 +494,14 @@ class Dataset:
     feature_names : tuple of str, length D
     splits : tuple of (train, test)
         Pairs of integer arrays of row numbers, counted from 0.
+
+    Examples
+    --------
+    >>> from sparse_pep.datasets import load_classification
+    >>> data = load_classification("iris")
+    >>> train, test = data.splits[0]
+    >>> print(data.X[train].shape, data.X[test].shape, data.feature_names[0])
+    (135, 4) (15, 4) sepal length (cm)
     """
 
     name: str
@@ -497,6 +528,16 @@ def data_directory(path: str | os.PathLike | None = None) -> Path | None:
     ------
     ValueError
         If it is not a folder, or holds none of the three.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sparse_pep.datasets import data_directory
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     (Path(folder) / "regression").mkdir()
+    ...     print(data_directory(folder) == Path(folder))
+    True
     """
     origin = "`data_dir`" if path else "the environment variable SPARSE_PEP_DATA"
     path = path or os.environ.get("SPARSE_PEP_DATA")
@@ -544,6 +585,12 @@ def list_datasets(
     ------
     ValueError
         If there is no such kind, or the folder is not one.
+
+    Examples
+    --------
+    >>> from sparse_pep.datasets import list_datasets
+    >>> "diabetes" in list_datasets(), "iris" in list_datasets(kind="classification")
+    (True, True)
     """
     if kind not in SHIPPED:
         raise ValueError(f"`kind` must be one of {', '.join(SHIPPED)}; got {kind!r}.")
@@ -588,6 +635,14 @@ def random_splits(
     ValueError
         If the share is outside (0, 1), or fewer than one training and one test row come
         out.
+
+    Examples
+    --------
+    >>> from sparse_pep.datasets import random_splits
+    >>> for train, test in random_splits(10, count=2, test_fraction=0.2):
+    ...     print(len(train), sorted(test.tolist()))
+    8 [1, 8]
+    8 [3, 6]
     """
     if not 0.0 < test_fraction < 1.0:
         raise ValueError(
@@ -624,6 +679,18 @@ def read_splits(
     ValueError
         If the file is not such JSON, is for another number of rows, names a row that does
         not exist, or puts a row into both parts.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sparse_pep.datasets import read_splits
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "splits.json"
+    ...     _ = path.write_text('{"splits": [{"train": null, "test": [1, 3]}]}')
+    ...     (train, test), = read_splits(path, 4)
+    >>> print(train, test)
+    [0 2] [1 3]
     """
     text = read_text(path)
     try:
@@ -713,6 +780,13 @@ def load_regression(name: str, data_dir: str | os.PathLike | None = None) -> Dat
     ------
     ValueError
         If there is no such set; the message names those there are.
+
+    Examples
+    --------
+    >>> from sparse_pep.datasets import load_regression
+    >>> data = load_regression("diabetes")
+    >>> print(data.X.shape, len(data.splits), data.feature_names[:3])
+    (442, 10) 10 ('age', 'sex', 'bmi')
     """
     if name in SHIPPED["regression"]:
         return shipped_set(name)
@@ -760,6 +834,14 @@ def load_classification(name: str, data_dir: str | os.PathLike | None = None) ->
     ------
     ValueError
         If there is no such set; the message names those there are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.datasets import load_classification
+    >>> data = load_classification("breast_cancer")
+    >>> print(data.X.shape, np.unique(data.y))
+    (569, 30) [-1  1]
     """
     if name == "breast_cancer":
         data = shipped_set(name)
@@ -797,6 +879,13 @@ def snelson_like(n: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     ------
     ValueError
         If `n` is below 1.
+
+    Examples
+    --------
+    >>> from sparse_pep.datasets import snelson_like
+    >>> X, y = snelson_like(n=50, seed=0)
+    >>> print(X.shape, y.shape, bool(((X < 2.5) | (X > 3.5)).all()))
+    (50, 1) (50,) True
     """
     if n < 1:
         raise ValueError(f"`n` must be at least 1; got {n}.")
@@ -830,6 +919,14 @@ def banana_like(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     ------
     ValueError
         If `n` is below 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.datasets import banana_like
+    >>> X, y = banana_like(n=50, seed=0)
+    >>> print(X.shape, np.unique(y, return_counts=True))
+    (50, 2) (array([-1,  1]), array([25, 25]))
     """
     if n < 2:
         raise ValueError(f"`n` must be at least 2, one of each class; got {n}.")
@@ -887,6 +984,12 @@ def smse(y_true: ArrayLike, mean: ArrayLike) -> float:
     References
     ----------
     Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, page 23.
+
+    Examples
+    --------
+    >>> from sparse_pep.datasets import smse
+    >>> smse([1.0, 2.0, 3.0], [2.0, 2.0, 2.0]), smse([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
+    (1.0, 0.0)
     """
     y_true, mean = check_vectors(y_true=y_true, mean=mean)
     if mean.shape != y_true.shape:
@@ -931,6 +1034,15 @@ def smll(y_true: ArrayLike, mean: ArrayLike, var: ArrayLike, y_train: ArrayLike)
     References
     ----------
     Rasmussen and Williams (2006), Gaussian Processes for Machine Learning, page 23.
+
+    Examples
+    --------
+    >>> from sparse_pep.datasets import smll
+    >>> y_train, y_test = [0.0, 2.0, 4.0], [1.0, 3.0]
+    >>> print(round(smll(y_test, [1.2, 2.9], [0.1, 0.1], y_train), 3))  # good
+    -1.704
+    >>> print(round(smll(y_test, [3.0, 1.0], [0.1, 0.1], y_train), 3))  # sure, and wrong
+    18.171
     """
     y_true, mean, var, y_train = check_vectors(
         y_true=y_true, mean=mean, var=var, y_train=y_train
@@ -971,6 +1083,12 @@ def classification_error(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     ValueError
         If the shapes differ or are not vectors with at least one label, or if the labels
         are of two kinds, or fractions.
+
+    Examples
+    --------
+    >>> from sparse_pep.datasets import classification_error
+    >>> classification_error(["oak", "elm", "oak", "oak"], ["oak", "elm", "elm", "oak"])
+    0.25
     """
     from sklearn.metrics import zero_one_loss
 
@@ -1034,6 +1152,13 @@ def mean_nll(y_true: ArrayLike, proba: ArrayLike, classes: ArrayLike) -> float:
     ValueError
         If there are no labels, shapes do not match, a class appears twice, a label is not
         a class, or a row does not hold probabilities that sum to 1 (to 1e-6).
+
+    Examples
+    --------
+    >>> from sparse_pep.datasets import mean_nll
+    >>> proba = [[0.9, 0.1], [0.2, 0.8]]
+    >>> print(round(mean_nll([-1, 1], proba, classes=[-1, 1]), 3))
+    0.164
     """
     y_true, classes = np.asarray(y_true), np.asarray(classes)
     for name, values in (("y_true", y_true), ("classes", classes)):

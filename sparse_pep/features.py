@@ -21,6 +21,16 @@ class Features:
 
     Subclasses are frozen dataclasses, have a length M, and define `Kuu_vjp`, `Kuf_vjp`,
     `parameters` and `with_parameters`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import GaussianBlur, InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> for features in (InducingPoints([[0.0]]), GaussianBlur([[0.0]], width=1.0)):
+    ...     print(features.Kuf(SquaredExponential(), np.array([[0.0], [1.0]])).round(3))
+    [[1.    0.607]]
+    [[0.707 0.551]]
     """
 
     def __len__(self) -> int:
@@ -63,6 +73,22 @@ class InducingPoints(Features):
     ----------
     Z : ndarray (M, D)
         Pseudo-inputs, units of X. Finite, at least one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> features = InducingPoints(np.array([[0.0], [2.0]]))
+    >>> print(features.Kuu(SquaredExponential()).round(3))
+    [[1.    0.135]
+     [0.135 1.   ]]
+    >>> print(features.Kuf(SquaredExponential(), np.array([[0.0], [1.0], [2.0]])).round(3))
+    [[1.    0.607 0.135]
+     [0.135 0.607 1.   ]]
+    >>> moved = features.with_parameters({"Z": features.Z + 1.0})
+    >>> print(len(moved), moved.Z.ravel())
+    2 [1. 3.]
     """
 
     Z: np.ndarray
@@ -125,6 +151,19 @@ def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, in
     n_clipped : int
         How many came out below 0 (by rounding, where a datum sits on a pseudo-point) and
         were set to 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints, unexplained_variance
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.linalg import factorise, solve_lower
+    >>> kernel, features = SquaredExponential(), InducingPoints(np.array([[0.0]]))
+    >>> X = np.array([[0.0], [1.0], [9.0]])
+    >>> V = solve_lower(factorise(features.Kuu(kernel)), features.Kuf(kernel, X))
+    >>> dff, n_clipped = unexplained_variance(kernel.diag(X), V)
+    >>> print(dff.round(3), n_clipped)
+    [0.    0.632 1.   ] 0
     """
     dff = kff - np.einsum("mn,mn->n", V, V)
     n_clipped = int(np.count_nonzero(dff < 0.0))
@@ -151,6 +190,12 @@ def __getattr__(name: str):
 def features_to_config(features: Features) -> dict:
     """A description of `features` that JSON can hold; `features_from_config` is its
     inverse, exact to the last bit.
+
+    Examples
+    --------
+    >>> from sparse_pep.features import InducingPoints, features_to_config
+    >>> sorted(features_to_config(InducingPoints([[0.0], [2.0]])))
+    ['Z', 'kind']
     """
     fields = {
         name: [features_to_config(part) for part in value]
@@ -164,6 +209,12 @@ def features_to_config(features: Features) -> dict:
 def features_from_config(config: dict) -> Features:
     """The features that `features_to_config` described. ValueError if the kind is unknown
     or its fields do not fit.
+
+    Examples
+    --------
+    >>> from sparse_pep.features import InducingPoints, features_from_config, features_to_config
+    >>> features_from_config(features_to_config(InducingPoints([[0.0], [2.0]]))).Z.ravel()
+    array([0., 2.])
     """
     try:
         kind = getattr(import_module(FEATURE_KINDS[config["kind"]]), config["kind"])

@@ -189,7 +189,7 @@ def side_sums(s: Side, W: np.ndarray, U: np.ndarray, C: np.ndarray) -> list[np.n
 
 # %% ../nbs/02_interdomain.ipynb #54b43dba
 def no_gradient(A: Windows) -> dict[str, np.ndarray]:
-    """Zeros for the derivatives in the windows' own parameters."""
+    """Zeros for the derivatives in the windows' own parameters, each (A, D)."""
     shape = (0, 0) if A.data else A.centre.shape
     return {key: np.zeros(shape) for key in ("Z", "log_width", "frequency")}
 
@@ -385,7 +385,7 @@ def with_blurs(A: Windows) -> Windows:
 
 
 def less_level(A: Windows, K: np.ndarray) -> np.ndarray:
-    """Rows of waves minus level times rows of blurs."""
+    """Rows of waves minus level times rows of blurs, (A, n)."""
     M = len(A.level)
     return K[:M] - A.level[:, None] * K[M:] if A.level.any() else K
 
@@ -462,7 +462,8 @@ def matern_vjp(
 
 # %% ../nbs/02_interdomain.ipynb #c26dcf04
 def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Callable]:
-    """The covariances of windows of a linear function: of the points that stand for them."""
+    """The covariances (M, n) of windows of a linear function: of the points that stand for
+    them."""
 
     def means(A: Windows) -> tuple[np.ndarray, Callable]:
         area, own = A.width**2, (A.dims < 0)[:, None]
@@ -498,7 +499,7 @@ def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Call
 def values_vjp(
     kernel: Kernel, A: Windows, B: Windows, one_set: bool
 ) -> tuple[np.ndarray, Callable]:
-    """Covariances of function values, as the kernel has them."""
+    """Covariances (M, n) of function values, as the kernel has them."""
     K, pull_K = kernel.vjp(A.centre, None if one_set else B.centre)
 
     def pull(K_bar: np.ndarray) -> tuple[dict, dict, dict]:
@@ -515,7 +516,7 @@ def values_vjp(
 def white_vjp(
     kernel: White, A: Windows, B: Windows, one_set: bool
 ) -> tuple[np.ndarray, Callable]:
-    """Covariances of windows of white noise: its variance for a point with itself."""
+    """Covariances (M, n) of windows of white noise: its variance for a point with itself."""
     K = np.zeros((len(A.dims), len(B.dims)))
     if one_set:
         np.fill_diagonal(K, np.where(A.width.any(axis=1), 0.0, kernel.variance))
@@ -527,7 +528,7 @@ def white_vjp(
 
 
 def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, Callable]:
-    """Covariances of windows under a squared exponential, Matérn or constant kernel."""
+    """Covariances (M, n) of windows under a squared exponential, Matérn or constant kernel."""
     P = np.zeros(A.centre.shape[1])
     if not isinstance(kernel, Constant):
         kernel.scaled(A.centre)  # what does not fit together says so here
@@ -555,7 +556,7 @@ def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, 
 def sum_vjp(
     kernel: Sum, A: Windows, B: Windows, one_set: bool
 ) -> tuple[np.ndarray, Callable]:
-    """Covariances of windows of a sum of functions: those of the terms, added."""
+    """Covariances (M, n) of windows of a sum of functions: those of the terms, added."""
     matrices, pulls = zip(*(pair_vjp(part, A, B, one_set) for part in kernel.kernels))
 
     def pull(K_bar: np.ndarray) -> tuple[dict, dict, dict]:
@@ -676,7 +677,7 @@ class WindowFeatures(Features):
 
 # %% ../nbs/02_interdomain.ipynb #86de2025
 def centres(Z: ArrayLike) -> np.ndarray:
-    """Z as a table of finite numbers with at least one row."""
+    """Z (M, D) as a table of finite numbers with at least one row."""
     Z = inputs_2d(Z, "Z")
     if not Z.size or not np.all(np.isfinite(Z)):
         raise ValueError(
@@ -714,6 +715,19 @@ class GaussianBlur(WindowFeatures):
     width : ndarray (D,) or (M, D)
         Standard deviations, units of x, positive; shared by all features, or one row each.
         A number is meant for all dimensions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import GaussianBlur
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> features = GaussianBlur(np.array([[0.0], [2.0]]), width=1.0)
+    >>> print(features.Kuu(SquaredExponential()).round(3))
+    [[0.577 0.296]
+     [0.296 0.577]]
+    >>> print(features.Kuf(SquaredExponential(), np.array([[0.0], [1.0]])).round(3))
+    [[0.707 0.551]
+     [0.26  0.551]]
     """
 
     trained: ClassVar[tuple[str, ...]] = ("Z", "width")
@@ -745,6 +759,16 @@ class Wavelet(WindowFeatures):
     zero_mean : bool
         c = cos(phase) exp(−½ Σ frequency² width²), with which the window integrates to 0 and
         the feature does not see the level of f; otherwise c = 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import Wavelet
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> features = Wavelet(np.array([[0.0]]), width=1.0, frequency=2.0, zero_mean=True)
+    >>> X = np.array([[0.0], [1.0], [2.0]])
+    >>> print(features.Kuf(SquaredExponential(lengthscale=0.5), X).round(3))
+    [[ 0.239 -0.046 -0.073]]
     """
 
     trained: ClassVar[tuple[str, ...]] = ("Z", "width", "frequency")
@@ -793,6 +817,16 @@ class Derivative(WindowFeatures):
         Places, units of x.
     dims : ndarray (M,) of int
         −1 for the value, d for the derivative along column d.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import Derivative
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> features = Derivative(np.array([[0.0], [0.0]]), dims=[-1, 0])  # f(0) and its slope
+    >>> print(features.Kuf(SquaredExponential(), np.array([[-1.0], [1.0]])).round(3))
+    [[ 0.607  0.607]
+     [-0.607  0.607]]
     """
 
     Z: np.ndarray
@@ -900,6 +934,17 @@ class Fourier(Features):
     -----
     Variances grow as frequency to the power 2p (2, 4, 6 for Matérn 1/2, 3/2, 5/2); in units
     of their own the features are well conditioned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import Fourier
+    >>> from sparse_pep.kernels import Matern32
+    >>> features = Fourier(0.0, 1.0, 2)  # a constant, a cosine and a sine
+    >>> print(features.Kuf(Matern32(), np.array([[0.0], [0.25], [0.5]])).round(3))
+    [[ 1.  1.  1.]
+     [ 1.  0. -1.]
+     [ 0.  1.  0.]]
     """
 
     a: float
@@ -977,7 +1022,8 @@ class Fourier(Features):
 
 
 def kernel_gradient(kernel: Kernel, variance: float, rate: float) -> dict[str, np.ndarray]:
-    """Derivatives for a Matérn kernel from those in log variance and log λ = −log ℓ + …"""
+    """Derivatives for a Matérn kernel, one number each, from those in log variance and
+    log λ = −log ℓ + …"""
     return {
         "log_variance": variance,
         "log_lengthscale": np.full(kernel.lengthscale.shape, -rate),
@@ -1037,6 +1083,18 @@ class Mixture(Features):
     ----------
     features : tuple of Features
         At least one; mixtures among them are opened up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import GaussianBlur, InducingPoints, Mixture
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> features = Mixture([InducingPoints([[0.0]]), GaussianBlur([[0.0]], width=1.0)])
+    >>> print(features.Kuu(SquaredExponential()).round(3))
+    [[1.    0.707]
+     [0.707 0.577]]
+    >>> list(features.parameters())
+    ['0.Z', '1.Z', '1.log_width']
     """
 
     features: tuple[Features, ...]

@@ -108,6 +108,25 @@ class Kernel:
     `diag_vjp` unless k(x, x) is the variance everywhere.
     `trained` names the fields that are trained, as logarithms; of these, `vectors` may have
     one value for each dimension.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> kernel, X = SquaredExponential(), np.array([[0.0], [1.0]])
+    >>> K, pull = kernel.vjp(X)
+    >>> print(K.round(3))
+    [[1.    0.607]
+     [0.607 1.   ]]
+    >>> by_name, by_input = pull(np.ones((2, 2)))  # derivatives of the sum of K
+    >>> print({name: round(float(value), 3) for name, value in by_name.items()})
+    {'log_variance': 3.213, 'log_lengthscale': 1.213}
+    >>> print(by_input.round(3))
+    [[ 1.213]
+     [-1.213]]
+    >>> wider = kernel.with_parameters(kernel.parameters() | {"log_lengthscale": np.log(2.0)})
+    >>> print(np.round(wider.lengthscale, 3))
+    2.0
     """
 
     trained: ClassVar[tuple[str, ...]] = ("variance",)
@@ -187,7 +206,9 @@ def check_fields(kernel: Kernel) -> None:
     """Turn the trained fields into float64 and `active_dims` into a tuple, and check them."""
     for name in kernel.trained:
         value = np.asarray(getattr(kernel, name), dtype=float)
-        fits = value.ndim == 0 or (value.ndim == 1 and value.size and name in kernel.vectors)
+        fits = value.ndim == 0 or (
+            value.ndim == 1 and value.size and name in kernel.vectors
+        )
         if not fits or not np.all(np.isfinite(value) & (value > 0)):
             shape = "a number or a vector (D,)" if name in kernel.vectors else "one number"
             raise ValueError(
@@ -216,6 +237,13 @@ class Stationary(Kernel):
         Units of x; a vector is one for each (active) dimension.
     active_dims : tuple of int, optional
         The columns of X that matter; all by default.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import Matern52
+    >>> kernel = Matern52(lengthscale=0.5, active_dims=(1,))  # looks at the second column
+    >>> print(kernel([[0.0, 0.0]], [[9.0, 0.0], [0.0, 0.5]]).round(3))
+    [[1.    0.524]]
     """
 
     trained: ClassVar[tuple[str, ...]] = ("variance", "lengthscale")
@@ -264,6 +292,15 @@ class Stationary(Kernel):
 class SquaredExponential(Stationary):
     """k = variance · exp(−r²/2): infinitely smooth functions. See `Stationary` for the
     arguments.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> kernel = SquaredExponential(variance=2.0, lengthscale=[1.0, 10.0])
+    >>> print(kernel([[0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).round(3))
+    [[2.    1.213 1.99 ]]
+    >>> print(kernel.parameters()["log_lengthscale"].round(3))
+    [0.    2.303]
     """
 
     def profile(
@@ -280,6 +317,12 @@ class SquaredExponential(Stationary):
 class Matern12(Stationary):
     """k = variance · exp(−r): continuous, rough functions. See `Stationary` for the
     arguments.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import Matern12
+    >>> print(Matern12()([[0.0]], [[0.0], [1.0], [2.0]]).round(3))
+    [[1.    0.368 0.135]]
     """
 
     def profile(
@@ -295,6 +338,12 @@ class Matern12(Stationary):
 class Matern32(Stationary):
     """k = variance · (1 + √3 r) exp(−√3 r): once differentiable functions. See `Stationary`
     for the arguments.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import Matern32
+    >>> print(Matern32()([[0.0]], [[0.0], [1.0], [2.0]]).round(3))
+    [[1.    0.483 0.14 ]]
     """
 
     def profile(
@@ -308,6 +357,12 @@ class Matern32(Stationary):
 class Matern52(Stationary):
     """k = variance · (1 + √5 r + 5r²/3) exp(−√5 r): twice differentiable functions. See
     `Stationary` for the arguments.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import Matern52
+    >>> print(Matern52()([[0.0]], [[0.0], [1.0], [2.0]]).round(3))
+    [[1.    0.524 0.139]]
     """
 
     def profile(
@@ -332,6 +387,12 @@ class Periodic(Kernel):
         Units of x, shared by the active dimensions.
     active_dims : tuple of int, optional
         The columns of X that matter; all by default.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import Periodic
+    >>> print(Periodic(period=2.0)([[0.0]], [[0.0], [1.0], [2.0]]).round(3))
+    [[1.    0.135 1.   ]]
     """
 
     trained: ClassVar[tuple[str, ...]] = ("variance", "lengthscale", "period")
@@ -387,6 +448,12 @@ class Linear(Kernel):
         Of the slopes, units y²/x².
     active_dims : tuple of int, optional
         The columns of X that matter; all by default.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import Linear
+    >>> print(Linear(variance=2.0)([[1.0]], [[0.0], [1.0], [3.0]]))
+    [[0. 2. 6.]]
     """
 
     vectors: ClassVar[tuple[str, ...]] = ("variance",)
@@ -436,7 +503,14 @@ class Level(Kernel):
 
 
 class Constant(Level):
-    """k = variance (units y²): one unknown level."""
+    """k = variance (units y²): one unknown level.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import Constant, SquaredExponential
+    >>> print((Constant(4.0) + SquaredExponential())([[0.0]], [[0.0], [9.0]]))
+    [[5. 4.]]
+    """
 
     def pattern(self, X1: np.ndarray, X2: np.ndarray | None) -> np.ndarray:
         return np.ones((len(X1), len(X1 if X2 is None else X2)))
@@ -445,6 +519,17 @@ class Constant(Level):
 class White(Level):
     """k = variance (units y²) of a point with itself, 0 between different sets of points:
     independent noise.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import White
+    >>> X = [[0.0], [1.0]]
+    >>> print(White(0.1)(X))
+    [[0.1 0. ]
+     [0.  0.1]]
+    >>> print(White(0.1)(X, X))  # two sets of points, alike in place only
+    [[0. 0.]
+     [0. 0.]]
     """
 
     def pattern(self, X1: np.ndarray, X2: np.ndarray | None) -> np.ndarray:
@@ -459,7 +544,7 @@ def numbered(parts: list[dict]) -> dict:
 
 
 def others(factors: list[np.ndarray], i: int) -> np.ndarray:
-    """The elementwise product of all factors but the i-th."""
+    """The elementwise product of all factors (M, n) but the i-th."""
     return reduce(np.multiply, factors[:i] + factors[i + 1 :], np.ones(()))
 
 
@@ -498,7 +583,17 @@ class Combination(Kernel):
 
 # %% ../nbs/01_kernels.ipynb #b6831b31
 class Sum(Combination):
-    """k = Σᵢ kᵢ; made by `k1 + k2`."""
+    """k = Σᵢ kᵢ; made by `k1 + k2`.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import Linear, SquaredExponential
+    >>> kernel = Linear() + SquaredExponential()
+    >>> print(kernel([[1.0]], [[1.0], [2.0]]).round(3))
+    [[2.    2.607]]
+    >>> list(kernel.parameters())
+    ['0.log_variance', '1.log_variance', '1.log_lengthscale']
+    """
 
     def vjp(
         self, X1: np.ndarray, X2: np.ndarray | None = None
@@ -517,7 +612,15 @@ class Sum(Combination):
 
 
 class Product(Combination):
-    """k = Πᵢ kᵢ; made by `k1 * k2`."""
+    """k = Πᵢ kᵢ; made by `k1 * k2`.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import Linear, Periodic
+    >>> kernel = Linear() * Periodic(period=2.0)  # waves that grow
+    >>> print(kernel([[1.0]], [[1.0], [3.0]]).round(3))
+    [[1. 3.]]
+    """
 
     def vjp(
         self, X1: np.ndarray, X2: np.ndarray | None = None
@@ -559,6 +662,12 @@ KINDS = {
 def kernel_to_config(kernel: Kernel) -> dict:
     """A description of `kernel` that JSON can hold; `kernel_from_config` is its inverse,
     exact to the last bit.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import Matern32, kernel_to_config
+    >>> sorted(kernel_to_config(Matern32(variance=2.0)))
+    ['kind', 'lengthscale', 'variance']
     """
     if isinstance(kernel, Combination):
         return {
@@ -575,6 +684,13 @@ def kernel_to_config(kernel: Kernel) -> dict:
 def kernel_from_config(config: dict) -> Kernel:
     """The kernel that `kernel_to_config` described. ValueError if the kind is unknown or
     its fields do not fit.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import Matern32, kernel_from_config, kernel_to_config
+    >>> copy = kernel_from_config(kernel_to_config(Matern32(variance=2.0)))
+    >>> print(type(copy).__name__, copy.variance)
+    Matern32 2.0
     """
     try:
         kind = KINDS[config["kind"]]

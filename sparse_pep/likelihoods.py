@@ -32,6 +32,20 @@ class Likelihood:
         Whether log p is concave in f.
     n_latent : int
         Latent functions a datum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.likelihoods import Logit
+    >>> y, mean, var = np.array([1.0, -1.0]), np.array([0.5, 0.5]), np.array([1.0, 1.0])
+    >>> for power in (0.0, 0.5, 1.0):
+    ...     moments = Logit().tilted(y, mean, var, power)
+    ...     print(power, moments.log_z.round(3), moments.d1.round(3), moments.d2.round(3))
+    0.0 [-0.582 -1.082] [ 0.398 -0.602] [-0.199 -0.199]
+    0.5 [-0.541 -0.994] [ 0.361 -0.547] [-0.177 -0.188]
+    1.0 [-0.507 -0.921] [ 0.331 -0.5  ] [-0.159 -0.175]
+    >>> print(Logit().predict_log_density(y, mean, var).round(3))  # log z at power 1
+    [-0.507 -0.921]
     """
 
     width = 1.0
@@ -82,7 +96,7 @@ class Likelihood:
 
     def closed_form(
         self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
-    ):
+    ) -> Tilted:
         """What `tilted` returns, by a formula."""
         raise NotImplementedError
 
@@ -93,7 +107,7 @@ class Likelihood:
         var: np.ndarray,
         power: np.ndarray,
         accuracy: Accuracy = STRICT,
-    ):
+    ) -> Tilted:
         """What `tilted` returns, by quadrature."""
 
         def everything(rows: np.ndarray, f: np.ndarray) -> tuple:
@@ -147,7 +161,9 @@ class Likelihood:
         """Mean and variance of y for f ~ N(mean, var), each (S,)."""
         raise NotImplementedError
 
-    def predict_log_density(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray):
+    def predict_log_density(
+        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray
+    ) -> np.ndarray:
         """log E[p(y|f)] (S,) for f ~ N(mean, var), in nats: z at power 1."""
         return self.tilted(y, mean, var, 1.0).log_z
 
@@ -157,7 +173,7 @@ class Likelihood:
 
 
 def require(good: np.ndarray, y: np.ndarray, what: str, likelihood: Likelihood) -> None:
-    """Raise a ValueError that names the first bad entry of y unless all are good."""
+    """Raise a ValueError that names the first bad entry of y (N,) unless all are good (N,)."""
     bad = np.flatnonzero(~good)
     if len(bad):
         raise ValueError(
@@ -174,6 +190,18 @@ class Gaussian(Likelihood):
     ----------
     noise_variance : float
         σ² > 0, units y².
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> y, f = np.array([1.0]), np.array([0.0])
+    >>> log_p, slope, curvature = Gaussian(noise_variance=0.5).log_density(y, f)
+    >>> print(np.round(log_p, 3), np.round(slope, 3), np.round(curvature, 3))
+    [-1.572] [2.] [-2.]
+    >>> mean, var = Gaussian(0.5).predict(f, np.array([1.0]))
+    >>> print(mean, var)
+    [0.] [1.5]
     """
 
     noise_variance: float = 1.0
@@ -249,7 +277,7 @@ FAR_LEFT = -100.0
 
 
 def hazard_gap(x: np.ndarray, hazard: np.ndarray) -> np.ndarray:
-    """hazard + x, to twelve digits."""
+    """hazard + x, elementwise, to twelve digits."""
     if np.min(x, initial=0.0) > FAR_LEFT:
         return hazard + x
     t = np.maximum(-x, -FAR_LEFT)
@@ -288,7 +316,19 @@ class Binary(Likelihood):
 
 @dataclass(frozen=True)
 class Probit(Binary):
-    """p(y|f) = Φ(yf)."""
+    """p(y|f) = Φ(yf).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.likelihoods import Probit
+    >>> y, f = np.array([1.0, -1.0]), np.array([0.5, 0.5])
+    >>> log_p, slope, curvature = Probit().log_density(y, f)
+    >>> print(np.round(log_p, 3), np.round(slope, 3), np.round(curvature, 3))
+    [-0.369 -1.176] [ 0.509 -1.141] [-0.514 -0.732]
+    >>> print(Probit().predict_proba(np.array([0.5]), np.array([1.0])).round(3))
+    [[0.362 0.638]]
+    """
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         x = y * f
@@ -311,7 +351,19 @@ class Probit(Binary):
 # %% ../nbs/05_likelihoods.ipynb #b34f1c05
 @dataclass(frozen=True)
 class Logit(Binary):
-    """p(y|f) = 1/(1 + exp(−yf))."""
+    """p(y|f) = 1/(1 + exp(−yf)).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.likelihoods import Logit
+    >>> y, f = np.array([1.0, -1.0]), np.array([0.5, 0.5])
+    >>> log_p, slope, curvature = Logit().log_density(y, f)
+    >>> print(np.round(log_p, 3), np.round(slope, 3), np.round(curvature, 3))
+    [-0.474 -0.974] [ 0.378 -0.622] [-0.235 -0.235]
+    >>> print(Logit().predict_proba(np.array([0.5]), np.array([1.0])).round(3))
+    [[0.398 0.602]]
+    """
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         x = y * f
@@ -329,6 +381,16 @@ class NoisyProbit(Binary):
     ----------
     flip : float
         ε in (0, ½), the probability that a label is flipped.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.likelihoods import NoisyProbit, Probit
+    >>> y, f = np.array([-1.0]), np.array([6.0])  # a label that is certainly wrong
+    >>> for likelihood in (Probit(), NoisyProbit(flip=0.01)):
+    ...     print(likelihood.log_density(y, f)[0].round(2))
+    [-20.74]
+    [-4.61]
     """
 
     flip: float = 0.01
@@ -393,7 +455,20 @@ class Counts(Likelihood):
 
 @dataclass(frozen=True)
 class Poisson(Counts):
-    """Counts with mean and variance exp(f)."""
+    """Counts with mean and variance exp(f).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.likelihoods import Poisson
+    >>> y, f = np.array([0.0, 3.0]), np.array([1.0, 1.0])
+    >>> log_p, slope, curvature = Poisson().log_density(y, f)
+    >>> print(np.round(log_p, 3), np.round(slope, 3), np.round(curvature, 3))
+    [-2.718 -1.51 ] [-2.718  0.282] [-2.718 -2.718]
+    >>> mean, var = Poisson().predict(np.array([1.0]), np.array([0.5]))
+    >>> print(mean.round(3), var.round(3))
+    [3.49] [11.393]
+    """
 
     width = 0.6
 
@@ -431,6 +506,17 @@ class NegativeBinomial(Counts):
     ----------
     dispersion : float
         r > 0; infinity would be Poisson.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.likelihoods import NegativeBinomial, Poisson
+    >>> f, zero = np.array([1.0]), np.array([0.0])
+    >>> for likelihood in (Poisson(), NegativeBinomial(dispersion=2.0)):
+    ...     mean, var = likelihood.predict(f, zero)
+    ...     print(mean.round(3), var.round(3))
+    [2.718] [2.718]
+    [2.718] [6.413]
     """
 
     dispersion: float = 1.0
@@ -486,6 +572,16 @@ class StudentT(Likelihood):
         ν > 0, fixed. Mean and variance of y need ν > 1 and ν > 2.
     scale : float
         Units y, trained.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.likelihoods import Gaussian, StudentT
+    >>> y, f = np.array([1.0, 10.0]), np.array([0.0, 0.0])
+    >>> for likelihood in (Gaussian(), StudentT(df=4.0)):
+    ...     print(likelihood.log_density(y, f)[1].round(3))  # the pull of an outlier
+    [ 1. 10.]
+    [1.    0.481]
     """
 
     df: float = 4.0

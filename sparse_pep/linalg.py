@@ -44,6 +44,12 @@ def log1p_ratio(x: ArrayLike) -> np.ndarray:
     References
     ----------
     Bui, Yan and Turner (2017), section 3.5: the limit in the remark on VFE.
+
+    Examples
+    --------
+    >>> from sparse_pep.linalg import log1p_ratio
+    >>> print(log1p_ratio([0.0, 1e-12, 1.0]).round(4))
+    [1.     1.     0.6931]
     """
     x = np.asarray(x, dtype=float)
     if not np.all(x > -1.0):
@@ -66,6 +72,12 @@ def expm1_ratio(x: ArrayLike) -> np.ndarray:
     -------
     ndarray, shape of x
         Correct to 3 units in the last place; infinite where eˣ is.
+
+    Examples
+    --------
+    >>> from sparse_pep.linalg import expm1_ratio
+    >>> print(expm1_ratio([0.0, 1e-12, 1.0]).round(4))
+    [1.     1.     1.7183]
     """
     x = np.asarray(x, dtype=float)
     safe = np.where(x == 0.0, 1.0, x)
@@ -158,6 +170,14 @@ class Factor:
         L⁻¹, or None where L is so ill-conditioned that solving is safer than multiplying.
     jitter : float
         The relative jitter that was needed. Dimensionless.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.linalg import factorise
+    >>> factor = factorise(np.diag([4.0, 9.0]))
+    >>> print(round(factor.half_log_det, 4), round(np.log(6.0), 4))
+    1.7918 1.7918
     """
 
     lower: np.ndarray
@@ -209,6 +229,18 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
     ------
     numpy.linalg.LinAlgError
         If K has a NaN or an infinity, or is not positive definite with a jitter of 0.01.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.linalg import factorise
+    >>> factor = factorise(np.array([[4.0, 2.0], [2.0, 5.0]]))
+    >>> print(factor.lower, factor.jitter)
+    [[2. 0.]
+     [1. 2.]] 0.0
+    >>> twice = np.ones((2, 2))  # the same variable twice: singular
+    >>> print(factorise(twice).jitter > 0)
+    True
     """
     if not np.all(np.isfinite(K)):
         raise np.linalg.LinAlgError(
@@ -243,6 +275,15 @@ def solve_lower(
     -------
     ndarray, shape of K
         Cost: nM² flops.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.linalg import factorise, solve_lower
+    >>> factor = factorise(np.array([[4.0, 2.0], [2.0, 5.0]]))
+    >>> x = solve_lower(factor, np.array([2.0, 5.0]))
+    >>> print(x, solve_lower(factor, x, transpose=True))
+    [1. 2.] [0. 1.]
     """
     if out is None:
         out = np.array(K, dtype=float, order="C")
@@ -257,7 +298,16 @@ def solve_lower(
 
 # %% ../nbs/00_linalg.ipynb #5e3b2f42
 def inverse_factor(factor: Factor) -> np.ndarray:
-    """L⁻¹ (M, M), lower triangular."""
+    """L⁻¹ (M, M), lower triangular.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.linalg import factorise, inverse_factor
+    >>> print(inverse_factor(factorise(np.array([[4.0, 2.0], [2.0, 5.0]]))))
+    [[ 0.5   0.  ]
+     [-0.25  0.5 ]]
+    """
     if factor.inverse is not None:
         return factor.inverse
     return solve_lower(factor, np.eye(len(factor.lower)))
@@ -353,6 +403,16 @@ HOLD = BlasHold()
 def one_blas_thread() -> BlasHold:
     """For `with one_blas_thread():` and `@one_blas_thread()`: hold BLAS to one thread and
     give the threads it had to `map_chunks`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.linalg import one_blas_thread
+    >>> with one_blas_thread():
+    ...     product = np.ones((2, 3)) @ np.ones((3, 2))
+    >>> print(product)
+    [[3. 3.]
+     [3. 3.]]
     """
     return HOLD
 
@@ -365,6 +425,12 @@ def chunk_slices(
 ) -> list[slice]:
     """Cut 0..n_data into slices of `chunk_size` rows; by default into equal ones of at most
     half a million entries of Kuf, as many for each thread.
+
+    Examples
+    --------
+    >>> from sparse_pep.linalg import chunk_slices
+    >>> chunk_slices(10, 3, chunk_size=4)
+    [slice(0, 4, None), slice(4, 8, None), slice(8, 10, None)]
     """
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"`chunk_size` must be at least 1 row; got {chunk_size}.")
@@ -398,6 +464,14 @@ def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice
     list
         One partial result a thread, always in the same order: adding them up gives the same
         bits each time.
+
+    Examples
+    --------
+    >>> from sparse_pep.linalg import chunk_slices, map_chunks
+    >>> def count(slices):
+    ...     return sum(rows.stop - rows.start for rows in slices)
+    >>> sum(map_chunks(count, chunk_slices(10, 3, chunk_size=4)))
+    10
     """
     workers = max(1, min(HOLD.threads, len(slices)))
     shares = [slices[w::workers] for w in range(workers)]

@@ -140,7 +140,7 @@ def smooth(mean: np.ndarray, var: np.ndarray, tilt: np.ndarray, size: int) -> np
 
 # %% ../nbs/05_multiclass.ipynb #5e0a6650
 def without_each(g: np.ndarray) -> np.ndarray:
-    """Sum over all other entries along the first axis, with no subtraction."""
+    """Sum over all other entries along the first axis, shape of g, with no subtraction."""
     out = np.zeros_like(g)
     out[1:] += np.cumsum(g[:-1], axis=0)
     out[:-1] += np.cumsum(g[:0:-1], axis=0)[::-1]
@@ -246,6 +246,17 @@ class MultiClass(Likelihood):
     ----------
     n_classes : int
         C, at least 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.multiclass import Softmax
+    >>> likelihood = Softmax(n_classes=3)
+    >>> print(likelihood.n_latent, likelihood.check([0, 2, 1]))
+    3 [0. 2. 1.]
+    >>> f = np.array([[9.0, 0.0], [0.0, 9.0], [0.0, 0.0]])  # two data, a column each
+    >>> print(likelihood.sample(f, np.random.default_rng(0)))
+    [0. 1.]
     """
 
     n_classes: int = 3
@@ -315,6 +326,18 @@ class Softmax(MultiClass):
     Notes
     -----
     `tilted` is exact to about 1e-9 at every power.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.multiclass import Softmax
+    >>> likelihood = Softmax(n_classes=3)
+    >>> mean, var = np.array([[1.0], [0.0], [0.0]]), np.ones((3, 1))
+    >>> print(likelihood.predict_proba(mean, var).round(3))
+    [[0.519 0.241 0.241]]
+    >>> moments = likelihood.tilted(np.array([0]), mean, var, power=0.5)
+    >>> print(moments.log_z.round(3), moments.d1.ravel().round(3))
+    [-0.725] [ 0.417 -0.209 -0.209]
     """
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
@@ -521,6 +544,18 @@ class MultinomialProbit(MultiClass):
     References
     ----------
     Girolami and Rogers (2006); Riihimäki, Jylänki and Vehtari (2013).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.multiclass import MultinomialProbit
+    >>> likelihood = MultinomialProbit(n_classes=3)
+    >>> mean, var = np.array([[1.0], [0.0], [0.0]]), np.ones((3, 1))
+    >>> print(likelihood.predict_proba(mean, var).round(3))
+    [[0.546 0.227 0.227]]
+    >>> moments = likelihood.tilted(np.array([0]), mean, var, power=1.0)
+    >>> print(moments.log_z.round(3), moments.d1.ravel().round(3))
+    [-0.605] [ 0.395 -0.198 -0.198]
     """
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
@@ -575,6 +610,12 @@ MULTICLASS = {kind.__name__: kind for kind in (Softmax, MultinomialProbit)}
 def likelihood_to_config(likelihood: Likelihood) -> dict:
     """A description of `likelihood` that JSON can hold; `likelihood_from_config` is its
     inverse.
+
+    Examples
+    --------
+    >>> from sparse_pep.multiclass import Softmax, likelihood_to_config
+    >>> sorted(likelihood_to_config(Softmax(n_classes=4)))
+    ['kind', 'n_classes']
     """
     return {"kind": type(likelihood).__name__, **vars(likelihood)}
 
@@ -582,6 +623,12 @@ def likelihood_to_config(likelihood: Likelihood) -> dict:
 def likelihood_from_config(config: dict) -> Likelihood:
     """The likelihood that `likelihood_to_config` described. ValueError if the kind is unknown
     or its fields do not fit.
+
+    Examples
+    --------
+    >>> from sparse_pep.multiclass import Softmax, likelihood_from_config, likelihood_to_config
+    >>> likelihood_from_config(likelihood_to_config(Softmax(n_classes=4)))
+    Softmax(n_classes=4)
     """
     kinds = LIKELIHOODS | MULTICLASS
     try:

@@ -27,6 +27,18 @@ class Posterior:
         Of I + V diag(τ) Vᵀ, the precision in whitened coordinates.
     b : ndarray (M,)
         LB⁻¹ V ν.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.linalg import factorise
+    >>> from sparse_pep.sites import posterior_from_sums, q_moments
+    >>> prior = factorise(np.array([[2.0]]))
+    >>> V = np.array([[np.sqrt(2.0)]])  # one datum, at the pseudo-point
+    >>> precision, shift = np.array([0.5]), np.array([1.0])
+    >>> q = posterior_from_sums(prior, V * precision @ V.T, V @ shift)
+    >>> print(np.round(q_moments(q)[0], 3), np.round(q_moments(q)[1], 3))
+    [1.] [[1.]]
     """
 
     Kuu: Factor
@@ -37,13 +49,34 @@ class Posterior:
 def posterior_from_sums(Kuu: Factor, precision: np.ndarray, shift: np.ndarray) -> Posterior:
     """q(u) from the two sums over the data: precision V diag(τ) Vᵀ (M, M) and shift V ν
     (M,). Cost O(M³).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.linalg import factorise
+    >>> from sparse_pep.sites import posterior_from_sums, q_moments
+    >>> prior = factorise(np.eye(2))
+    >>> print(q_moments(posterior_from_sums(prior, np.diag([3.0, 0.0]), np.array([4.0, 0.0]))))
+    (array([1., 0.]), array([[0.25, 0.  ],
+           [0.  , 1.  ]]))
     """
     B = factorise(precision + np.eye(len(precision)), name="I + V diag(τ) Vᵀ")
     return Posterior(Kuu, B, solve_lower(B, shift))
 
 # %% ../nbs/03_sites.ipynb #cfb3df3a
 def q_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (M,) and covariance (M, M) of q(u), units of u and of u². Cost O(M³)."""
+    """Mean (M,) and covariance (M, M) of q(u), units of u and of u². Cost O(M³).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.linalg import factorise
+    >>> from sparse_pep.sites import posterior_from_sums, q_moments
+    >>> q = posterior_from_sums(factorise(np.eye(1)), np.array([[3.0]]), np.array([4.0]))
+    >>> mean, cov = q_moments(q)
+    >>> print(mean, cov)
+    [1.] [[0.25]]
+    """
     root = solve_lower(posterior.B, posterior.Kuu.lower.T)  # LB⁻¹ Luuᵀ
     return root.T @ posterior.b, root.T @ root
 
@@ -51,6 +84,15 @@ def q_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
 def determined_directions(posterior: Posterior) -> float:
     """Effective number of inducing variables, M − tr B⁻¹, between 0 and M for sites of
     positive precision. Cost O(M³).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.linalg import factorise
+    >>> from sparse_pep.sites import determined_directions, posterior_from_sums
+    >>> q = posterior_from_sums(factorise(np.eye(2)), np.diag([9.0, 0.0]), np.zeros(2))
+    >>> print(round(determined_directions(q), 3))
+    0.9
     """
     M = len(posterior.b)
     root = solve_lower(posterior.B, np.eye(M))
@@ -62,6 +104,16 @@ def marginals(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean μ (N,) and variance a (N,) of wₙᵀu under q(u), for V = Luu⁻¹Kuf (M, N). Cost NM²
     flops. `out` (M, N) is memory to work in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.linalg import factorise
+    >>> from sparse_pep.sites import marginals, posterior_from_sums
+    >>> q = posterior_from_sums(factorise(np.eye(1)), np.array([[3.0]]), np.array([4.0]))
+    >>> mean, var = marginals(q, np.array([[1.0, 0.5]]))
+    >>> print(mean, var)
+    [1.  0.5] [0.25   0.0625]
     """
     T = solve_lower(posterior.B, V, out=out)
     return posterior.b @ T, np.einsum("mn,mn->n", T, T)
@@ -99,6 +151,19 @@ def cavity(
     ----------
     Bui, Yan and Turner (2017), deletion step of section 3.4 and of the appendix with the
     full derivation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.sites import cavity
+    >>> mean, var = np.array([1.0]), np.array([0.25])  # of a datum, prior variance 1
+    >>> precision, shift = np.array([3.0]), np.array([4.0])  # its site
+    >>> for power in (0.0, 0.5, 1.0):
+    ...     left = cavity(mean, var, precision, shift, power)
+    ...     print(power, left[0].round(3), left[1].round(3))
+    0.0 [1.] [0.25]
+    0.5 [0.8] [0.4]
+    1.0 [0.] [1.]
     """
     rho = 1.0 - power * precision * var
     if np.any(rho <= 0.0):
@@ -133,6 +198,17 @@ def gaussian_tilted(
     ----------
     Bui, Yan and Turner (2017), log Z_tilted in the regression part of the appendix on the
     energy, over α.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.sites import gaussian_tilted
+    >>> y, cavity_mean, cavity_var = np.array([2.0]), np.array([0.0]), np.array([1.0])
+    >>> for power in (0.0, 1.0):
+    ...     z, d1, d2 = gaussian_tilted(y, 0.5, cavity_mean, cavity_var, power)
+    ...     print(power, z.round(3), d1.round(3), d2.round(3))
+    0.0 [-5.572] [4.] [-2.]
+    1.0 [-2.455] [1.333] [-0.667]
     """
     ratio = cavity_var / noise_variance
     precision = 1.0 / (noise_variance + power * cavity_var)
@@ -159,6 +235,16 @@ def new_site(
     ----------
     Bui, Yan and Turner (2017), the update step of section 3.4; the full-strength site, t* =
     t_frac^(1/α).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.sites import gaussian_tilted, new_site
+    >>> mean, var, power = np.array([0.0]), np.array([1.0]), 0.5
+    >>> z, d1, d2 = gaussian_tilted(np.array([2.0]), 0.5, mean, var, power)
+    >>> precision, shift = new_site(d1, d2, mean, var, power)
+    >>> print(precision.round(3), shift.round(3))  # 1/noise variance, y/noise variance
+    [2.] [4.]
     """
     rho = 1.0 + power * d2 * cavity_var
     return -d2 / rho, (d1 - d2 * cavity_mean) / rho
@@ -179,6 +265,18 @@ def site_step(
     from marginals (mean, var) of wₙᵀu.
 
     `tilted(rows, cavity_mean, cavity_var, power)` gives z, d1 and d2 for the cavity of fₙ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.sites import gaussian_tilted, site_step
+    >>> y = np.array([2.0, -1.0])
+    >>> def tilted(rows, mean, var, power):
+    ...     return gaussian_tilted(y[rows], 0.5, mean, var, power)
+    >>> zero, one = np.zeros(2), np.ones(2)  # nothing seen yet, prior variance 1, D = 0
+    >>> precision, shift = site_step(zero, one, zero, tilted, zero, zero, power=0.5, step=1.0)
+    >>> print(precision.round(3), shift.round(3))
+    [2. 2.] [ 4. -2.]
     """
     cavity_mean, cavity_var = cavity(mean, var, precision, shift, power)
     _, d1, d2 = tilted(rows, cavity_mean, cavity_var + dff, power)
@@ -221,6 +319,19 @@ def parallel_sweep(
     -------
     precision, shift : ndarray (N,)
         The new sites. Cost 3NM² flops.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.linalg import factorise
+    >>> from sparse_pep.sites import gaussian_tilted, parallel_sweep
+    >>> y, V, dff = np.array([2.0, -1.0]), np.array([[0.8, 0.6]]), np.array([0.36, 0.64])
+    >>> def tilted(rows, mean, var, power):
+    ...     return gaussian_tilted(y[rows], 0.5, mean, var, power)
+    >>> zero, power = np.zeros(2), 0.5
+    >>> sites = parallel_sweep(factorise(np.eye(1)), V, dff, tilted, zero, zero, power)
+    >>> print(sites[0].round(3), (1 / (power * dff + 0.5)).round(3))  # the closed form, at once
+    [1.471 1.22 ] [1.471 1.22 ]
     """
     mean, var = marginals(posterior_from_sums(Kuu, V * precision @ V.T, V @ shift), V)
     return site_step(mean, var, dff, tilted, precision, shift, power, step)
@@ -238,6 +349,22 @@ def sequential_sweep(
 ) -> tuple[np.ndarray, np.ndarray]:
     """One step for each site in turn, the posterior updated after each. Arguments and cost
     as in `parallel_sweep`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.linalg import factorise
+    >>> from sparse_pep.sites import gaussian_tilted, sequential_sweep
+    >>> y, V, dff = np.array([2.0, -1.0]), np.array([[0.8, 0.6]]), np.array([0.36, 0.64])
+    >>> def tilted(rows, mean, var, power):
+    ...     return gaussian_tilted(y[rows], 0.5, mean, var, power)
+    >>> zero, sites = np.zeros(2), (np.zeros(2), np.zeros(2))
+    >>> for _ in range(3):  # with the step of the paper, each pass halves the error
+    ...     sites = sequential_sweep(factorise(np.eye(1)), V, dff, tilted, *sites, 0.5, step=0.5)
+    ...     print(sites[0].round(3))
+    [0.735 0.61 ]
+    [1.103 0.915]
+    [1.287 1.067]
     """
     precision, shift = precision.copy(), shift.copy()
     power, step = (np.broadcast_to(value, precision.shape) for value in (power, step))
