@@ -1022,8 +1022,8 @@ class Fourier(Features):
 
 
 def kernel_gradient(kernel: Kernel, variance: float, rate: float) -> dict[str, np.ndarray]:
-    """Derivatives for a Matérn kernel, one number each, from those in log variance and
-    log λ = −log ℓ + …"""
+    """Derivatives for a Matérn kernel, scalars of shape (), from those in log variance
+    and log λ = −log ℓ + …"""
     return {
         "log_variance": variance,
         "log_lengthscale": np.full(kernel.lengthscale.shape, -rate),

@@ -426,7 +426,8 @@ def probit_tilted(y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> Tilted:
 def inner_state(
     mu: np.ndarray, K: np.ndarray, power: np.ndarray, tau: np.ndarray, nu: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """Π, r and Σ of the inner approximation, and mean and variance of q(x).
+    """Π (N, J, J), r (N, J) and Σ (N, J, J) of the inner approximation, and mean and
+    variance (N, J) of q(x).
 
     Parameters
     ----------
