@@ -9,26 +9,37 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from scipy.stats import binom, binomtest, norm
+from scipy.stats import binom, binomtest, kstest, norm
 
 from sparse_pep.kernels import Linear, Matern12, Periodic, SquaredExponential, White
 from sparse_pep.plots import (
     BAND,
     CLASS_COLORS,
+    TRACE_COLORS,
     ard_parts,
     binary_cases,
+    grid_around,
     mark_points,
     one_column,
+    pairs,
     plot_calibration,
+    plot_calibration_draws,
+    plot_classification_1d,
     plot_classification_2d,
     plot_energy_trace,
     plot_posterior_1d,
+    plot_posterior_2d,
     plot_power_sweep,
+    plot_pseudo_points,
     plot_relevance,
     plot_reliability,
     plot_residuals,
+    plot_site_changes,
+    point_paths,
     posterior_curves,
+    ranks_of,
     reliability_bins,
+    score_label,
     sweep_lines,
     wilson_interval,
 )
@@ -88,6 +99,15 @@ def test_what_a_model_tells_is_what_is_drawn(model, std_f, words):
     ax = plot_posterior_1d(model, X[:, None], Y)
     assert labels(ax) == words
     np.testing.assert_allclose(bands(ax), BAND * np.array([0.5] + ([] if std_f is None else [std_f])))
+
+
+def test_a_latent_function_that_is_not_the_mean_of_y_is_not_drawn():
+    class Counts(Line):
+        def predict_f(self, X):  # its logarithm
+            return np.log1p(np.abs(X[:, 0])), np.full(len(X), 0.01)
+
+    assert posterior_curves(Counts(), X)[2] is None
+    assert labels(plot_posterior_1d(Counts(), X, Y)) == ["95 % of y", "data", "mean"]
 
 
 def test_the_band_holds_95_percent():
@@ -155,6 +175,12 @@ def test_all_marks_beyond_the_plot_are_counted():
     assert len(ax.lines[0].get_xdata()) == 0
 
 
+def test_a_grid_goes_beyond_the_data_on_either_side():
+    grid = grid_around(np.array([[0.0, 5.0], [4.0, 5.0], [1.0, 5.0]]), 3, 0.25)
+    np.testing.assert_allclose(grid, [[-1.0, 2.0, 5.0], [4.75, 5.0, 5.25]])
+    np.testing.assert_array_equal(pairs(np.array([1, 2]), np.array([5, 6])), [[1, 5], [2, 5], [1, 6], [2, 6]])
+
+
 def test_the_trace_marks_the_best_and_leaves_out_failed_steps():
     ax = plot_energy_trace([-5.0, np.inf, -1.0, np.nan, -2.0], label="a")
     line, best = ax.lines
@@ -163,6 +189,108 @@ def test_the_trace_marks_the_best_and_leaves_out_failed_steps():
     again = plot_energy_trace([-3.0, -2.5], ax=ax, label="b")
     assert again is ax and labels(ax) == ["a", "b"] and len(plt.get_fignums()) == 1
     assert ax.lines[2].get_color() == ax.lines[3].get_color() != line.get_color()
+
+
+def test_traces_are_told_apart_by_colour_and_dashes_and_have_whole_steps():
+    ax = plt.gca()
+    for label in range(7):
+        plot_energy_trace([-3.0, -2.0, -1.0], ax=ax, label=str(label), step="sweep")
+    traces = ax.lines[::2]
+    assert [line.get_color() for line in traces] == [*TRACE_COLORS, TRACE_COLORS[0], TRACE_COLORS[0]]
+    assert len({(line.get_color(), line.get_linestyle()) for line in traces}) == 5
+    assert len({line.get_linestyle() for line in traces}) >= 4
+    assert ax.get_xlabel() == "sweep"
+    assert all(tick == round(tick) for tick in ax.get_xticks())
+
+
+def test_changes_of_sites_are_drawn_on_a_logarithmic_axis():
+    ax = plot_site_changes([1.0, 0.1, np.nan, 0.0, 1e-4, np.inf, -1.0], label="a", tol=1e-3)
+    line, tolerance = ax.lines
+    np.testing.assert_array_equal(line.get_ydata(), [1.0, 0.1, np.nan, np.nan, 1e-4, np.nan, np.nan])
+    np.testing.assert_array_equal(line.get_xdata(), range(7))
+    assert ax.get_yscale() == "log" and ax.get_xlabel() == "sweep"
+    assert set(tolerance.get_ydata()) == {1e-3} and labels(ax) == ["a", "tolerance 0.001"]
+    again = plot_site_changes([0.5, 0.25], ax=ax)
+    assert again is ax and len(plt.get_fignums()) == 1 and len(ax.lines) == 3
+    assert ax.lines[2].get_color() != line.get_color()
+    assert all(tick == round(tick) for tick in ax.get_xticks())
+
+
+@pytest.mark.parametrize("values", [[], [np.nan, 0.0, -1.0], [np.inf], 1.0, [[1.0, 2.0]]])
+def test_changes_without_a_positive_value_are_refused(values):
+    with pytest.raises(ValueError, match="`values` must be a vector with at least one positive value"):
+        plot_site_changes(values)
+    assert not plt.get_fignums()
+
+
+def record(*shape, name="features.Z"):
+    """A record of training with ten iterations between snapshots."""
+    values = np.random.default_rng(0).normal(size=shape)
+    return {"iteration": 10 * np.arange(shape[0]), "values": {name: values, "log_noise_variance": np.zeros(shape[0])}}
+
+
+def test_paths_are_those_of_the_record_of_a_model():
+    trace = record(4, 3, 2)
+    model = types.SimpleNamespace(diagnostics_={"parameter_trace": trace})
+    for given in (trace, model):
+        iteration, paths = point_paths(given)
+        np.testing.assert_array_equal(iteration, [0, 10, 20, 30])
+        np.testing.assert_array_equal(paths, trace["values"]["features.Z"])
+
+
+def test_one_input_has_its_paths_upwards_two_have_them_in_the_plane():
+    trace = record(4, 3, 1)
+    paths, given = trace["values"]["features.Z"], plt.subplots()[1]
+    ax = plot_pseudo_points(trace, ax=given)
+    assert ax is given and len(plt.get_fignums()) == 1
+    for m, line in enumerate(ax.lines[:3]):
+        np.testing.assert_array_equal(line.get_xydata(), np.c_[paths[:, m, 0], [0, 10, 20, 30]])
+    start, end = ax.lines[3:]
+    np.testing.assert_array_equal(start.get_xydata(), np.c_[paths[0], np.zeros(3)])
+    np.testing.assert_array_equal(end.get_xydata(), np.c_[paths[-1], np.full(3, 30)])
+    assert labels(ax) == ["start", "end"] and start.get_marker() != end.get_marker()
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_yscale()) == ("x", "iteration", "symlog")
+    low, high = ax.get_ylim()
+    assert low < 0 and high > 30
+
+    trace = record(4, 5, 2, name="features.0.Z")
+    paths = trace["values"]["features.0.Z"]
+    ax = plot_pseudo_points(trace, name="features.0.Z")
+    np.testing.assert_array_equal(ax.lines[2].get_xydata(), paths[:, 2])
+    np.testing.assert_array_equal(ax.lines[5].get_xydata(), paths[0])
+    np.testing.assert_array_equal(ax.lines[6].get_xydata(), paths[-1])
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_yscale()) == ("x1", "x2", "linear")
+
+
+def test_of_many_inputs_some_can_be_chosen():
+    trace = record(2, 3, 4)
+    paths = trace["values"]["features.Z"]
+    ax = plot_pseudo_points(trace, dims=(3, 0))
+    np.testing.assert_array_equal(ax.lines[1].get_xydata(), paths[:, 1, [3, 0]])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("x4", "x1")
+    assert plot_pseudo_points(trace, dims=(2,)).get_xlabel() == "x3"
+    assert plot_pseudo_points(record(1, 3, 1)).get_ylim()[1] > 0  # one snapshot is a start and an end
+
+
+@pytest.mark.parametrize(
+    "given, how, words",
+    [
+        (Line(), {}, "`record` must be a model with .*got Line without one"),
+        (types.SimpleNamespace(diagnostics_={}), {}, "`record` must be a model"),
+        ({"iteration": [0]}, {}, "`record` must be a model"),
+        (record(2, 3, 1), {"name": "features.width"}, "`name` must be one of features.Z, log_noise_variance"),
+        (record(2, 3, 1), {"name": "log_noise_variance"}, r"'log_noise_variance' must have shape \(T, M, D\)"),
+        (record(2, 3, 1) | {"iteration": [0]}, {}, r"with T = 1, at least 1; its shape is \(2, 3, 1\)"),
+        (record(0, 3, 1), {}, "with T = 0, at least 1"),
+        (record(2, 3, 3), {}, r"`dims` must be one or two of the 3 columns; got \[0, 1, 2\]"),
+        (record(2, 3, 1), {"dims": (0, 1)}, "`dims` must be one or two of the 1 columns"),
+        (record(2, 3, 2), {"dims": ()}, "`dims` must be one or two"),
+    ],
+)
+def test_a_record_without_paths_is_refused_and_nothing_is_opened(given, how, words):
+    with pytest.raises(ValueError, match=words):
+        plot_pseudo_points(given, **how)
+    assert not plt.get_fignums()
 
 
 @pytest.mark.parametrize("values", [[], [np.nan], [-np.inf], 1.0, [[1.0, 2.0]]])
@@ -209,6 +337,14 @@ def test_a_sweep_of_one_unnamed_set_has_no_legend():
     assert plot_power_sweep([{"power": 0, "smse": 1.0}]).get_legend() is None
 
 
+def test_an_axis_says_which_way_a_score_is_better():
+    assert plot_power_sweep([{"power": 0, "log ML/N": 1.0}], "log ML/N").get_ylabel() == score_label("log ML/N")
+    assert "larger is better" in score_label("log ML/N")
+    for metric in ("SMSE", "SMLL", "error", "NLL", "nll", "anything"):
+        assert "smaller is better" in score_label(metric)
+    assert score_label("NLL") == score_label("nll") and "nats" in score_label("nll")
+
+
 def test_many_data_sets_can_be_drawn():
     assert len(plot_power_sweep([{"data": str(i), "power": 0, "smse": i} for i in range(20)]).containers) == 20
 
@@ -224,6 +360,126 @@ def test_many_data_sets_can_be_drawn():
 def test_a_sweep_without_its_columns_is_refused(table, metric, words):
     with pytest.raises(ValueError, match=words):
         plot_power_sweep(table, metric)
+    assert not plt.get_fignums()
+
+
+class Plane(Line):
+    """Predicts 2 x1 - x2; less and less sure along x1."""
+
+    noise_variance_ = 0.01
+
+    def __init__(self, **more):
+        vars(self).update(more)
+
+    def predict(self, X, return_std=False):
+        assert X.ndim == 2 and X.shape[1] == 2 and return_std
+        return 2.0 * X[:, 0] - X[:, 1], np.sqrt(0.01 + np.exp(X[:, 0]))
+
+
+def test_a_surface_has_a_map_of_the_mean_and_one_of_the_standard_deviation():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1.0, 1.0, (30, 2)), rng.normal(size=30)
+    Z = types.SimpleNamespace(Z=np.array([[0.0, 0.5], [9.0, 0.0]]))
+    _, given = plt.subplots(1, 2)
+    axes = plot_posterior_2d(Plane(features_=Z), X, y, axes=given, n_grid=40, margin=0.0)
+    assert list(axes) == list(given) and len(plt.get_fignums()) == 1
+    bars = given[0].figure.axes[2:]
+    assert [bar.get_ylabel() for bar in bars] == ["mean (units of y)", "standard deviation of f (units of y)"]
+    a, b = grid_around(X, 40, 0.0)
+    for ax in axes:
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("x1", "x2")
+        assert ax.get_xlim() == (a[0], a[-1]) and ax.get_ylim() == (b[0], b[-1])
+        np.testing.assert_array_equal(ax.lines[-1].get_xydata(), [[0.0, 0.5]])
+        assert labels(ax)[-1] == "pseudo-points (1 more beyond)"
+    mean, std = (ax.collections[0] for ax in axes)
+    assert mean.zmin == pytest.approx(2 * a[0] - b[-1]) and mean.zmax == pytest.approx(2 * a[-1] - b[0])
+    assert std.zmin == pytest.approx(np.exp(a[0] / 2)) and std.zmax == pytest.approx(np.exp(a[-1] / 2))
+    for level, paths in zip(mean.levels[1:-1], mean.get_paths()[1:]):  # each band begins where the mean is its level
+        edge = paths.vertices
+        assert np.min(2 * edge[:, 0] - edge[:, 1]) == pytest.approx(level, abs=1e-9)
+    data = axes[0].collections[1]
+    np.testing.assert_array_equal(data.get_offsets(), X)
+    np.testing.assert_array_equal(data.get_array(), y)
+    assert data.norm is mean.norm and data.cmap is mean.cmap  # a datum on the surface has its colour
+    np.testing.assert_array_equal(axes[1].lines[0].get_xydata(), X)
+
+
+def test_a_model_that_tells_nothing_of_f_has_a_map_of_y():
+    class Silent(Plane):
+        noise_variance_ = property()
+
+    axes = plot_posterior_2d(Silent(), [[0.0, 0.0], [1.0, 1.0]], [0.0, 1.0], n_grid=5)
+    assert axes[0].figure.axes[3].get_ylabel() == "standard deviation of y (units of y)"
+    assert len(axes) == 2 and labels(axes[1]) == ["data"]
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"X": np.zeros((3, 1))}, "`X` must have two columns"),
+        ({"X": np.full((3, 2), np.nan)}, "`X` holds NaN"),
+        ({"y": [0.0, 1.0]}, "same length; they have 3 and 2"),
+        ({"y": [0.0, np.inf, 0.0]}, "`y` holds NaN or infinity"),
+        ({"n_grid": 1}, "`n_grid` must be at least 2"),
+    ],
+)
+def test_a_surface_of_another_shape_is_refused_and_nothing_is_opened(change, words):
+    with pytest.raises(ValueError, match=words):
+        plot_posterior_2d(Plane(), **({"X": np.eye(3, 2), "y": np.zeros(3)} | change))
+    assert not plt.get_fignums()
+
+
+class Steps:
+    """Class c of C is sure where x is c."""
+
+    def __init__(self, classes, Z=None):
+        self.classes_ = np.array(classes)
+        if Z is not None:
+            self.features_ = types.SimpleNamespace(Z=np.array(Z))
+
+    def predict_proba(self, X):
+        assert X.ndim == 2 and X.shape[1] == 1
+        p = np.exp(-8.0 * (X - np.arange(len(self.classes_))) ** 2)
+        return p / p.sum(axis=1, keepdims=True)
+
+
+def test_of_two_classes_on_a_line_the_second_has_a_curve():
+    given = plt.subplots()[1]
+    x, y = np.array([0.0, 0.2, 1.0]), np.array(["no", "no", "yes"])
+    ax = plot_classification_1d(Steps(["no", "yes"], [[0.5], [7.0]]), x, y, ax=given, n_grid=21)
+    assert ax is given and len(plt.get_fignums()) == 1
+    assert labels(ax) == ["no", "yes", "p(yes)", "pseudo-points (1 more beyond)"]
+    no, yes, curve, half, points = ax.lines
+    np.testing.assert_array_equal(no.get_xdata(), [0.0, 0.2])
+    np.testing.assert_array_equal(yes.get_xdata(), [1.0])
+    assert set(no.get_ydata()) != set(yes.get_ydata()) and max(*no.get_ydata(), *yes.get_ydata()) < 0.0
+    assert min(*no.get_ydata(), *yes.get_ydata()) > ax.get_ylim()[0] and ax.get_ylim()[1] > 1.0
+    grid = grid_around(x[:, None], 21, 0.08)[0]
+    np.testing.assert_allclose(curve.get_xydata(), np.c_[grid, Steps([0, 1]).predict_proba(grid[:, None])[:, 1]])
+    assert curve.get_color() == yes.get_color() != no.get_color() and no.get_marker() != yes.get_marker()
+    assert set(half.get_ydata()) == {0.5}
+    np.testing.assert_array_equal(points.get_xdata(), [0.5])
+
+
+def test_of_three_classes_on_a_line_each_has_a_curve():
+    ax = plot_classification_1d(Steps(["a", "b", "c"]), [0.0, 1.0, 2.0], ["a", "b", "c"], n_grid=9)
+    assert labels(ax) == ["a", "p(a)", "b", "p(b)", "c", "p(c)"]
+    heights = np.sum([line.get_ydata() for line in ax.lines if len(line.get_ydata()) == 9], axis=0)
+    np.testing.assert_allclose(heights, 1.0)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"X": np.zeros((3, 2))}, "`X` has 2 columns"),
+        ({"y": [0, 1]}, "one label for each of the 3 rows"),
+        ({"y": [0, 1, 2]}, r"the label 2, which is none of the classes \[0, 1\]"),
+        ({"n_grid": 1}, "`n_grid` must be at least 2"),
+    ],
+)
+def test_labels_on_a_line_that_do_not_fit_are_refused_and_nothing_is_opened(change, words):
+    with pytest.raises(ValueError, match=words):
+        plot_classification_1d(Steps([0, 1]), **({"X": np.zeros(3), "y": [0, 1, 0]} | change))
     assert not plt.get_fignums()
 
 
@@ -382,6 +638,54 @@ def test_a_right_model_is_in_the_band_and_a_timid_or_rash_one_is_not():
         shares.append(curve[np.searchsorted(curve[:, 0], 0.5, side="right") - 1, 1])
     low, high = binom.ppf([0.025, 0.975], 1000, 0.5) / 1000
     assert shares[0] < low < shares[1] < high < shares[2]
+
+
+def test_ranks_are_uniform_for_the_right_distribution_ties_or_none():
+    rng = np.random.default_rng(0)
+    for draw in (lambda size: rng.poisson(0.7, size), rng.standard_normal):
+        u = ranks_of(draw((4000,)), draw((4000, 19)), rng)
+        assert kstest(u, "uniform").pvalue > 0.01
+    assert np.all(ranks_of(np.zeros(99), np.zeros((99, 1)), rng) > 0.0)
+
+
+def test_a_rank_is_the_share_of_draws_below():
+    draws = np.tile(np.arange(10.0), (3, 1))
+    u = ranks_of(np.array([-1.0, 4.5, 99.0]), draws, np.random.default_rng(0)) * 11
+    assert np.floor(u).tolist() == [0, 5, 10]
+    tied = ranks_of(np.full(2000, 4.0), np.tile(np.arange(10.0), (2000, 1)), np.random.default_rng(0)) * 11
+    assert tied.min() < 4.01 and 5.99 < tied.max() < 6.0 and tied.min() >= 4.0
+
+
+def test_calibration_by_draws_of_a_gaussian_is_that_of_the_gaussian():
+    rng = np.random.default_rng(0)
+    y, mean, std = rng.normal(0.0, 2.0, 50), rng.standard_normal(50), np.full(50, 1.5)
+    draws = mean[:, None] + std[:, None] * rng.standard_normal((50, 20000))
+    given = plt.subplots()[1]
+    ax = plot_calibration_draws(y[:, None], draws, ax=given)
+    assert ax is given and len(plt.get_fignums()) == 1
+    exact = plot_calibration(y, mean, std)
+    np.testing.assert_allclose(ax.lines[1].get_xydata(), exact.lines[1].get_xydata(), atol=0.02)
+    assert labels(ax) == labels(exact)
+    again = [plot_calibration_draws(np.zeros(5), np.zeros((5, 3)), random_state=s).lines[1].get_xydata() for s in (0, 0, 1)]
+    np.testing.assert_array_equal(again[0], again[1])
+    assert not np.allclose(again[0], again[2])
+
+
+@pytest.mark.parametrize(
+    "y, draws, words",
+    [
+        ([], np.zeros((0, 3)), "`y` must have shape"),
+        ([np.nan], [[0.0]], "`y` holds NaN"),
+        ([0.0, 1.0], np.zeros((3, 5)), r"a row for each of the 2 targets .* its shape is \(3, 5\)"),
+        ([0.0, 1.0], np.zeros(2), "`draws` must have a row"),
+        ([0.0, 1.0], np.zeros((2, 0)), "at least one column"),
+        ([0.0], [[np.inf]], "`draws` holds NaN or infinity"),
+    ],
+)
+def test_draws_that_do_not_fit_are_refused_and_nothing_is_opened(y, draws, words):
+    with pytest.raises(ValueError, match=words):
+        plot_calibration_draws(y, draws)
+    assert not plt.get_fignums()
 
 
 def test_residuals_are_standardised_and_those_outside_marked():
