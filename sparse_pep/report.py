@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['MOST_ROWS', 'Part', 'SCORES', 'N_DRAWS', 'PAGE', 'as_text', 'table', 'picture', 'side_by_side', 'in_figure',
-           'InUnits', 'class_names', 'in_units', 'Judged', 'left_out', 'latent_at', 'judged', 'natural', 'fit_part',
-           'parameters_part', 'scores_part', 'warnings_part', 'training_part', 'name_axes', 'draws_of', 'numbers_part',
-           'labels_part', 'judged_part', 'relevance_part', 'posterior_part', 'surface_figures', 'page', 'fit_report',
-           'input_names', 'checked_rows', 'scores_in', 'sweep_figures', 'averages', 'mean_and_error', 'sweep_report']
+           'InUnits', 'class_names', 'in_units', 'Judged', 'latent_at', 'features_at', 'left_out', 'judged', 'natural',
+           'summary_rows', 'fit_part', 'parameters_part', 'scores_part', 'warnings_part', 'training_part', 'name_axes',
+           'draws_of', 'numbers_part', 'labels_part', 'judged_part', 'relevance_part', 'posterior_part',
+           'surface_figures', 'page', 'fit_report', 'input_names', 'checked_rows', 'scores_in', 'sweep_figures',
+           'averages', 'mean_and_error', 'sweep_report']
 
 # %% ../nbs/14_report.ipynb #cf88bb41
 import base64
@@ -28,10 +29,9 @@ from sparse_pep.estimators import (
     PowerEPEstimator,
     SparsePEPClassifier,
     SparsePEPRegressor,
-    one_or_all,
-    summary_of_fit,
-    summary_of_trust,
 )
+from .features import unexplained_variance
+from .linalg import chunk_slices, factorise, solve_lower
 from sparse_pep.plots import (
     ard_parts,
     plot_calibration,
@@ -49,7 +49,6 @@ from sparse_pep.plots import (
     sweep_lines,
 )
 from .sites import cavity
-from .training import model_inference
 
 # %% ../nbs/14_report.ipynb #e974364e
 def as_text(value: object) -> str:
@@ -212,34 +211,62 @@ class Judged:
         mean, var = self.mean[..., kept], self.var[..., kept]
         return Judged(where, self.X[kept], self.y[kept], mean, var)
 
-
-def left_out(model: PowerEPEstimator) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of f, (N,) or (C, N), at each training datum from all the others, as
-    the likelihood sees them; NaN where the site cannot be left out.
-    """
-    fit = model._inference or model_inference(model._model, *model._data())
-    state = fit.state
-    precision, shift, copies = state.precision, state.shift, np.ones(len(fit.dff))
-    proper = np.all(copies * precision * state.var < 1.0, axis=0)
-    sites = np.where(proper, precision, 0.0), np.where(proper, shift, 0.0)
-    mean, var = cavity(state.mean, state.var, *sites, copies)
-    return one_or_all(np.where(proper, mean, np.nan)), one_or_all(var + fit.dff)
-
-# %% ../nbs/14_report.ipynb #d93c7f19
+# %% ../nbs/14_report.ipynb #6da9a8db
 def latent_at(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f, (N,) or (C, N), at X (N, D), as the likelihood sees them."""
     mean, var = model.predict_f(X)
     return (mean.T - model.y_mean_) / model.y_scale_, var.T / model.y_scale_**2
 
 
+def features_at(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Mean and variance (C, N) of wₙᵀu under q, and the unexplained variance (N,), at X (N, D).
+    Cost 2CNM² flops.
+    """
+    kernel, features, M = model.kernel_, model.features_, len(model.features_)
+    root = factorise(features.Kuu(kernel), model.diagnostics_["jitter"], "Kuu")
+    # q in whitened coordinates, where its variance can be told from the prior's
+    q_mean = np.stack([solve_lower(root, m) for m in model.q_mean_.reshape(-1, M)])
+    q_cov = [
+        solve_lower(root, solve_lower(root, S).T) for S in model.q_cov_.reshape(-1, M, M)
+    ]
+    mean, var, dff = (
+        np.empty((len(q_mean), len(X))),
+        np.empty((len(q_mean), len(X))),
+        np.empty(len(X)),
+    )
+    for rows in chunk_slices(len(X), M):
+        V = solve_lower(root, features.Kuf(kernel, X[rows]))
+        mean[:, rows] = q_mean @ V
+        var[:, rows] = [np.einsum("mn,mn->n", V, S @ V) for S in q_cov]
+        dff[rows], _ = unexplained_variance(kernel.diag(X[rows]), V)
+    return mean, var, dff
+
+# %% ../nbs/14_report.ipynb #69029efd
+def left_out(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of f, (N,) or (C, N), at each training input X (N, D) from all the
+    other data, as the likelihood sees them; NaN where the site cannot be left out.
+    """
+    mean, var, dff = features_at(model, X)
+    precision, shift = (
+        np.atleast_2d(model.site_precision_),
+        np.atleast_2d(model.site_shift_),
+    )
+    proper = np.all(precision * var < 1.0, axis=0)
+    sites = np.where(proper, precision, 0.0), np.where(proper, shift, 0.0)
+    cavity_mean, cavity_var = cavity(mean, var, *sites, np.ones(len(X)))
+    now, _ = latent_at(model, X)
+    moved = (cavity_mean - mean).reshape(now.shape)  # a mean function stays where it is
+    return np.where(proper, now + moved, np.nan), (cavity_var + dff).reshape(now.shape)
+
+# %% ../nbs/14_report.ipynb #d93c7f19
 def judged(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, held_out: bool) -> Judged:
     """What the model says of the rows X (N, D), y (N,), at most 5000 of them: of held-out rows
     as it is, of its training rows each left out, if that can be done.
     """
     own = getattr(model, "_X", None)
     alike = own is not None and own.shape == X.shape and np.array_equal(own, X)
-    if not held_out and alike and model._blocks is None:
-        rows = Judged("training rows, each left out", X, y, *left_out(model))
+    if not held_out and alike and model.blocks is None:
+        rows = Judged("training rows, each left out", X, y, *left_out(model, X))
         rows = rows.part(np.all(np.isfinite(np.atleast_2d(rows.mean)), axis=0), rows.where)
     else:
         where = "held-out rows" if held_out else "training rows, which the model has seen"
@@ -270,9 +297,15 @@ def natural(name: str, value: np.ndarray) -> tuple[str, object]:
     return name, f"{shape} values, from {value.min():.4g} to {value.max():.4g}"
 
 
-def fit_part(model: PowerEPEstimator, target: str) -> Part:
-    """What was fitted, of what."""
-    rows = [("target", target), *summary_of_fit(model), *summary_of_trust(model)]
+def summary_rows(model: PowerEPEstimator) -> list[tuple[str, str]]:
+    """The lines of `summary()`, whose names have 24 places, as names and values."""
+    lines = model.summary().splitlines()
+    return [(line[:24].rstrip(), line[24:]) for line in lines]
+
+
+def fit_part(model: PowerEPEstimator, target: str, told: Sequence) -> Part:
+    """What was fitted, of what; `told` from `summary_rows`."""
+    rows = [("target", target), *told]
     if isinstance(model, SparsePEPClassifier):
         rows.insert(1, ("classes", ", ".join(map(str, model.classes_.tolist()))))
     return "What was fitted", table(rows)
@@ -608,12 +641,12 @@ def fit_report(
         If names or rows do not match the model.
     """
     names = input_names(model, names)
-    seen, scaled = in_units(model, scaling), scaling is not None
+    seen, scaled, told = in_units(model, scaling), scaling is not None, summary_rows(model)
     rows = None
     if X is not None:
         rows = judged(model, *checked_rows(model, X, y), held_out)
     parts = [
-        fit_part(model, target),
+        fit_part(model, target, told),
         scores_part(scores or {}, "held-out rows"),
         warnings_part(messages),
         posterior_part(seen, rows, names, target) if rows else None,
@@ -622,10 +655,8 @@ def fit_report(
         training_part(seen, names),
         parameters_part(model, scaled),
     ]
-    power = " to ".join(
-        f"{a:g}" for a in np.unique([np.min(model._power), np.max(model._power)])
-    )
-    subtitle = f"Sparse Gaussian process by Power Expectation Propagation, power {power}"
+    subtitle = "Sparse Gaussian process by Power Expectation Propagation"
+    subtitle += f", power {dict(told)['power']}"
     return page(f"Model of {target}", subtitle, parts, command)
 
 

@@ -204,7 +204,7 @@ def test_rows_that_are_not_those_of_training_are_not_left_out(models):
 @pytest.mark.parametrize("name", ["regressor", "regressor 1-D", "two classes", "three classes 2-D", "counts", "student-t"])
 def test_what_is_left_out_has_the_density_that_leave_one_out_gives(models, name):
     model, X, y = models(name)
-    mean, var = left_out(model)
+    mean, var = left_out(model, X)
     density = model.likelihood_.predict_log_density(model._y, mean, var) - np.log(model.y_scale_)
     np.testing.assert_allclose(density, model.leave_one_out(), atol=1e-6)
     assert not np.allclose(mean, latent_at(model, X)[0], atol=1e-6)
