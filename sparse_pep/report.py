@@ -23,6 +23,7 @@ from types import SimpleNamespace
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from . import __version__
 from sparse_pep.estimators import (
@@ -57,7 +58,7 @@ def as_text(value: object) -> str:
         return f"{value:.4g}"
     return html.escape(str(value))
 
-
+# %% ../nbs/14_report.ipynb #2a5e8c37
 def table(rows: Iterable[Sequence], header: Sequence[str] = ()) -> str:
     """Rows of values as an HTML table; numbers are aligned to the right.
 
@@ -99,7 +100,7 @@ def picture(draw: Callable[[Axes], object], says: str, size: tuple = (5.0, 3.4))
     image = f"<img alt='{as_text(says)}' src='data:image/png;base64,{data}'>"
     return f"<figure>{image}<figcaption>{as_text(says)}</figcaption></figure>"
 
-
+# %% ../nbs/14_report.ipynb #6476219d
 def side_by_side(*figures: str) -> str:
     """HTML figures next to each other where there is room."""
     return f"<div class='figures'>{''.join(figures)}</div>"
@@ -136,13 +137,16 @@ class InUnits:
         """Inputs (..., D) of the model in their own units."""
         return self.x_mean + self.x_scale * X
 
-    def predict(self, X: np.ndarray, **how):
-        return self.model.predict(self.scaled(X), **how)
+    def predict(self, X: np.ndarray, return_std: bool = False) -> object:
+        """As the model's, X (S, D) in its own units."""
+        return self.model.predict(self.scaled(X), return_std=return_std)
 
     def predict_f(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As the model's, X (S, D) in its own units."""
         return self.model.predict_f(self.scaled(X))
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """As the model's, X (S, D) in its own units."""
         return self.model.predict_proba(self.scaled(X))
 
     @property
@@ -165,7 +169,7 @@ class InUnits:
         values = {"features.Z": self.unscaled(np.asarray(trace["values"]["features.Z"]))}
         return {"parameter_trace": {"iteration": trace["iteration"], "values": values}}
 
-
+# %% ../nbs/14_report.ipynb #3abf044a
 def class_names(model: PowerEPEstimator) -> np.ndarray:
     """The classes (C,) of a classifier as a figure shows them, each different."""
     names = [in_figure(label) for label in model.classes_.tolist()]
@@ -173,7 +177,7 @@ def class_names(model: PowerEPEstimator) -> np.ndarray:
         names = [f"{c}: {name}" for c, name in enumerate(names)]
     return np.array(names, dtype=object)
 
-
+# %% ../nbs/14_report.ipynb #e9afe037
 def in_units(model: PowerEPEstimator, scaling: Mapping | None) -> InUnits:
     """The model in the units that `scaling` tells (`x_mean`, `x_scale`), or its own."""
     D = model.n_features_in_
@@ -183,7 +187,7 @@ def in_units(model: PowerEPEstimator, scaling: Mapping | None) -> InUnits:
 # %% ../nbs/14_report.ipynb #5765370f
 MOST_ROWS = 5000  # in a picture, taken at even steps; more would be one blot
 
-
+# %% ../nbs/14_report.ipynb #6da9a8db
 @dataclass(frozen=True, eq=False)
 class Judged:
     """Rows, what the model says of f there, and what rows these are.
@@ -211,16 +215,16 @@ class Judged:
         mean, var = self.mean[..., kept], self.var[..., kept]
         return Judged(where, self.X[kept], self.y[kept], mean, var)
 
-# %% ../nbs/14_report.ipynb #6da9a8db
+# %% ../nbs/14_report.ipynb #7ae2bcbe
 def latent_at(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f, (N,) or (C, N), at X (N, D), as the likelihood sees them."""
     mean, var = model.predict_f(X)
     return (mean.T - model.y_mean_) / model.y_scale_, var.T / model.y_scale_**2
 
-
+# %% ../nbs/14_report.ipynb #d7e32ba6
 def features_at(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Mean and variance (C, N) of wₙᵀu under q, and the unexplained variance (N,), at X (N, D).
-    Cost 2CNM² flops.
+    """Mean and variance (C, N) of wₙᵀu under q, and the unexplained variance (N,), at X (N,
+    D). Cost 2CNM² flops.
     """
     kernel, features, M = model.kernel_, model.features_, len(model.features_)
     root = factorise(features.Kuu(kernel), model.diagnostics_["jitter"], "Kuu")
@@ -229,11 +233,7 @@ def features_at(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, ...
     q_cov = [
         solve_lower(root, solve_lower(root, S).T) for S in model.q_cov_.reshape(-1, M, M)
     ]
-    mean, var, dff = (
-        np.empty((len(q_mean), len(X))),
-        np.empty((len(q_mean), len(X))),
-        np.empty(len(X)),
-    )
+    (mean, var), dff = np.empty((2, len(q_mean), len(X))), np.empty(len(X))
     for rows in chunk_slices(len(X), M):
         V = solve_lower(root, features.Kuf(kernel, X[rows]))
         mean[:, rows] = q_mean @ V
@@ -260,8 +260,8 @@ def left_out(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, np.nda
 
 # %% ../nbs/14_report.ipynb #d93c7f19
 def judged(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, held_out: bool) -> Judged:
-    """What the model says of the rows X (N, D), y (N,), at most 5000 of them: of held-out rows
-    as it is, of its training rows each left out, if that can be done.
+    """What the model says of the rows X (N, D), y (N,), at most 5000 of them: of held-out
+    rows as it is, of its training rows each left out, if that can be done.
     """
     own = getattr(model, "_X", None)
     alike = own is not None and own.shape == X.shape and np.array_equal(own, X)
@@ -281,10 +281,10 @@ def judged(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, held_out: bool
 # %% ../nbs/14_report.ipynb #fbfd31e4
 Part = tuple[str, str]
 
-
+# %% ../nbs/14_report.ipynb #401783b9
 def natural(name: str, value: np.ndarray) -> tuple[str, object]:
-    """Name and value of a parameter as a reader wants them: without the logarithm, long arrays
-    as their shape and range.
+    """Name and value of a parameter as a reader wants them: without the logarithm, long
+    arrays as their shape and range.
     """
     value = np.asarray(value, dtype=float)
     if "log_" in name:
@@ -296,13 +296,13 @@ def natural(name: str, value: np.ndarray) -> tuple[str, object]:
     shape = " x ".join(map(str, value.shape))
     return name, f"{shape} values, from {value.min():.4g} to {value.max():.4g}"
 
-
+# %% ../nbs/14_report.ipynb #e67b5701
 def summary_rows(model: PowerEPEstimator) -> list[tuple[str, str]]:
     """The lines of `summary()`, whose names have 24 places, as names and values."""
     lines = model.summary().splitlines()
     return [(line[:24].rstrip(), line[24:]) for line in lines]
 
-
+# %% ../nbs/14_report.ipynb #72737b78
 def fit_part(model: PowerEPEstimator, target: str, told: Sequence) -> Part:
     """What was fitted, of what; `told` from `summary_rows`."""
     rows = [("target", target), *told]
@@ -310,7 +310,7 @@ def fit_part(model: PowerEPEstimator, target: str, told: Sequence) -> Part:
         rows.insert(1, ("classes", ", ".join(map(str, model.classes_.tolist()))))
     return "What was fitted", table(rows)
 
-
+# %% ../nbs/14_report.ipynb #c747b209
 def parameters_part(model: PowerEPEstimator, scaled: bool) -> Part:
     """All parameters, in the units that the model sees."""
     rows = [natural(*item) for item in model.parameters().items()]
@@ -330,7 +330,7 @@ SCORES = {
     "NLL": "mean of −log p(y), nats; smaller is better",
 }
 
-
+# %% ../nbs/14_report.ipynb #7e0c31a0
 def scores_part(scores: Mapping[str, float], where: str) -> Part | None:
     """Scores with what they mean."""
     if not scores:
@@ -339,7 +339,7 @@ def scores_part(scores: Mapping[str, float], where: str) -> Part | None:
     header = ("score", "value", "what it is")
     return "Scores", f"<p>On {as_text(where)}.</p>" + table(rows, header)
 
-
+# %% ../nbs/14_report.ipynb #d88f2dfd
 def warnings_part(messages: Iterable[object]) -> Part | None:
     """What was warned of, once each."""
     lines = dict.fromkeys(" ".join(str(message).split()) for message in messages)
@@ -349,10 +349,10 @@ def warnings_part(messages: Iterable[object]) -> Part | None:
         f"<li>{as_text(line)}</li>" for line in lines
     ) + "</ul>"
 
-# %% ../nbs/14_report.ipynb #7e0c31a0
+# %% ../nbs/14_report.ipynb #6ae80e28
 def training_part(seen: InUnits, names: Sequence[str]) -> Part | None:
-    """The log evidence at each iteration, and the way of the pseudo-points where there are one
-    or two inputs.
+    """The log evidence at each iteration, and the way of the pseudo-points where there are
+    one or two inputs.
     """
     told = seen.model.diagnostics_
     trace = np.asarray(told.get("log_evidence_trace", ()), dtype=float)
@@ -371,7 +371,7 @@ def training_part(seen: InUnits, names: Sequence[str]) -> Part | None:
         return None
     return "Training", f"<p>{as_text(told['message'])}</p>" + side_by_side(*figures)
 
-
+# %% ../nbs/14_report.ipynb #116779a9
 def name_axes(ax: Axes, names: Sequence[str], target: str | None = None) -> None:
     """Put the names of one or two inputs, and of the target, on the axes."""
     ax.set_xlabel(in_figure(names[0]))
@@ -383,7 +383,7 @@ def name_axes(ax: Axes, names: Sequence[str], target: str | None = None) -> None
 # %% ../nbs/14_report.ipynb #ed2c47c3
 N_DRAWS = 200  # from the predictive distribution of each datum
 
-
+# %% ../nbs/14_report.ipynb #769f5db8
 def draws_of(model: PowerEPEstimator, rows: Judged) -> np.ndarray:
     """Draws (N, 200) of y at each row by itself, in its own units."""
     rng = np.random.default_rng(0)
@@ -391,7 +391,7 @@ def draws_of(model: PowerEPEstimator, rows: Judged) -> np.ndarray:
     f = rows.mean + np.sqrt(rows.var) * noise
     return model.y_mean_ + model.y_scale_ * model.likelihood_.sample(f, rng).T
 
-
+# %% ../nbs/14_report.ipynb #2c00b451
 def numbers_part(model: PowerEPEstimator, rows: Judged, target: str) -> str:
     """Calibration and residuals of a model of numbers."""
     mean, var = model.likelihood_.predict(rows.mean, rows.var)
@@ -410,7 +410,10 @@ def numbers_part(model: PowerEPEstimator, rows: Judged, target: str) -> str:
         plot_residuals(*given, ax=ax).legend(fontsize=8)
         ax.set_xlabel(f"prediction of {in_figure(target)}")
 
-    says = "Share of targets inside the central interval of each probability: below the diagonal the model is too sure, above it too timid."
+    says = (
+        "Share of targets inside the central interval of each probability: "
+        "below the diagonal the model is too sure, above it too timid."
+    )
     figures = [picture(calibration, says, (4.4, 4.2))]
     if np.all(np.isfinite(given[2])):  # heavy tails may have no variance
         inside = "About 95 % should lie between the dashed lines."
@@ -420,7 +423,7 @@ def numbers_part(model: PowerEPEstimator, rows: Judged, target: str) -> str:
         figures.append(picture(residuals, says, (4.8, 4.2)))
     return side_by_side(*figures)
 
-
+# %% ../nbs/14_report.ipynb #da6a012c
 def labels_part(model: PowerEPEstimator, rows: Judged) -> str:
     """Reliability of a classifier, and how often each class is taken for each other."""
     names, classes = class_names(model), model.classes_.tolist()
@@ -432,14 +435,17 @@ def labels_part(model: PowerEPEstimator, rows: Judged) -> str:
             fontsize=8, loc="upper left"
         )
 
-    says = "Share that came true of what was given each probability, with 95 % bars; below, how many. On the diagonal the probabilities are right."
+    says = (
+        "Share that came true of what was given each probability, with 95 % bars; "
+        "below, how many. On the diagonal the probabilities are right."
+    )
     counts = np.zeros((len(classes), len(classes)), dtype=int)
     np.add.at(counts, (at, proba.argmax(axis=1)), 1)
     listed = [(label, *map(int, line)) for label, line in zip(classes, counts)]
     confusion = table(listed, ("true class", *(f"taken for {label}" for label in classes)))
     return side_by_side(picture(reliability, says, (4.6, 4.4))) + confusion
 
-
+# %% ../nbs/14_report.ipynb #d559bb02
 def judged_part(model: PowerEPEstimator, rows: Judged, target: str) -> Part:
     """Whether the predictions of the rows hold what they say."""
     judge = f"<p>Judged on {as_text(rows.where)}.</p>"
@@ -460,7 +466,10 @@ def relevance_part(seen: InUnits, names: Sequence[str], scaled: bool) -> Part | 
         for d, ell in zip(dims or range(len(names)), each)
     ]
     unit = "standard deviation of the input" if scaled else "unit of the input"
-    says = "The longer the bar, the sooner the function bends along that input; without a bar it is not used."
+    says = (
+        "The longer the bar, the sooner the function bends along that input; "
+        "without a bar it is not used."
+    )
 
     def draw(ax: Axes) -> None:
         plot_relevance(kernel, shown, ax=ax)
@@ -499,7 +508,7 @@ def posterior_part(
     )
     return "Posterior", side_by_side(picture(draw, f"{what}, {where}.", (6.0, 4.0)))
 
-
+# %% ../nbs/14_report.ipynb #3e80b62f
 def surface_figures(
     seen: InUnits, X: np.ndarray, y: np.ndarray, names: Sequence[str], where: str
 ) -> str:
@@ -524,29 +533,46 @@ PAGE = Template("""<!DOCTYPE html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title>
 <style>
-:root { color-scheme: light dark; --text: #1f2428; --soft: #57606a; --line: #dde1e6; --paper: #fff; }
+:root {
+  color-scheme: light dark;
+  --text: #1f2428; --soft: #57606a; --line: #dde1e6; --paper: #fff;
+}
 @media (prefers-color-scheme: dark) {
   :root { --text: #d9dee4; --soft: #9aa4af; --line: #30363d; --paper: #14171b; }
 }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 66rem; padding: 1rem; background: var(--paper); color: var(--text);
-  font: 1rem/1.5 -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", Arial, sans-serif;
-  overflow-wrap: anywhere; }
+body {
+  margin: 0 auto; max-width: 66rem; padding: 1rem; overflow-wrap: anywhere;
+  background: var(--paper); color: var(--text);
+  font: 1rem/1.5 -apple-system, "Segoe UI", Roboto, "Liberation Sans", Arial, sans-serif;
+}
 h1 { font-size: 1.6rem; line-height: 1.2; margin: 0.5rem 0; }
-h2 { font-size: 1.15rem; margin: 1.8rem 0 0.4rem; padding-top: 0.8rem; border-top: 1px solid var(--line); }
+h2 {
+  font-size: 1.15rem; margin: 1.8rem 0 0.4rem; padding-top: 0.8rem;
+  border-top: 1px solid var(--line);
+}
 p, ul { margin: 0.4rem 0; max-width: 46rem; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; margin: 0.4rem 0; font-size: 0.92rem; font-variant-numeric: tabular-nums; }
+table {
+  border-collapse: collapse; margin: 0.4rem 0;
+  font-size: 0.92rem; font-variant-numeric: tabular-nums;
+}
 th, td { padding: 0.2rem 1rem 0.2rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--line); overflow-wrap: normal; }
 th { font-weight: 600; }
 td.number { text-align: right; white-space: nowrap; }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1rem; }
+.figures {
+  display: grid; gap: 1rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr));
+}
 figure { margin: 0.4rem 0; max-width: 34rem; }
 img { display: block; max-width: 100%; height: auto; border-radius: 4px; background: #fff; }
 figcaption, footer { color: var(--soft); font-size: 0.87rem; margin-top: 0.3rem; }
 footer { margin-top: 2rem; padding-top: 0.8rem; border-top: 1px solid var(--line); }
-code { font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; white-space: pre-wrap; }
+code {
+  font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  white-space: pre-wrap;
+}
 @media print {
   :root { color-scheme: light; --text: #000; --soft: #333; --line: #bbb; --paper: #fff; }
   body { max-width: none; padding: 0; font-size: 10pt; }
@@ -565,7 +591,7 @@ $parts
 </html>
 """)
 
-
+# %% ../nbs/14_report.ipynb #393d21d2
 def page(
     title: str, subtitle: str, parts: Iterable[Part | None], command: str | None = None
 ) -> str:
@@ -593,8 +619,8 @@ def page(
 # %% ../nbs/14_report.ipynb #6cd65a95
 def fit_report(
     model: PowerEPEstimator,
-    X: np.ndarray | None = None,
-    y: np.ndarray | None = None,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
     *,
     held_out: bool = False,
     names: Sequence[str] | None = None,
@@ -604,18 +630,19 @@ def fit_report(
     scaling: Mapping | None = None,
     command: str | None = None,
 ) -> str:
-    """One HTML page on a fitted model: pictures inside, no scripts, nothing from the network.
+    """One HTML page on a fitted model: pictures inside, no scripts, nothing from the
+    network.
 
     Parameters
     ----------
     model : PowerEPEstimator
         Fitted or loaded.
     X, y : array_like, shape (N, D) and (N,), optional
-        Rows to judge on, X as the model sees it and y as it was given to `fit`: held-out rows,
-        else the training rows. Without them nothing is judged.
+        Rows to judge on, X as the model sees it and y as it was given to `fit`: held-out
+        rows, else the training rows. Without them nothing is judged.
     held_out : bool
-        Whether the model has not seen these rows. If it has, each is left out where that can
-        be done; the page says which.
+        Whether the model has not seen these rows. If it has, each is left out where that
+        can be done; the page says which.
     names : sequence of str, length D, optional
         Of the inputs; those that the model was fitted with, or x1, x2, … by default.
     target : str
@@ -659,7 +686,7 @@ def fit_report(
     subtitle += f", power {dict(told)['power']}"
     return page(f"Model of {target}", subtitle, parts, command)
 
-
+# %% ../nbs/14_report.ipynb #8141fe4f
 def input_names(model: PowerEPEstimator, names: Sequence[str] | None) -> list[str]:
     """One name for each input. ValueError if there are more or fewer."""
     D = model.n_features_in_
@@ -671,8 +698,10 @@ def input_names(model: PowerEPEstimator, names: Sequence[str] | None) -> list[st
         )
     return list(map(str, names))
 
-
-def checked_rows(model: PowerEPEstimator, X, y) -> tuple[np.ndarray, np.ndarray]:
+# %% ../nbs/14_report.ipynb #6818de78
+def checked_rows(
+    model: PowerEPEstimator, X: ArrayLike, y: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
     """Rows to judge on as arrays (N, D) and (N,). ValueError if they do not match."""
     X, y = np.asarray(X, dtype=float), np.asarray(y)
     if X.ndim != 2 or X.shape[1] != model.n_features_in_ or len(X) == 0:
@@ -692,7 +721,7 @@ def scores_in(rows: Sequence[Mapping]) -> list[str]:
     skipped = ("data", "power", "name", "split", "converged")
     return [key for key in keys if key not in skipped]
 
-
+# %% ../nbs/14_report.ipynb #091b247d
 def sweep_figures(rows: Sequence[Mapping]) -> str:
     """A picture of each score but the time against the power."""
     figures = []
@@ -703,9 +732,9 @@ def sweep_figures(rows: Sequence[Mapping]) -> str:
             figures.append(picture(lambda ax: plot_power_sweep(own, score, ax=ax), says))
     return side_by_side(*figures)
 
-
+# %% ../nbs/14_report.ipynb #15651b10
 def averages(rows: Sequence[Mapping]) -> str:
-    """A table of the mean scores at each power of each data set, with their standard errors."""
+    """A table of the mean scores at each power of each data set, with standard errors."""
     scores, lines = scores_in(rows), []
     for data, power in dict.fromkeys((row["data"], row["power"]) for row in rows):
         own = [row for row in rows if (row["data"], row["power"]) == (data, power)]
@@ -714,7 +743,7 @@ def averages(rows: Sequence[Mapping]) -> str:
         lines.append((data, f"{power:g}", own[0]["name"], *cells, settled))
     return table(lines, ("data", "power", "name", *scores, "converged"))
 
-
+# %% ../nbs/14_report.ipynb #d7eeba4a
 def mean_and_error(rows: Sequence[Mapping], score: str) -> str:
     """Mean and standard error of a score of one data set at one power, as text; nothing where
     the rows do not have it.
