@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 help:
 	@echo "make demo   fit a small data set and draw it"
-	@echo "make test   run the notebooks and the tests"
+	@echo "make test   run the notebooks, the examples in docstrings and the tests"
 	@echo "make docs   build the site into _docs/"
 	@echo "make lint   check the style of notebooks, tests and tools"
 	@echo "make bench  measure speed against the floor set by BLAS"

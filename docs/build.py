@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -207,23 +208,27 @@ def write_site(root: Path, out: Path) -> None:
     loaded = load_pages(config, root / "nbs")
     order, pages = list(loaded), {page.source: page for page in loaded}
     common = {"site": config["website"]["title"], "git_url": get_config().git_url}
-    entries = []
-    for page, notebook in loaded.items():
+
+    def write(page: Page) -> list[dict]:
+        """One page; what the search index says of it."""
         target = out / page.target
         target.parent.mkdir(parents=True, exist_ok=True)
         variables = common | {
             "root": page.root,
             "sidebar": sidebar_html(config["website"]["sidebar"]["contents"], pages, page),
             "steps": steps_html(order, page),
-            "source": origin_html(page, notebook),
+            "source": origin_html(page, loaded[page]),
         }
         variables |= {"home": "true"} if page.target == "index.html" else {}
-        text = markdown(notebook, target.with_name(target.stem + "_files"))
+        text = markdown(loaded[page], target.with_name(target.stem + "_files"))
         text = finish(pandoc(text, page, variables, config["format"]["html"]["from"]), page, pages)
         target.write_text(text, encoding="utf-8")
         sections = Sections(page)
         sections.feed(re.sub(r'<div class="api-links">.*?</div>', "", text, flags=re.DOTALL))
-        entries += sections.result()
+        return sections.result()
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # the work is in Pandoc, a process for each page
+        entries = [entry for found in pool.map(write, order) for entry in found]
     (out / "search-index.js").write_text(f"window.searchIndex = {json.dumps(entries, ensure_ascii=False)};\n", encoding="utf-8")
     for name in ASSETS:
         shutil.copy(Path(__file__).parent / name, out / name)

@@ -32,10 +32,13 @@ CONTRACT = {
     "interdomain": "GaussianBlur Wavelet Derivative Fourier Mixture",
     "likelihoods": "Gaussian Probit Logit NoisyProbit Poisson NegativeBinomial StudentT Likelihood",
     "multiclass": "Softmax MultinomialProbit MultiClass likelihood_to_config likelihood_from_config",
-    "training": "Model model_evidence model_gradient model_predict model_bounds train TrainingResult kmeans_points "
-    "greedy_points initial_kernel",
-    "plots": "plot_posterior_1d plot_classification_2d plot_calibration plot_residuals plot_reliability plot_relevance "
-    "plot_energy_trace plot_power_sweep",
+    "means": "ZeroMean ConstantMean LinearMean mean_to_config mean_from_config",
+    "models": "Model model_evidence model_gradient model_predict model_bounds model_leave_one_out",
+    "training": "train TrainingResult kmeans_points greedy_points initial_kernel",
+    "plots": "plot_posterior_1d plot_posterior_2d plot_classification_1d plot_classification_2d plot_calibration "
+    "plot_calibration_draws plot_residuals plot_reliability plot_relevance plot_energy_trace plot_site_changes "
+    "plot_pseudo_points plot_power_sweep",
+    "report": "fit_report sweep_report",
     "datasets": "read_table Table load_regression load_classification list_datasets data_directory Dataset random_splits "
     "read_splits snelson_like banana_like smse smll classification_error mean_nll",
     "cli": "main demo_command fit_command predict_command compare_command",
@@ -49,6 +52,8 @@ CONTRACT = {
     "block_energy_adjoints BlockInference block_tilted BlockTilted gaussian_block_sites BlockChunk block_chunks",
     "energies": "METHODS Method energy_adjoints",
     "surrogate": "surrogate Surrogate compress CompressedSurrogate natural_evidence",
+    "streaming": "remember Memory",
+    "checkpoints": "Checkpoint",
 }
 CONTRACT = {module: names.split() for module, names in CONTRACT.items()}
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "Notes", "References", "Examples", "See Also")
@@ -281,7 +286,7 @@ def sections_of_derivations() -> dict[str, tuple[str, str]]:
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             text = "".join(cell["source"])
             if cell["cell_type"] == "markdown":
-                heads = [match[1] for line in text.splitlines() if (match := HEADING.match(line))]
+                heads = [match[1] for line in text.splitlines() if line.startswith("##") and (match := HEADING.match(line))]
                 heading = heads[-1] if heads else heading
             elif match := re.match(r"#\|\s*default_exp\s+(\S+)", text):
                 module = match[1]
@@ -304,8 +309,8 @@ def links(module: str, name: str) -> str:
     if page:
         known = nbdev_index()[f"{config.lib_name}.{module}.{name}"]
         place = known[0].rpartition("#")[2] if known else anchor(heading)
-        shown = re.sub(r"[\[\]`]", "", heading)
-        parts.append(f"Derived in [{shown}](../{page}#{place})")
+        shown = re.sub(r"[\[\]`]", "", heading) or "the page of this module"
+        parts.append(f"Derived in [{shown}](../{page}{f'#{place}' * bool(place)})")
     path = f"{config.lib_path.name}/{module.replace('.', '/')}.py"
     node = defined_in(module).get(name)
     parts.append(f"[source]({config.git_url}/blob/{config.branch}/{path}{f'#L{node.lineno}' if node else ''})")

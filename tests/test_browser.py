@@ -1,8 +1,9 @@
-"""The site in a real browser: formulas and figures drawn, search, no network, nothing too wide for a phone.
+"""The site in a real browser: formulas and figures drawn, search, menu, focus, contrast, no network, nothing too wide for a phone.
 
 Headless Chromium opens one page that holds every page of the site in frames of two widths, measures
-them and leaves what it found in its own text. The site is seen twice, as files and as served from a
-folder of a web server, because neither may make a difference. Skipped where there is no Chromium.
+them and leaves what it found in its own text. The site is seen as files and as served from a folder of
+a web server, because neither may make a difference, and in the light and in the dark scheme. Skipped
+where there is no Chromium.
 """
 import functools
 import html
@@ -51,6 +52,65 @@ function measure(frame) {
   };
 }
 
+// The menu opened, as a finger or a key would open it: its links are in view, and one section of it is unfolded at most.
+function menu(frame) {
+  const page = frame.contentDocument, root = page.documentElement, side = page.querySelector("details.side");
+  const before = side.open;
+  side.open = true;
+  const links = [...side.querySelectorAll("a")].filter((e) => !e.closest("details.section:not([open])"));
+  const found = {
+    closed: !before, summary: box(side.querySelector("summary")).height,
+    links: links.length, out: links.filter((e) => box(e).right > root.clientWidth || box(e).height < 24).length, scroll: root.scrollWidth,
+    sections: page.querySelectorAll("details.section").length,
+    unfolded: [...page.querySelectorAll("details.section[open]")].map((e) => e.querySelectorAll("[aria-current]").length),
+  };
+  side.open = before;
+  return found;
+}
+
+// Which kinds of things that take the focus do not show it.
+function focus(frame) {
+  const page = frame.contentDocument, hidden = [];
+  for (const selector of ["nav a", "main a", "summary", "#_search", ".skip", ".table-box"]) {
+    const element = [...page.querySelectorAll(selector)].find((e) => box(e).width > 0 && (e.localName === "summary" || !e.closest("details:not([open])")));
+    if (!element) continue;
+    element.focus({ focusVisible: true });
+    const style = frame.contentWindow.getComputedStyle(element);
+    if (page.activeElement !== element || style.outlineStyle === "none" || parseFloat(style.outlineWidth) < 2) hidden.push(selector);
+  }
+  return hidden;
+}
+
+function numbers(colour) {
+  const parts = colour.match(/[\d.]+/g).map(Number);
+  return parts.length > 3 ? parts : [...parts, 1];
+}
+
+function luminance(colour) {
+  const linear = colour.slice(0, 3).map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+}
+
+// Text that stands out too little from what is painted behind it, as the accessibility guidelines measure it.
+function faint(frame) {
+  const page = frame.contentDocument, window = frame.contentWindow, seen = new Map();
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const colour = numbers(window.getComputedStyle(e).backgroundColor);
+      if (colour[3] === 1) return colour;
+    }
+    return [255, 255, 255, 1];
+  };
+  for (const element of page.querySelectorAll("body *")) {
+    if (![...element.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || element.matches("script, style, .anchor, annotation") || !box(element).width) continue;
+    const [a, b] = [numbers(window.getComputedStyle(element).color), behind(element)].map(luminance).sort((x, y) => x - y);
+    const ratio = (b + 0.05) / (a + 0.05);
+    const key = `${element.localName}.${element.className}`;
+    if (ratio < (seen.get(key) ?? 4.5)) seen.set(key, ratio);
+  }
+  return [...seen];
+}
+
 async function search(frame, words) {
   const page = frame.contentDocument, input = page.getElementById("_search");
   input.focus();
@@ -65,11 +125,17 @@ async function search(frame, words) {
 
 addEventListener("load", async () => {
   const frames = [...document.querySelectorAll("iframe")], result = { pages: frames.map(measure), search: {} };
+  result.dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  result.paper = getComputedStyle(frames[0].contentDocument.body).backgroundColor;
+  result.plates = [...new Set(frames.flatMap((f) => [...f.contentDocument.images].map((e) => f.contentWindow.getComputedStyle(e).backgroundColor)))];
+  result.faint = frames.map((frame) => [frame.dataset.page, faint(frame)]);
+  result.menus = frames.map((frame) => ({ page: frame.dataset.page, width: frame.clientWidth, ...menu(frame) }));
+  result.unfocused = frames.map((frame) => [frame.dataset.page, focus(frame)]);
   for (const words of WORDS) result.search[words] = await search(frames[0], words);
   document.body.textContent = JSON.stringify(result);
 });
 """
-WORDS = ["log1p_ratio", "notation", "cavity mean", "zzzqqq", "cavity zzzqqq"]
+WORDS = ["log1p_ratio", "notation", "cavity mean", "zzzqqq", "cavity zzzqqq", "GaussianBlur", "predict_proba", "read_table"]
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -79,7 +145,7 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="session", params=["files", "server"])
+@pytest.fixture(scope="session", params=["files", "server", "dark"])
 def seen(request, site, tmp_path_factory):
     """What the browser saw of the site, and the addresses that it asked for."""
     folder = tmp_path_factory.mktemp("probe")
@@ -90,16 +156,17 @@ def seen(request, site, tmp_path_factory):
     (folder / "probe.html").write_text(f"<!DOCTYPE html><body><script>{script}</script>{''.join(frames)}", encoding="utf-8")
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    top = folder.as_uri() if request.param == "files" else f"http://127.0.0.1:{server.server_port}"
+    top = f"http://127.0.0.1:{server.server_port}" if request.param == "server" else folder.as_uri()
     log = folder / "net.json"
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={folder / 'profile'}", f"--log-net-log={log}", "--dump-dom", f"{top}/probe.html"]
+    scheme = ["--blink-settings=preferredColorScheme=0"] if request.param == "dark" else []
+    command = [CHROMIUM, *FLAGS, *scheme, f"--user-data-dir={folder / 'profile'}", f"--log-net-log={log}", "--dump-dom", f"{top}/probe.html"]
     done = subprocess.run(command, capture_output=True, check=True, timeout=180, encoding="utf-8")
     server.shutdown()
     found = json.loads(html.unescape(re.search(r"<body>(.*)</body>", done.stdout, flags=re.DOTALL)[1]))
     # Chromium asks for things of its own; what a page asks for has that page as initiator.
     events = [event.get("params", {}) for event in json.loads(log.read_text(encoding="utf-8"))["events"]]
     asked = {event["url"] for event in events if event.get("initiator", "not an origin") != "not an origin" and "url" in event}
-    return {**found, "asked": asked, "top": top, "folder": folder}
+    return {**found, "asked": asked, "top": top, "folder": folder, "scheme": request.param}
 
 
 def test_every_page_opens_at_both_widths(seen, site):
@@ -152,6 +219,11 @@ def test_search_finds_words_and_its_links_lead_there(seen):
     assert found[1][1].endswith("some/where/linalg.html#log1p_ratio")
     assert any(heading == "Notation" for heading, _ in seen["search"]["notation"]["found"])
     assert len(seen["search"]["cavity mean"]["found"]) > 0
+    for name, page in (("GaussianBlur", "interdomain"), ("read_table", "datasets")):
+        heading, link = seen["search"][name]["found"][0]
+        assert heading == name
+        assert link.endswith(f"some/where/reference/{page}.html#{name}")
+    assert "predict_proba" in seen["search"]["predict_proba"]["found"][0][0]
     for words in WORDS:
         for _, link in seen["search"][words]["found"]:
             assert link.startswith(seen["top"])
@@ -161,3 +233,32 @@ def test_search_finds_words_and_its_links_lead_there(seen):
 def test_search_wants_every_word_and_says_when_it_finds_nothing(seen):
     for words in ("zzzqqq", "cavity zzzqqq"):
         assert seen["search"][words] == {"found": [], "said": "Nothing found."}
+
+
+def test_the_dark_scheme_is_dark_and_figures_lie_on_a_light_plate(seen):
+    dark = seen["scheme"] == "dark"
+    assert seen["dark"] == dark
+    assert (max(map(int, re.findall(r"\d+", seen["paper"]))) < 60) == dark
+    assert not dark or seen["plates"] == ["rgb(255, 255, 255)"]
+
+
+def test_text_stands_out_wherever_it_is(seen):
+    faint = {page: found for page, found in seen["faint"] if found}
+    assert not faint
+
+
+def test_the_menu_can_be_used_at_both_widths(seen):
+    for menu in seen["menus"]:
+        narrow = menu["width"] < 500
+        assert menu["closed"] == narrow, menu
+        assert menu["links"] > 3, menu
+        assert menu["out"] == 0, menu
+        assert menu["scroll"] <= menu["width"], menu
+        assert not narrow or menu["summary"] >= 24, menu
+        assert menu["sections"] >= 3, menu
+        assert menu["unfolded"] in ([], [1]), menu  # the section of this page, and no other
+
+
+def test_the_focus_shows(seen):
+    hidden = {page: kinds for page, kinds in seen["unfocused"] if kinds}
+    assert not hidden

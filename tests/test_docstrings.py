@@ -1,0 +1,235 @@
+"""What the docstrings promise: examples that run, sections, types; what the reference pages make of them."""
+import ast
+import doctest
+import inspect
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("nbdev", reason="the reference is made with the development dependencies")
+pytest.importorskip("pypandoc", reason="the reference is made with the development dependencies")
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an installed package
+
+from docs import reference
+from docs.notebook import without_examples
+
+MODULES = reference.modules()
+# Modules whose examples are still to be written; take a name out when they are.
+WITHOUT_EXAMPLES = {
+    "blocks", "checkpoints", "cli", "energies", "estimators", "expectations", "inference", "means", "models", "plots",
+    "regression", "report", "streaming", "surrogate", "training",
+}  # fmt: skip
+# Names whose types are still to be written; take a name out when they are.
+WITHOUT_TYPES = {
+    "cli.OneLineErrors.main",
+    "cli.demo_classification",
+    "cli.demo_regression",
+    "cli.fit_scaled",
+    "cli.plain",
+    "cli.run_split",
+    "cli.save_figure",
+    "cli.score_rows",
+    "cli.train_powers",
+    "estimators.PowerEPEstimator.log_marginal_likelihood",
+    "estimators.PowerEPEstimator.sample_y",
+    "estimators.SparsePEP.predict",
+    "estimators.SparsePEPRegressor.predict",
+    "estimators.SparsePEPRegressor.sample_y",
+    "estimators.held_out_power",
+    "estimators.likelihood_named",
+    "estimators.one_or_all",
+    "estimators.write_aside",
+    "files.write_aside",
+    "models.continued",
+    "models.one_or_all",
+    "plots.plot_classification_1d",
+    "plots.plot_classification_2d",
+    "plots.plot_posterior_1d",
+    "plots.plot_posterior_2d",
+    "plots.plot_pseudo_points",
+    "plots.point_paths",
+    "plots.posterior_curves",
+    "report.InUnits.predict",
+    "report.checked_rows",
+    "streaming.Continued.tilted",
+    "training.held_out_power",
+}
+WITHOUT_DOCSTRING = {"cli.json_option"}
+SHAPE = re.compile(r"\([A-Za-zℓτ\d₀-₉][\w +−·₀-₉]*,[^()]*\)|shape|element")
+
+
+def own(module):
+    """(name, function or class) for the public names of a module that it defines."""
+    for name in reference.loaded(module).__all__:
+        thing = getattr(reference.loaded(module), name)
+        if (inspect.isfunction(thing) or inspect.isclass(thing)) and not reference.is_command(thing):
+            yield name, thing
+
+
+def functions(module):
+    """(name, function, whether it is a method) for the public functions of a module and public methods of its classes."""
+    for name, thing in own(module):
+        if inspect.isfunction(thing):
+            yield name, thing, False
+            continue
+        for part, inner in vars(thing).items():
+            inner = inner.__func__ if isinstance(inner, classmethod | staticmethod) else inner
+            if part[0] != "_" and inspect.isfunction(inner):
+                yield f"{name}.{part}", inner, not isinstance(vars(thing)[part], staticmethod)
+
+
+def parameters(thing, bound):
+    """The arguments of a definition."""
+    a = reference.tree(thing).args
+    given = a.posonlyargs + a.args + a.kwonlyargs + [extra for extra in (a.vararg, a.kwarg) if extra]
+    return given[1:] if bound else given
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_run_and_print_what_they_say(module, monkeypatch, tmp_path):
+    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    said, runner = [], doctest.DocTestRunner()
+    for name, thing in own(module):
+        for example in doctest.DocTestFinder().find(thing, name, globs={}):  # nothing is there that an example does not import
+            runner.run(example, out=said.append)
+    assert not runner.failures, "".join(said)
+
+
+@pytest.mark.parametrize("module", sorted(set(reference.CONTRACT) - WITHOUT_EXAMPLES))
+def test_names_of_the_contract_have_examples(module):
+    first, _ = reference.names(module)
+    without = [name for name in first if "Examples" not in reference.parse_docstring(getattr(reference.loaded(module), name).__doc__)]
+    assert first
+    assert not without, f"add a section Examples to the docstrings of {', '.join(without)} in `{module}`"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_public_names_say_what_they_are(module):
+    said = {name: thing.__doc__ or "" for name, thing in own(module) if f"{module}.{name}" not in WITHOUT_DOCSTRING}
+    silent = [name for name, text in said.items() if not text.strip() or text.startswith(f"{name}(")]  # what dataclass writes
+    assert not silent, f"no docstring in `{module}`: {', '.join(silent)}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_docstrings_name_arguments_and_shapes(module):
+    """No docstring describes an argument that is none; those of the contract say what comes back, and its shape."""
+    faults, (first, _) = [], reference.names(module)
+    for name, thing, bound in functions(module):
+        given, sections = parameters(thing, bound), reference.parse_docstring(thing.__doc__)
+        names = {arg.arg for arg in given}
+        told = {word.lstrip("*") for head, _ in reference.entries(sections.get("Parameters", "")) for word in head.partition(" : ")[0].split(", ")}
+        faults += [f"{name}: describes {word}, which is no argument" for word in sorted(told - names)]
+        if name not in first:
+            continue
+        back = ast.unparse(reference.tree(thing).returns or ast.Constant(None))
+        if told and back != "None" and not {"Returns", "Yields"} & set(sections) and not SHAPE.search(sections[""]):
+            faults.append(f"{name}: arguments, but neither a section Returns nor a shape in the first line")
+        if "ndarray" in back and not SHAPE.search(thing.__doc__ or ""):
+            faults.append(f"{name}: gives arrays, but names no shape")
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_public_functions_have_types(module):
+    untyped = []
+    for name, thing, bound in functions(module):
+        missing = [arg.arg for arg in parameters(thing, bound) if arg.annotation is None]
+        missing += ["return"] if reference.tree(thing).returns is None else []
+        untyped += [f"{name}: {', '.join(missing)}"] if missing and f"{module}.{name}" not in WITHOUT_TYPES else []
+    assert not untyped, "\n".join(untyped)
+
+
+def test_the_types_are_shipped():
+    assert (ROOT / "sparse_pep" / "py.typed").is_file()
+    setup = next(node for node in ast.walk(ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))) if getattr(getattr(node, "func", None), "id", "") == "setup")
+    data = next(ast.literal_eval(argument.value) for argument in setup.keywords if argument.arg == "package_data")
+    assert "py.typed" in data["sparse_pep"]
+
+
+def test_the_contract_names_what_there_is():
+    for module in set(MODULES) & set(reference.CONTRACT):
+        assert set(reference.CONTRACT[module]) <= set(reference.loaded(module).__all__), module
+    assert set(import_module("sparse_pep").__all__) <= set(reference.CONTRACT["estimators"])
+
+
+# --- what the reference makes of a docstring ------------------------------------------------------
+
+DOCSTRING = """Add two things, see `log1p_ratio` and *not* emphasis.
+
+    Parameters
+    ----------
+    a, b : ndarray (N,)
+        Units of y_n.
+    c : float, optional
+
+    Returns
+    -------
+    ndarray (N,)
+        The sum, cost O(N).
+
+    Examples
+    --------
+    >>> x = 1
+    >>> x + 1
+    2
+    """
+
+
+def test_a_docstring_is_cut_into_its_sections():
+    sections = reference.parse_docstring(DOCSTRING)
+    assert list(sections) == ["", "Parameters", "Returns", "Examples"]
+    assert reference.entries(sections["Parameters"]) == [("a, b : ndarray (N,)", "Units of y_n."), ("c : float, optional", "")]
+    assert sections["Examples"] == ">>> x = 1\n>>> x + 1\n2"
+
+
+def test_a_docstring_becomes_lists_links_and_code():
+    page = reference.documented(DOCSTRING, "linalg")
+    assert r"[`log1p_ratio`](#log1p_ratio) and \*not\* emphasis\." in page
+    assert r"`a`, `b` [ndarray \(N\,\)]{.kind}" in page
+    assert ":   Units of y\\_n\\." in page
+    assert "[ndarray \\(N\\,\\)]{.kind}\n\n:   The sum" in page
+    assert "``` {.python}\nx = 1\nx + 1\n```" in page
+    assert "``` {.output}\n2\n```" in page
+    assert ">>>" not in page
+
+
+def test_names_in_docstrings_lead_to_their_place_and_arguments_nowhere():
+    assert reference.target_of("regression.evidence", "blocks") == "regression.ipynb#evidence"
+    assert reference.target_of("Factor", "sites") == "linalg.ipynb#Factor"
+    assert reference.target_of("cavity", "sites") == "#cavity"
+    assert reference.target_of("cavity", "plots") is None  # an argument, more likely
+    assert reference.target_of("no_such_thing", "plots") is None
+    assert reference.inline("`cavity`", "sites", ("cavity",)) == "`cavity`"
+
+
+def test_a_signature_is_as_it_is_written():
+    from sparse_pep.kernels import Kernel, SquaredExponential
+    from sparse_pep.linalg import Factor, factorise, log1p_ratio
+
+    assert reference.signature("log1p_ratio", log1p_ratio) == "log1p_ratio(x: ArrayLike) -> np.ndarray"
+    assert reference.signature("factorise", factorise) == "factorise(K: np.ndarray, jitter: float = 0.0, name: str = 'K') -> Factor"
+    assert reference.signature("diag", Kernel.diag, bound=True) == "diag(X: ArrayLike) -> np.ndarray"
+    assert "variance: float = 1.0" in reference.signature("SquaredExponential", SquaredExponential)
+    assert reference.signature("half_log_det", vars(Factor)["half_log_det"]) == "half_log_det: float"
+
+
+def test_every_public_name_is_on_the_page_of_its_module_and_in_the_list():
+    index = reference.index_page()[2]
+    for module in MODULES:
+        _, _, page = reference.module_page(module)
+        for name in reference.loaded(module).__all__:
+            assert f"{{#{name} " in page or f"{{#{name}}}" in page, f"{module}.{name}"
+            assert f"({module}.ipynb#{name})" in index, f"{module}.{name}"
+
+
+def test_examples_are_left_out_where_the_code_is_derived():
+    code = 'def f():\n    """One.\n\n    Examples\n    --------\n    >>> f()\n    """\n    return 1\n'
+    assert without_examples(code) == 'def f():\n    """One."""\n    return 1\n'
+    code = 'def f():\n    """One.\n\n    Notes\n    -----\n    Two.\n\n    Examples\n    --------\n    >>> f()\n    """\n'
+    assert without_examples(code) == 'def f():\n    """One.\n\n    Notes\n    -----\n    Two.\n    """\n'
