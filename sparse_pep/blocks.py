@@ -60,6 +60,13 @@ class Partition:
     labels : ndarray (N,)
         Anything that can be sorted; kept as numbers 0 … B − 1, in the sorted order of what was
         given.
+
+    Examples
+    --------
+    >>> from sparse_pep.blocks import Partition
+    >>> blocks = Partition(["north", "south", "north"])
+    >>> print(len(blocks), blocks.labels, blocks.sizes, blocks.powers([0.0, 1.0]))
+    2 [0 1 0] [2 1] [0. 1. 0.]
     """
 
     labels: np.ndarray
@@ -115,7 +122,14 @@ class Partition:
 
 # %% ../nbs/07_blocks.ipynb #36d5f865
 def contiguous_blocks(n_data: int, size: int) -> Partition:
-    """Pieces of `size` consecutive data; the last may be smaller."""
+    """Pieces of `size` consecutive data; the last may be smaller.
+
+    Examples
+    --------
+    >>> from sparse_pep.blocks import contiguous_blocks
+    >>> contiguous_blocks(5, 2).labels
+    array([0, 0, 1, 1, 2])
+    """
     if size < 1:
         raise ValueError(f"`size` must be at least 1; got {size}.")
     return Partition(np.arange(n_data) // size)
@@ -137,6 +151,15 @@ def clustered_blocks(X: np.ndarray, size: int, rng: np.random.Generator) -> Part
     -------
     Partition
         Blocks of unequal sizes. Cost O(N²D/size) a pass of k-means.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.blocks import clustered_blocks
+    >>> X = np.array([[0.0], [5.0], [0.1], [5.1]])
+    >>> blocks = clustered_blocks(X, 2, np.random.default_rng(0))
+    >>> print(blocks.sizes, blocks.labels[0] == blocks.labels[2])
+    [2 2] True
     """
     if size < 1:
         raise ValueError(f"`size` must be at least 1; got {size}.")
@@ -165,6 +188,14 @@ class BlockChunk:
     ----------
     members : tuple of ndarray (G, b)
         Numbers of the data: a row a block, an array for each size of block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.blocks import BlockChunk
+    >>> chunk = BlockChunk((np.array([[0, 1], [2, 3]]), np.array([[4]])))  # of two, and of one
+    >>> print(chunk.rows, chunk.columns)
+    [0 1 2 3 4] (slice(0, 4, None), slice(4, 5, None))
     """
 
     members: tuple[np.ndarray, ...]
@@ -194,7 +225,16 @@ class BlockChunk:
 def block_chunks(
     blocks: Partition, n_inducing: int, chunk_size: int | None = None
 ) -> list[BlockChunk]:
-    """All data in chunks of about `chunk_size` rows, cut where a block ends."""
+    """All data in chunks of about `chunk_size` rows, cut where a block ends.
+
+    Examples
+    --------
+    >>> from sparse_pep.blocks import block_chunks, contiguous_blocks
+    >>> for chunk in block_chunks(contiguous_blocks(6, 2), 3, chunk_size=4):
+    ...     print(chunk.rows)
+    [0 1 2 3]
+    [4 5]
+    """
     sizes, labels = blocks.sizes, blocks.labels
     by_size = np.argsort(sizes, kind="stable")
     data = np.lexsort((labels, sizes[labels]))  # all data, blocks in the order of `by_size`
@@ -287,6 +327,17 @@ def gaussian_block_sites(
     References
     ----------
     Bui, Yan and Turner (2017), section 3.6; with the sign of the correction set right.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.blocks import gaussian_block_sites
+    >>> y, noise = np.array([[1.0, 2.0]]), np.full((1, 2), 0.5)
+    >>> D = np.array([[[0.4, 0.2], [0.2, 0.4]]])
+    >>> root, shift, terms = gaussian_block_sites(y, D, noise, np.array([1.0]))
+    >>> T = root @ root.swapaxes(1, 2)
+    >>> print(np.allclose(T @ (D + 0.5 * np.eye(2)), np.eye(2)), shift.round(3))
+    True [[0.649 2.078]]
     """
     scale = 1.0 / np.sqrt(noise_variance)
     S = scale[:, :, None] * D * scale[:, None, :]
@@ -322,6 +373,22 @@ class BlockEvidence(Evidence):
     ----------
     sites : dict
         Rows of a chunk → what `chunk_sites` found; empty if there is no room.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.blocks import block_evidence, contiguous_blocks
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> kernel, features = SquaredExponential(), InducingPoints(np.array([[0.0], [2.0]]))
+    >>> X, y = np.array([[0.0], [0.4], [1.6], [2.0]]), np.array([0.1, 0.4, 1.0, 0.9])
+    >>> def covariances(chunk):
+    ...     Kbb = [np.stack([kernel(X[rows]) for rows in members]) for members in chunk.members]
+    ...     return features.Kuf(kernel, X[chunk.rows]), Kbb, None
+    >>> Kuu, blocks = features.Kuu(kernel), contiguous_blocks(4, 2)
+    >>> fit = block_evidence(Kuu, covariances, blocks, y, noise_variance=0.1, power=1.0)
+    >>> print(fit.dff.round(3), fit.posterior.b.shape)
+    [0.    0.124 0.124 0.   ] (2,)
     """
 
     sites: dict[bytes, list[tuple]]
@@ -427,6 +494,25 @@ def block_evidence(
     ----------
     Bui, Yan and Turner (2017), section 3.6; at power 1 PITC of Quiñonero-Candela and Rasmussen
     (2005).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.blocks import block_evidence, contiguous_blocks
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> kernel, features = SquaredExponential(), InducingPoints(np.array([[0.0], [2.0]]))
+    >>> X, y = np.array([[0.0], [0.4], [1.6], [2.0]]), np.array([0.1, 0.4, 1.0, 0.9])
+    >>> def covariances(chunk):
+    ...     Kbb = [np.stack([kernel(X[rows]) for rows in members]) for members in chunk.members]
+    ...     return features.Kuf(kernel, X[chunk.rows]), Kbb, None
+    >>> Kuu, blocks = features.Kuu(kernel), contiguous_blocks(4, 2)
+    >>> for power in (0.0, 0.5, 1.0):
+    ...     fit = block_evidence(Kuu, covariances, blocks, y, noise_variance=0.1, power=power)
+    ...     print(power, round(fit.log_evidence, 3))
+    0.0 -3.857
+    0.5 -3.352
+    1.0 -3.069
     """
     blocks.require(len(y))
     factor, power = factorise(Kuu, jitter, "Kuu"), blocks.powers(power)
@@ -580,6 +666,25 @@ def block_adjoints(
     ----------
     Sites are stationary at the fixed point: Bui, Yan and Turner (2017), appendix on the
     energy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.blocks import block_adjoints, block_evidence, contiguous_blocks
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> kernel, features = SquaredExponential(), InducingPoints(np.array([[0.0], [2.0]]))
+    >>> X, y = np.array([[0.0], [0.4], [1.6], [2.0]]), np.array([0.1, 0.4, 1.0, 0.9])
+    >>> def covariances(chunk):
+    ...     Kbb = [np.stack([kernel(X[rows]) for rows in members]) for members in chunk.members]
+    ...     return features.Kuf(kernel, X[chunk.rows]), Kbb, lambda Kuf_bar, Kbb_bar: np.zeros(1)
+    >>> Kuu, blocks = features.Kuu(kernel), contiguous_blocks(4, 2)
+    >>> arguments = (blocks, y, 0.1, 0.5)
+    >>> fit = block_evidence(Kuu, covariances, *arguments)
+    >>> log_noise_bar = block_adjoints(fit, covariances, *arguments)[2]
+    >>> more = block_evidence(Kuu, covariances, blocks, y, 0.1 * np.exp(1e-5), 0.5).log_evidence
+    >>> print(round(log_noise_bar, 3), round((more - fit.log_evidence) / 1e-5, 3))
+    -0.327 -0.327
     """
     power = blocks.powers(power)
     noise_variance = np.broadcast_to(noise_variance, y.shape)
@@ -652,6 +757,17 @@ class BlockTilted(NamedTuple):
         z and its derivatives in the cavity mean, over the power.
     change : float
         Largest change that is still asked of an inner site, in units of the cavity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.blocks import block_tilted
+    >>> from sparse_pep.likelihoods import Probit
+    >>> y, mean = np.array([[1.0, 1.0]]), np.zeros((1, 2))
+    >>> cov = np.array([[[1.0, 0.9], [0.9, 1.0]]])
+    >>> moments = block_tilted(Probit(), y, mean, cov, np.array([1.0]))
+    >>> print(moments.d1.round(3), moments.d2.shape, moments.change < 1e-9)
+    [[0.435 0.435]] (1, 2, 2) True
     """
 
     log_z: np.ndarray
@@ -687,6 +803,18 @@ def block_tilted(
     -------
     BlockTilted
         Cost O(Gb³) and Gb projections a sweep.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.blocks import block_tilted
+    >>> from sparse_pep.likelihoods import Probit
+    >>> y, mean, power = np.array([[1.0, 1.0]]), np.zeros((1, 2)), np.array([1.0])
+    >>> for correlation in (0.0, 0.9):  # the second label is half told by the first
+    ...     cov = np.array([[[1.0, correlation], [correlation, 1.0]]])
+    ...     print(correlation, block_tilted(Probit(), y, mean, cov, power).log_z.round(3))
+    0.0 [-1.386]
+    0.9 [-1.127]
     """
     root, each, var = (
         block_roots(cov),
@@ -903,6 +1031,23 @@ class BlockInference(Inference):
     `site_shift` are the inner sites τ̃ and ν̃, from which those of the blocks follow, and the
     means and variances of `state` are those of f under its tilted density. So
     `inference.leave_one_out` is not for it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.blocks import block_infer, contiguous_blocks
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Probit
+    >>> kernel, features = SquaredExponential(), InducingPoints(np.array([[0.0], [2.0]]))
+    >>> X, y = np.array([[0.0], [0.4], [1.6], [2.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
+    >>> def covariances(chunk):
+    ...     Kbb = [np.stack([kernel(X[rows]) for rows in members]) for members in chunk.members]
+    ...     return features.Kuf(kernel, X[chunk.rows]), Kbb, None
+    >>> Kuu, blocks = features.Kuu(kernel), contiguous_blocks(4, 2)
+    >>> fit = block_infer(Kuu, covariances, blocks, Probit(), y, power=0.5)
+    >>> print(fit.site_precision.shape, fit.converged, fit.n_sweeps < 50)
+    (1, 4) True True
     """
 
 
@@ -964,6 +1109,26 @@ def block_infer(
     ----------
     Bui, Yan and Turner (2017), sections 3.6 and 3.7, where the integrals over a block are left
     open.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.blocks import block_infer, contiguous_blocks
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Probit
+    >>> kernel, features = SquaredExponential(), InducingPoints(np.array([[0.0], [2.0]]))
+    >>> X, y = np.array([[0.0], [0.4], [1.6], [2.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
+    >>> def covariances(chunk):
+    ...     Kbb = [np.stack([kernel(X[rows]) for rows in members]) for members in chunk.members]
+    ...     return features.Kuf(kernel, X[chunk.rows]), Kbb, None
+    >>> Kuu, blocks = features.Kuu(kernel), contiguous_blocks(4, 2)
+    >>> for power in (0.0, 0.5, 1.0):
+    ...     fit = block_infer(Kuu, covariances, blocks, Probit(), y, power)
+    ...     print(power, round(fit.log_evidence, 3), fit.converged)
+    0.0 -2.519 True
+    0.5 -2.492 True
+    1.0 -2.467 True
     """
     blocks.require(len(y))
     power = blocks.powers(power)
@@ -1037,6 +1202,25 @@ def block_energy_adjoints(
     likelihood_bar : ndarray (P,)
         ∂ log Z / ∂θ in the order of `likelihood.parameters()`. Cost of all: 5NM² + 6NMb +
         O(Nb²) flops for each latent function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.blocks import block_energy_adjoints, block_infer, contiguous_blocks
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import NoisyProbit
+    >>> kernel, features = SquaredExponential(), InducingPoints(np.array([[0.0], [2.0]]))
+    >>> X, y = np.array([[0.0], [0.4], [1.6], [2.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
+    >>> def covariances(chunk):
+    ...     Kbb = [np.stack([kernel(X[rows]) for rows in members]) for members in chunk.members]
+    ...     return features.Kuf(kernel, X[chunk.rows]), Kbb, lambda Kuf_bar, Kbb_bar: np.zeros(1)
+    >>> Kuu, blocks = features.Kuu(kernel), contiguous_blocks(4, 2)
+    >>> arguments = (blocks, NoisyProbit(0.1), y, 0.5)
+    >>> fit = block_infer(Kuu, covariances, *arguments)
+    >>> likelihood_bar = block_energy_adjoints(fit, covariances, *arguments)[2]
+    >>> print(likelihood_bar.round(3))
+    [-0.077]
     """
     power = blocks.powers(power)
     whitened = [whitened_moments(posterior) for posterior in fit.posteriors]

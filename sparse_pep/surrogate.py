@@ -29,6 +29,22 @@ class Surrogate:
         an observation, but counts.
     log_constant : float
         Σ log ζₙ, in nats: log Z less log ∫ p(u) Πₙ exp(νₙ wₙᵀu − ½ τₙ (wₙᵀu)²) du.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.regression import evidence, gaussian_sites
+    >>> from sparse_pep.surrogate import surrogate
+    >>> kernel, features = SquaredExponential(), InducingPoints(np.array([[0.0], [2.0]]))
+    >>> X, y, power = np.array([[0.0], [0.4], [2.0]]), np.array([0.1, 0.4, 0.9]), 0.5
+    >>> def covariances(rows):
+    ...     return features.Kuf(kernel, X[rows]), kernel.diag(X[rows]), None
+    >>> fit = evidence(features.Kuu(kernel), covariances, y, 0.1, power)
+    >>> problem = surrogate(fit, gaussian_sites(y, fit.dff, 0.1, power))
+    >>> print(problem.observations, problem.noise_variance.round(3))
+    [[0.1 0.4 0.9]] [[0.1   0.162 0.1  ]]
     """
 
     precision: np.ndarray
@@ -75,7 +91,23 @@ class Surrogate:
 
 
 def natural_evidence(posteriors: list[Posterior]) -> float:
-    """log ∫ p(u) Πₙ exp(νₙ wₙᵀu − ½ τₙ (wₙᵀu)²) du, in nats, summed over latent functions."""
+    """log ∫ p(u) Πₙ exp(νₙ wₙᵀu − ½ τₙ (wₙᵀu)²) du, in nats, summed over latent functions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.regression import evidence
+    >>> from sparse_pep.surrogate import natural_evidence
+    >>> kernel, features = SquaredExponential(), InducingPoints(np.array([[0.0], [2.0]]))
+    >>> X, y, power = np.array([[0.0], [0.4], [2.0]]), np.array([0.1, 0.4, 0.9]), 0.5
+    >>> def covariances(rows):
+    ...     return features.Kuf(kernel, X[rows]), kernel.diag(X[rows]), None
+    >>> fit = evidence(features.Kuu(kernel), covariances, y, 0.1, power)
+    >>> print(round(natural_evidence([fit.posterior]), 3))
+    1.573
+    """
     return float(sum(0.5 * q.b @ q.b - q.B.half_log_det for q in posteriors))
 
 
@@ -105,6 +137,23 @@ def surrogate(
     References
     ----------
     Bui, Yan and Turner (2017), section 3.2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.regression import evidence, gaussian_sites
+    >>> from sparse_pep.surrogate import natural_evidence, surrogate
+    >>> kernel, features = SquaredExponential(), InducingPoints(np.array([[0.0], [2.0]]))
+    >>> X, y, power = np.array([[0.0], [0.4], [2.0]]), np.array([0.1, 0.4, 0.9]), 0.5
+    >>> def covariances(rows):
+    ...     return features.Kuf(kernel, X[rows]), kernel.diag(X[rows]), None
+    >>> fit = evidence(features.Kuu(kernel), covariances, y, 0.1, power)
+    >>> problem = surrogate(fit, gaussian_sites(y, fit.dff, 0.1, power))
+    >>> total = natural_evidence([fit.posterior]) + problem.log_constant
+    >>> print(round(total, 6) == round(fit.log_evidence, 6))
+    True
     """
     if isinstance(fit, (BlockInference, BlockEvidence)):
         raise ValueError(
@@ -134,6 +183,22 @@ class CompressedSurrogate:
         ỹ/s.
     log_noise_variance : float
         log s².
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.regression import evidence
+    >>> from sparse_pep.surrogate import compress
+    >>> kernel, features = SquaredExponential(), InducingPoints(np.array([[0.0], [2.0]]))
+    >>> X, y, power = np.array([[0.0], [0.4], [2.0]]), np.array([0.1, 0.4, 0.9]), 0.5
+    >>> def covariances(rows):
+    ...     return features.Kuf(kernel, X[rows]), kernel.diag(X[rows]), None
+    >>> fit = evidence(features.Kuu(kernel), covariances, y, 0.1, power)
+    >>> (small,) = compress(fit)
+    >>> print(small.weights.shape, small.observations.shape)
+    (2, 2) (2,)
     """
 
     weights: np.ndarray
@@ -186,6 +251,28 @@ def compress(fit: Evidence | Inference) -> list[CompressedSurrogate]:
     References
     ----------
     Bui, Yan and Turner (2017), appendix on the surrogate regression viewpoint.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.regression import evidence
+    >>> from sparse_pep.sites import q_moments
+    >>> from sparse_pep.surrogate import compress
+    >>> kernel, features = SquaredExponential(), InducingPoints(np.array([[0.0], [2.0]]))
+    >>> X, y, power = np.array([[0.0], [0.4], [2.0]]), np.array([0.1, 0.4, 0.9]), 0.5
+    >>> def covariances(rows):
+    ...     return features.Kuf(kernel, X[rows]), kernel.diag(X[rows]), None
+    >>> fit = evidence(features.Kuu(kernel), covariances, y, 0.1, power)
+    >>> (small,) = compress(fit)  # three data as two observations of u, of unit noise
+    >>> A, t = small.weights, small.observations
+    >>> Kuu = features.Kuu(kernel)
+    >>> mean = Kuu @ A.T @ np.linalg.solve(A @ Kuu @ A.T + np.eye(2), t)  # regression on them
+    >>> print(mean.round(3))
+    [0.163 0.83 ]
+    >>> print(q_moments(fit.posterior)[0].round(3))
+    [0.163 0.83 ]
     """
     sums = [fit.precision] if isinstance(fit, Evidence) else fit.state.sums
     parts = [principal_observations(q, P) for q, P in zip(fit.posteriors, sums)]
