@@ -20,7 +20,7 @@ import numpy as np
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
-from sparse_pep.training import Model, model_gradient
+from sparse_pep.models import Model, model_gradient
 
 DIMENSIONS = 8
 SETTLE = 0.3  # seconds; threads of a BLAS that was just used spin for a tenth of a second

@@ -606,10 +606,11 @@ def backward_blocks(
     y: np.ndarray,
     noise_variance: np.ndarray,
     power: np.ndarray,
+    f_bar: np.ndarray,
     chunks: Sequence[BlockChunk],
 ) -> tuple:
     """Sums over some chunks: Σ V e Vᵀ (lower triangle), what the pull-backs return, and
-    ∂ log Z / ∂ log σ² but for the term of the A.
+    ∂ log Z / ∂ log σ² but for the term of the A; fills `f_bar` (N,) with the d₁.
     """
     Kuu, scratch = fit.posterior.Kuu, Scratch()
     outer, pulled, noise_bar = np.zeros_like(fit.precision), 0.0, 0.0
@@ -628,6 +629,7 @@ def backward_blocks(
             Dd1 = np.einsum("gij,gj->gi", slack, d1)  # −D d₂ = D (α d₁d₁ᵀ − 2h)
             spread = np.vdot(power[rows] * Dd1, d1) - 2.0 * np.vdot(slack, h)
             noise_bar += 0.5 * (np.vdot(noise_variance[rows], d1**2) + spread - rows.size)
+            f_bar[rows] = d1
         pulled = pulled + pull(Kuf_bar, Kbb_bar)
     return outer, pulled, noise_bar
 
@@ -641,7 +643,7 @@ def block_adjoints(
     noise_variance: float | np.ndarray,
     power: float | np.ndarray,
     chunk_size: int | None = None,
-) -> tuple[np.ndarray, np.ndarray, float]:
+) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
     """All derivatives of `fit.log_evidence`, by one more pass over the data.
 
     Parameters
@@ -659,7 +661,9 @@ def block_adjoints(
     pulled : ndarray
         The sum of all that `pull` returned.
     log_noise_bar : float
-        ∂ log Z / ∂ log σ². Cost: 6NM² + 6NMb + O(Nb²) flops, 2NMb more if
+        ∂ log Z / ∂ log σ².
+    f_bar : ndarray (N,)
+        ∂ log Z / ∂ mₙ for a mean m of f that was taken off y. Cost: 6NM² + 6NMb + O(Nb²) flops, 2NMb more if
         the sites are not kept; at power 0 less.
 
     References
@@ -688,17 +692,17 @@ def block_adjoints(
     """
     power = blocks.powers(power)
     noise_variance = np.broadcast_to(noise_variance, y.shape)
-    whitened = whitened_moments(fit.posterior)
+    whitened, f_bar = whitened_moments(fit.posterior), np.empty(len(y))
     parts = map_chunks(
         lambda share: backward_blocks(
-            fit, whitened, covariances, y, noise_variance, power, share
+            fit, whitened, covariances, y, noise_variance, power, f_bar, share
         ),
         block_chunks(blocks, len(fit.precision), chunk_size),
     )
     outer, pulled, log_noise_bar = (sum(part) for part in zip(*parts))
     Kuu_bar = Kuu_adjoint(fit.posterior.Kuu, whitened, fit.precision, mirror(outer))
     log_noise_bar += 0.5 * np.vdot(whitened[1], fit.precision)  # Σ tr(AT) = tr(B⁻¹ V T Vᵀ)
-    return Kuu_bar, pulled, float(log_noise_bar)
+    return Kuu_bar, pulled, float(log_noise_bar), f_bar
 
 # %% ../nbs/07_blocks.ipynb #6eec8700
 def block_roots(D: np.ndarray) -> np.ndarray:

@@ -53,9 +53,9 @@ from sparse_pep.estimators import (
     classifier_likelihood,
     likelihood_named,
     load,
-    write_aside,
 )
 from .features import InducingPoints
+from .files import write_aside
 from .kernels import Kernel, Matern12, Matern32, Matern52, SquaredExponential
 from .likelihoods import LIKELIHOODS, Likelihood
 from .training import initial_kernel

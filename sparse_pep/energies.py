@@ -24,7 +24,7 @@ def backward_share(
     power: np.ndarray,
     share: Sequence[slice],
 ) -> tuple:
-    """Sums over some chunks: V diag(e) Vᵀ of each latent function (C, M, M), lower triangles,
+    """Sums over some chunks: V diag(we) Vᵀ of each latent function (C, M, M), lower triangles,
     and what the pull-backs return.
     """
     Kuu, scratch = fit.data.Kuu, Scratch()
@@ -37,7 +37,8 @@ def backward_share(
         for c, moments in enumerate(whitened):
             own = scratch("V", V.shape)
             np.copyto(own, V)
-            here = fit.site_precision[c, rows], fit.site_shift[c, rows], power[rows]
+            sites = fit.site_precision[c, rows], fit.site_shift[c, rows]
+            here = *sites, power[rows], fit.data.weight[rows]
             bar, diagonal, _, _ = adjoint_chunk(Kuu, moments, own, *here, outer[c], scratch)
             Kuf_bar += bar
             kff_bar += diagonal
@@ -94,7 +95,7 @@ def energy_adjoints(
         Kuu_adjoint(fit.data.Kuu, moments, total, mirror(lost))
         for moments, total, lost in zip(whitened, fit.state.sums, outer)
     )
-    return Kuu_bar, pulled, fit.state.slopes.sum(axis=1)
+    return Kuu_bar, pulled, fit.state.slopes @ fit.data.weight
 
 # %% ../nbs/08_energies.ipynb #bd2526c8
 class Method(NamedTuple):

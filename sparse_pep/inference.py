@@ -64,6 +64,8 @@ class WhitenedData:
         Prior variance of wₙᵀu.
     n_clipped : int
         How many D came out negative and were set to 0.
+    weight : ndarray (N,)
+        How often each datum counts.
     """
 
     Kuu: Factor
@@ -73,6 +75,7 @@ class WhitenedData:
     dff: np.ndarray
     explained: np.ndarray
     n_clipped: int
+    weight: np.ndarray
 
     def V(self, rows: slice) -> np.ndarray:
         """V (M, n) of one chunk; not to be written to."""
@@ -83,7 +86,11 @@ class WhitenedData:
 
 
 def whiten(
-    Kuu: Factor, covariances: Callable, n_data: int, chunk_size: int | None = None
+    Kuu: Factor,
+    covariances: Callable,
+    n_data: int,
+    chunk_size: int | None = None,
+    weight: float | np.ndarray = 1.0,
 ) -> WhitenedData:
     """V of all data, kept if there is room. Cost NM² flops, memory O(NM) up to 256 MB."""
     M = len(Kuu.lower)
@@ -101,7 +108,9 @@ def whiten(
                 kept[rows.start] = V
 
     map_chunks(work, slices)
-    return WhitenedData(Kuu, covariances, slices, kept, dff, explained, sum(clipped))
+    weight = np.broadcast_to(np.asarray(weight, dtype=float), (n_data,))
+    found = kept, dff, explained, sum(clipped)
+    return WhitenedData(Kuu, covariances, slices, *found, weight)
 
 # %% ../nbs/06_inference.ipynb #4abb592e
 def add_weighted_outer(
@@ -122,10 +131,11 @@ def add_weighted_outer(
 def posteriors_of(
     data: WhitenedData, precision: np.ndarray, shift: np.ndarray
 ) -> tuple[list[Posterior], list[np.ndarray]]:
-    """q(u) of each latent function and its V diag(τ) Vᵀ (M, M), for sites (C, N). Cost CNM²
+    """q(u) of each latent function and its V diag(wτ) Vᵀ (M, M), for sites (C, N). Cost CNM²
     flops.
     """
     C, M = len(precision), len(data.Kuu.lower)
+    precision, shift = data.weight * precision, data.weight * shift
 
     def work(share: Sequence[slice]) -> tuple[np.ndarray, np.ndarray]:
         S, s, scratch = np.zeros((C, M, M)), np.zeros((C, M)), Scratch()
@@ -151,7 +161,7 @@ class State:
         Sites τ and ν.
     posteriors : list of Posterior
     sums : list of ndarray (M, M)
-        V diag(τ) Vᵀ.
+        V diag(wτ) Vᵀ.
     mean, var : ndarray (C, N)
         Marginals of wₙᵀu.
     log_z : ndarray (N,)
@@ -249,7 +259,7 @@ def look(
     cavity_mean, cavity_var = cavity(mean, var, precision, shift, power)
     # in one piece, on one thread: its many small operations would only wait for each other
     found = project(likelihood, y, cavity_mean, cavity_var + data.dff, power, accuracy)
-    value = datum_terms(found[0], mean, var, precision, shift, power).sum()
+    value = data.weight @ datum_terms(found[0], mean, var, precision, shift, power)
     value += sum(0.5 * q.b @ q.b - q.B.half_log_det for q in posteriors)
     sites = precision, shift, posteriors, sums
     return State(*sites, mean, var, *found, smallest, float(value))
@@ -577,6 +587,7 @@ def infer(
     tol: float = 1e-8,
     max_sweeps: int = 500,
     method: str = "parallel",
+    weight: float | np.ndarray = 1.0,
 ) -> Inference:
     """q(u) and log Z_PEP for any likelihood, by iterated Power EP.
 
@@ -604,6 +615,8 @@ def infer(
     method : "parallel", "sequential" or "fractional"
         All sites at once with full-strength steps and mixing; one after the other; all at
         once with the paper's step η = α (which stands still at power 0).
+    weight : float or ndarray (N,)
+        How often each datum counts, w ≥ 0: as many equal sites.
 
     Returns
     -------
@@ -623,7 +636,7 @@ def infer(
     if method not in METHODS:
         raise ValueError(f"`method` must be one of {', '.join(METHODS)}; got {method!r}.")
     power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
-    data = whiten(factorise(Kuu, jitter, "Kuu"), covariances, len(y), chunk_size)
+    data = whiten(factorise(Kuu, jitter, "Kuu"), covariances, len(y), chunk_size, weight)
     sites = (
         first_sites(likelihood, y, data.explained, data.dff)
         if start is None
@@ -650,8 +663,10 @@ def settle_in_turn(
     """Sequential sweeps; arguments as in `infer`. For one latent function and data that fit
     into memory.
     """
-    if likelihood.n_latent > 1:
-        raise ValueError("`method` 'sequential' is for likelihoods of one latent function.")
+    if likelihood.n_latent > 1 or np.any(data.weight != 1.0):
+        raise ValueError(
+            "`method` 'sequential' is for likelihoods of one latent function, and weights of 1."
+        )
     V = np.hstack([data.V(rows) for rows in data.slices])
 
     def tilted(n: int, mean: float, var: float, alpha: float) -> tuple:
@@ -681,16 +696,18 @@ def settle_in_turn(
 # %% ../nbs/06_inference.ipynb #1d613927
 def leave_one_out(fit: Inference, likelihood: Likelihood, y: np.ndarray) -> np.ndarray:
     """log p(yₙ | all other data) (N,) in nats, from the cavities; NaN where removing a whole
-    site leaves no distribution. Cost: one projection a datum. ValueError if a site stands for
-    several data.
+    site, or the sites of all copies of a datum, leaves no distribution. Cost: one projection a
+    datum. ValueError if a site stands for several data.
     """
     if not isinstance(fit.data, WhitenedData):
         raise ValueError(
             "`fit` must have a site for each datum; its sites stand for blocks."
         )
     state, ones = fit.state, np.ones(len(y))
-    proper = np.all(state.precision * state.var < 1.0, axis=0)
+    copies = fit.data.weight
+    proper = np.all(copies * state.precision * state.var < 1.0, axis=0)
     precision = np.where(proper, state.precision, 0.0)
-    mean, var = cavity(state.mean, state.var, precision, state.shift, ones)
+    shift = np.where(proper, state.shift, 0.0)
+    mean, var = cavity(state.mean, state.var, precision, shift, copies)
     log_density = project(likelihood, y, mean, var + fit.dff, ones)[0]
     return np.where(proper, log_density, np.nan)

@@ -209,8 +209,8 @@ class CompressedSurrogate:
 def principal_observations(
     posterior: Posterior, precision: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Weights (r, M) and observations (r,) with unit noise that give `posterior`, and the log
-    of their evidence, in nats; `precision` is V diag(τ) Vᵀ.
+    """Weights (r, M) and observations (r,), or (r, K) of K outputs, with unit noise that give
+    `posterior`, and the log of their evidence, in nats; `precision` is V diag(τ) Vᵀ.
     """
     values, vectors = np.linalg.eigh(precision)
     floor = len(values) * np.finfo(float).eps * max(np.max(np.abs(values)), 1e-300)
@@ -222,10 +222,10 @@ def principal_observations(
         )
     values, vectors = values[values > floor], vectors[:, values > floor]
     root = np.sqrt(values)
-    observations = (vectors.T @ (posterior.B.lower @ posterior.b)) / root
+    observations = (vectors.T @ (posterior.B.lower @ posterior.b)).T / root
     terms = np.log(2 * np.pi) + np.log1p(values) + observations**2 / (1.0 + values)
     weights = solve_lower(posterior.Kuu, vectors * root, transpose=True).T
-    return weights, observations, -0.5 * float(np.sum(terms))
+    return weights, observations.T, -0.5 * float(np.sum(terms))
 
 
 def compress(fit: Evidence | Inference) -> list[CompressedSurrogate]:

@@ -38,15 +38,8 @@ from sparse_pep.linalg import log1p_ratio
 from sparse_pep.multiclass import Softmax
 from sparse_pep.regression import evidence
 from sparse_pep.sites import q_moments
-from sparse_pep.training import (
-    Model,
-    model_evidence,
-    model_gradient,
-    model_inference,
-    model_predict,
-    train,
-    within_blocks,
-)
+from sparse_pep.models import Model, model_evidence, model_gradient, model_inference, model_predict, within_blocks
+from sparse_pep.training import train
 
 # ------------------------------------------------------------------------------------------------ partitions and chunks
 
@@ -328,7 +321,7 @@ def test_sites_that_are_not_kept_are_computed_again(monkeypatch):
     kept, gradient = model_gradient(problem.model, *problem.data(), chunk_size=20, blocks=problem.blocks)
     assert kept.sites
     monkeypatch.setattr("sparse_pep.blocks.KEPT_SITES", 0)
-    monkeypatch.setattr("sparse_pep.training.KEPT_KBB", 0)
+    monkeypatch.setattr("sparse_pep.models.KEPT_KBB", 0)
     fit, again = model_gradient(problem.model, *problem.data(), chunk_size=20, blocks=problem.blocks)
     assert not fit.sites
     assert fit.log_evidence == kept.log_evidence

@@ -10,7 +10,7 @@ from reference import dense
 from reference.compare import differences, error, gradient_error, properties
 from reference.problems import Problem, problems
 
-from sparse_pep import training
+from sparse_pep import models, training
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import infer
 from sparse_pep.kernels import (
@@ -30,23 +30,18 @@ from sparse_pep.likelihoods import (
     StudentT,
 )
 from sparse_pep.multiclass import Softmax
+from sparse_pep.models import Model, from_vector, model_evidence, model_gradient, model_inference, to_vector
 from sparse_pep.training import (
     SITE_TOL,
     WINDOW,
-    Model,
     Objective,
     WarmGradient,
     climb,
     column_spread,
     disturbed,
-    from_vector,
     greedy_points,
     initial_kernel,
     kmeans_points,
-    model_evidence,
-    model_gradient,
-    model_inference,
-    to_vector,
     train,
 )
 
@@ -459,15 +454,15 @@ def test_each_inference_starts_from_the_last_that_converged(monkeypatch):
     X, y = counted()
     starts = []
 
-    def watched(*arguments):
+    def watched(*arguments, **weight):
         sites = arguments[7]
         starts.append(sites)
         if sites is not None and len(starts) == 3:
             raise np.linalg.LinAlgError("improper")
-        fit = infer(*arguments)
+        fit = infer(*arguments, **weight)
         return replace(fit, converged=False, n_sweeps=1000) if len(starts) == 5 else fit
 
-    monkeypatch.setattr(training, "SINGLE", training.SINGLE._replace(infer=watched))
+    monkeypatch.setattr(models, "SINGLE", models.SINGLE._replace(infer=watched))
     gradient_of = WarmGradient(X, y, 0.5, 1e-8)
     model, fits = counting(), []
     for variance in (1.0, 1.1, 1.2, 1.3):
