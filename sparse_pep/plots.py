@@ -68,7 +68,7 @@ def one_column(X: ArrayLike, name: str = "X") -> np.ndarray:
 
 # %% ../nbs/13_plots.ipynb #713a6853
 def posterior_curves(
-    model, x: np.ndarray
+    model: object, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Mean, standard deviation of y and, where the model tells it, standard deviation of f.
 
@@ -164,7 +164,7 @@ def fill_band(
 
 # %% ../nbs/13_plots.ipynb #f04d617a
 def plot_posterior_1d(
-    model,
+    model: object,
     X: ArrayLike,
     y: ArrayLike,
     ax: Axes | None = None,
@@ -267,7 +267,7 @@ def fill_map(
 
 # %% ../nbs/13_plots.ipynb #aff35529
 def plot_posterior_2d(
-    model,
+    model: object,
     X: ArrayLike,
     y: ArrayLike,
     axes: Sequence[Axes] | None = None,
@@ -352,7 +352,7 @@ def class_style(c: int) -> dict:
 
 # %% ../nbs/13_plots.ipynb #5d73a820
 def plot_classification_1d(
-    model,
+    model: object,
     X: ArrayLike,
     y: ArrayLike,
     ax: Axes | None = None,
@@ -431,7 +431,7 @@ def shade_classes(ax: Axes, a: np.ndarray, b: np.ndarray, proba: np.ndarray) -> 
 
 # %% ../nbs/13_plots.ipynb #81f39c5f
 def plot_classification_2d(
-    model,
+    model: object,
     X: ArrayLike,
     y: ArrayLike,
     ax: Axes | None = None,
@@ -1044,7 +1044,7 @@ def plot_site_changes(
     return ax
 
 # %% ../nbs/13_plots.ipynb #b1cd69ee
-def point_paths(record, name: str = "features.Z") -> tuple[np.ndarray, np.ndarray]:
+def point_paths(record: object, name: str = "features.Z") -> tuple[np.ndarray, np.ndarray]:
     """Iterations and paths of the pseudo-points in a record of training.
 
     Parameters
@@ -1084,7 +1084,7 @@ def point_paths(record, name: str = "features.Z") -> tuple[np.ndarray, np.ndarra
 
 # %% ../nbs/13_plots.ipynb #d96675d7
 def plot_pseudo_points(
-    record,
+    record: object,
     ax: Axes | None = None,
     name: str = "features.Z",
     dims: Sequence[int] | None = None,

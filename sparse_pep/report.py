@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['MOST_ROWS', 'Part', 'SCORES', 'N_DRAWS', 'PAGE', 'as_text', 'table', 'picture', 'side_by_side', 'in_figure',
-           'InUnits', 'class_names', 'in_units', 'Judged', 'latent_at', 'features_at', 'left_out', 'judged', 'natural',
-           'summary_rows', 'fit_part', 'parameters_part', 'scores_part', 'warnings_part', 'training_part', 'name_axes',
-           'draws_of', 'numbers_part', 'labels_part', 'judged_part', 'relevance_part', 'posterior_part',
-           'surface_figures', 'page', 'fit_report', 'input_names', 'checked_rows', 'scores_in', 'sweep_figures',
-           'averages', 'mean_and_error', 'sweep_report']
+           'InUnits', 'class_names', 'in_units', 'Judged', 'latent_at', 'features_at', 'left_out', 'can_leave_out',
+           'judged', 'natural', 'summary_rows', 'fit_part', 'parameters_part', 'scores_part', 'warnings_part',
+           'training_part', 'name_axes', 'draws_of', 'numbers_part', 'labels_part', 'judged_part', 'relevance_part',
+           'posterior_part', 'surface_figures', 'page', 'fit_report', 'input_names', 'checked_rows', 'scores_in',
+           'sweep_figures', 'averages', 'mean_and_error', 'sweep_report']
 
 # %% ../nbs/14_report.ipynb #cf88bb41
 import base64
@@ -259,13 +259,24 @@ def left_out(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, np.nda
     return np.where(proper, now + moved, np.nan), (cavity_var + dff).reshape(now.shape)
 
 # %% ../nbs/14_report.ipynb #d93c7f19
+def can_leave_out(model: PowerEPEstimator, X: np.ndarray) -> bool:
+    """Whether X (N, D) are the training inputs of the model, each with a site of its own that
+    counts once.
+    """
+    own, extras = getattr(model, "_X", None), getattr(model, "_extras", None)
+    if own is None or model.blocks is not None or not np.array_equal(own, X):
+        return False
+    once = extras is None or (
+        np.all(extras.weight == 1.0) and np.all(extras.known_variance == 0.0)
+    )
+    return bool(once) and model.site_precision_.shape[-1] == len(X)
+
+# %% ../nbs/14_report.ipynb #379ce8cf
 def judged(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, held_out: bool) -> Judged:
     """What the model says of the rows X (N, D), y (N,), at most 5000 of them: of held-out
     rows as it is, of its training rows each left out, if that can be done.
     """
-    own = getattr(model, "_X", None)
-    alike = own is not None and own.shape == X.shape and np.array_equal(own, X)
-    if not held_out and alike and model.blocks is None:
+    if not held_out and can_leave_out(model, X):
         rows = Judged("training rows, each left out", X, y, *left_out(model, X))
         rows = rows.part(np.all(np.isfinite(np.atleast_2d(rows.mean)), axis=0), rows.where)
     else:

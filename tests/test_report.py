@@ -4,6 +4,7 @@ import base64
 import struct
 import warnings
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import matplotlib
 
@@ -22,6 +23,7 @@ from sparse_pep.likelihoods import StudentT
 from sparse_pep.report import (
     MOST_ROWS,
     as_text,
+    can_leave_out,
     class_names,
     draws_of,
     fit_report,
@@ -199,6 +201,22 @@ def test_rows_that_are_not_those_of_training_are_not_left_out(models):
     assert "10 training rows, which the model has seen" in fit_report(model, X[:10], y[:10])
     assert "60 held-out rows" in fit_report(model, X, y, held_out=True)
     assert judged(model, X + 1e-9, y, False).where.endswith("which the model has seen")
+
+
+def test_data_that_count_more_than_once_are_not_left_out(models):
+    model, X, y = models("regressor")
+    before = vars(model).copy()
+    try:
+        for weight, known, expected in ((1.0, 0.0, True), (np.ones(60), np.zeros(60), True), (2.0, 0.0, False), (1.0, np.full(60, 0.1), False)):
+            model._extras = SimpleNamespace(weight=weight, known_variance=known)
+            assert can_leave_out(model, X) is expected
+        model._extras, model.site_precision_ = None, np.ones(61)
+        assert not can_leave_out(model, X)
+    finally:
+        vars(model).clear()
+        vars(model).update(before)
+    assert can_leave_out(model, X) and not can_leave_out(model, X[:5])
+    assert not can_leave_out(*models("blocks")[:2])
 
 
 @pytest.mark.parametrize("name", ["regressor", "regressor 1-D", "two classes", "three classes 2-D", "counts", "student-t"])
