@@ -435,7 +435,7 @@ ROWS = [
     }
     for data, scores in ((EVIL, {"SMSE": 0.25, "SMLL": -1.0}), ("labels", {"error": 0.125, "NLL": 0.5}))
     for power in (0.0, 1.0)
-    for split in (0, 1)
+    for split in (0, 1, 2)
 ]
 
 
@@ -446,13 +446,13 @@ def test_a_comparison_has_tables_and_a_picture_of_each_score():
     assert found.titles == ["Averages over the splits", "Scores against the power", "Warnings", "Each split"]
     assert [image["alt"].split(":")[0] for image in found.images] == ["log ML/N", "SMSE", "SMLL", "error", "NLL"]
     header = ["data", "power", "name", "log ML/N", "SMSE", "SMLL", "seconds", "error", "NLL", "converged"]
-    averages = [[cell.replace("\xa0", " ") for cell in row] for row in found.cells if row[-1] == "1 of 2"]
+    averages = [[cell.replace("\xa0", " ") for cell in row] for row in found.cells if row[-1] == "2 of 3"]
     assert header in found.cells and len(averages) == 4
-    assert averages[1] == [EVIL, "1", "EP", "-2 ± 0", "0.25 ± 0", "-1 ± 0", "1.5 ± 0.5", "", "", "1 of 2"]
-    assert averages[2] == ["labels", "0", "VFE", "-1 ± 0", "", "", "1.5 ± 0.5", "0.125 ± 0", "0.5 ± 0", "1 of 2"]
+    assert averages[1] == [EVIL, "1", "EP", "-2 ± 0", "0.25 ± 0", "-1 ± 0", "2 ± 0.58", "", "", "2 of 3"]
+    assert averages[2] == ["labels", "0", "VFE", "-1 ± 0", "", "", "2 ± 0.58", "0.125 ± 0", "0.5 ± 0", "2 of 3"]
     single = [row for row in found.cells if row[-1] in ("yes", "no")]
     assert len(single) == len(ROWS)
-    assert single[-1] == ["labels", "1", "EP", "1", "-2", "", "", "2", "0.125", "0.5", "yes"]
+    assert single[-1] == ["labels", "1", "EP", "2", "-2", "", "", "3", "0.125", "0.5", "yes"]
     assert found.row("NLL")[0].startswith("mean of") and "careful" in found.text
 
 
