@@ -49,12 +49,14 @@ def source_link(module: str, symbol: str) -> str:
 
 
 def api_heading(cell, module: str, name: str) -> str:
-    """Markdown that goes above a definition: its name, a link to its source, and its public methods."""
+    """Markdown that goes above a definition: its name, links to its source and reference, and its public methods."""
     nodes = [node for node in definition(cell, name).body if isinstance(node, ast.FunctionDef)]
     methods = [node.name for node in nodes if isinstance(definition(cell, name), ast.ClassDef) and node.name[0] != "_"]
     links = [f"[`{m}`]({source_link(module, f'{name}.{m}')}){{#{name.lower()}.{m.lower()}}}" for m in methods]
     listed = " · methods " + ", ".join(links) if links else ""
-    return f"### `{name}` {{.api}}\n\n::: {{.api-links}}\n[source]({source_link(module, name)}){listed}\n:::"
+    page = f"reference/{module.rpartition('.')[2]}.ipynb#{name}"
+    called = "" if name[0] == "_" else f" · [reference]({page})"
+    return f"### `{name}` {{.api}}\n\n::: {{.api-links}}\n[source]({source_link(module, name)}){called}{listed}\n:::"
 
 
 def api_signature(cell, name: str, shown: str) -> str:
@@ -96,6 +98,11 @@ class Filter(FilterDefaults):
         return kept[:links] + [hide_marked] + kept[links:] + [ApiCells]
 
 
+def unnested(text: str) -> str:
+    """Links of the author's own that have a name in back-ticks: nbdev puts a link into them, here taken out again."""
+    return re.sub(r"\[([^\[\]]*)\[(`[^`]+`)\]\([^()\s]*\)([^\[\]]*)\]\(", r"[\1\2\3](", text)
+
+
 def process(path: Path):
     """The notebook at `path` after nbdev: cells hidden, `show_doc` run, back-tick names linked."""
     notebook = read_nb(path)
@@ -108,6 +115,8 @@ def process(path: Path):
         Filter()(notebook)
     finally:
         del os.environ["IN_TEST"]
+    for cell in notebook.cells:
+        cell.source = unnested(cell.source) if cell.cell_type == "markdown" else cell.source
     return notebook
 
 

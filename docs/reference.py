@@ -34,7 +34,7 @@ CONTRACT = {
     "multiclass": "Softmax MultinomialProbit MultiClass likelihood_to_config likelihood_from_config",
     "means": "ZeroMean ConstantMean LinearMean mean_to_config mean_from_config",
     "models": "Model model_evidence model_gradient model_predict model_bounds model_leave_one_out",
-    "training": "train TrainingResult kmeans_points greedy_points initial_kernel",
+    "training": "train TrainingResult kmeans_points greedy_points initial_kernel advised_power held_out_power",
     "plots": "plot_posterior_1d plot_posterior_2d plot_classification_1d plot_classification_2d plot_calibration "
     "plot_calibration_draws plot_residuals plot_reliability plot_relevance plot_energy_trace plot_site_changes "
     "plot_pseudo_points plot_power_sweep",

@@ -30,7 +30,7 @@ from docs.build import (
     space_operators,
     steps_html,
 )
-from docs.notebook import fence, markdown, process
+from docs.notebook import fence, markdown, process, unnested
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -273,6 +273,13 @@ def test_no_text_can_close_its_code_block():
     text = "a\n````\nb"
     assert fence(text, ".output").splitlines()[0] == "````` {.output}"
     assert fence(text, ".output").splitlines()[-1] == "`````"
+
+
+def test_a_link_is_not_put_into_a_link():
+    assert unnested("A [[`Constant`](/kernels.html#constant)](01_kernels.ipynb).") == "A [`Constant`](01_kernels.ipynb)."
+    assert unnested("[a [`Sum`](/k.html#sum) of](b.ipynb)") == "[a `Sum` of](b.ipynb)"
+    untouched = "The [`Sum`](/k.html#sum) and [a `Product`](b.ipynb), $x[[i]]$"
+    assert unnested(untouched) == untouched
 
 
 def render(text):
