@@ -284,7 +284,8 @@ def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
     words = ["--data", "breast_cancer", "--data", "diabetes", "--powers", 1, "--splits", 1, "--out", "scores.csv"]
     text = accept("compare", *words, "--quiet").stdout
     assert seen == ["auto", "gaussian"]
-    assert [part.splitlines()[0] for part in text.split("\n\n")] == ["each split", "averages"] * 2
+    assert [part.splitlines()[0] for part in text.split("\n\n")] == [*["each split", "averages"] * 2, text.splitlines()[-1]]
+    assert text.splitlines()[-1].startswith("2 fits in ")
     assert [row.split("  ")[0] for row in text.split("\n\n")[0].splitlines()[2:]] == ["breast_cancer"]
     first, second = csv.DictReader(Path("scores.csv").read_text().splitlines())
     assert first["SMSE"] == "" and float(first["NLL"]) > 0.0 and second["NLL"] == "" and float(second["SMSE"]) > 0.0
@@ -332,7 +333,7 @@ REFUSED = {  # command line, words of the message
     "fit head.csv --target response": ["no rows"],
     "fit numbers.csv --target response": ["no header"],
     "fit semicolon.csv --target response": ["commas"],
-    f"{FIT} --power 1.5": ["--power", "1.5", "0<=x<=1"],
+    f"{FIT} --power 1.5": ["--power", "1.5", "from 0 to 1"],
     f"{FIT} --power -0.1": ["--power"],
     f"{FIT} --power nan": ["power"],
     f"{FIT} --power half": ["--power", "half"],
@@ -602,7 +603,7 @@ def test_every_option_of_compare_arrives(monkeypatch):
     words = [word for name, value in options.items() for word in (f"--{name}".replace("_", "-"), value)]
     accept("compare", "--powers", "0.25", "--splits", 2, *words)
     arrived = {"n_inducing": 7, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "random_state": 4}
-    arrived |= {"likelihood": "gaussian", "blocks": 6}
+    arrived |= {"likelihood": "gaussian", "blocks": 6, "said": []}
     assert seen == [("diabetes", split, 0.25, arrived) for split in (0, 1)]
 
 
