@@ -83,6 +83,28 @@ def energy_adjoints(
     ----------
     Bui, Yan and Turner (2017), appendix on the energy: sites are stationary at the fixed
     point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.energies import energy_adjoints
+    >>> from sparse_pep.inference import infer
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import NoisyProbit
+    >>> kernel, Z = SquaredExponential(), np.array([[0.0], [2.0]])
+    >>> X, y = np.array([[0.1], [0.8], [1.9]]), np.array([-1.0, -1.0, 1.0])
+    >>> def covariances(rows):
+    ...     Kuf, kff = kernel(Z, X[rows]), kernel.diag(X[rows])
+    ...     def pull(Kuf_bar, kff_bar):  # to the log of the kernel's variance
+    ...         return np.vdot(Kuf_bar, kernel(Z, X[rows])) + kff_bar @ kff
+    ...     return Kuf, kff, pull
+    >>> given = covariances, NoisyProbit(0.1), y, 0.5
+    >>> fit = infer(kernel(Z), *given)
+    >>> Kuu_bar, pulled, likelihood_bar = energy_adjoints(fit, *given)
+    >>> print(round(float(np.vdot(Kuu_bar, kernel(Z)) + pulled), 4))  # over log variance
+    -0.0103
+    >>> print(list(NoisyProbit(0.1).parameters()), likelihood_bar.round(4))
+    ['log_odds_flip'] [0.0051]
     """
     power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
     whitened = [whitened_moments(posterior) for posterior in fit.posteriors]
@@ -117,6 +139,16 @@ class Method(NamedTuple):
         What it shares with Power EP there: some of "posterior", "prediction" and "evidence".
     note : str
         How it differs, or how it gets there.
+
+    Examples
+    --------
+    >>> from sparse_pep.energies import METHODS
+    >>> for method in METHODS:
+    ...     if method.power == 1.0 and method.blocks == "several":
+    ...         print(method.name, "-", method.task, "-", method.source)
+    PITC - regression - Schwaighofer and Tresp 2002
+    PIC - regression - Snelson and Ghahramani 2007
+    PITC-EP - classification - this package
     """
 
     name: str

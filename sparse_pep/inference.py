@@ -173,6 +173,20 @@ class State:
     smallest_cavity : float
         Smallest ρ.
     log_evidence : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.inference import infer
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Probit
+    >>> kernel, Z = SquaredExponential(), np.array([[0.0], [2.0]])
+    >>> X, y = np.array([[0.1], [0.8], [1.9]]), np.array([-1.0, -1.0, 1.0])
+    >>> def covariances(rows):
+    ...     return kernel(Z, X[rows]), kernel.diag(X[rows]), None
+    >>> state = infer(kernel(Z), covariances, Probit(), y, 0.5).state
+    >>> print(state.mean.round(3), state.var.round(3))  # of what u tells of each f
+    [[-0.761 -0.395  0.297]] [[0.597 0.369 0.607]]
     """
 
     precision: np.ndarray
@@ -349,6 +363,22 @@ class Inference:
         The smallest step η that was used: 1 if nothing was damped.
     trace : ndarray
         The log evidence at each sweep.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.inference import infer
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Probit
+    >>> kernel, Z = SquaredExponential(), np.array([[0.0], [2.0]])
+    >>> X, y = np.array([[0.1], [0.8], [1.9]]), np.array([-1.0, -1.0, 1.0])
+    >>> def covariances(rows):
+    ...     return kernel(Z, X[rows]), kernel.diag(X[rows]), None
+    >>> fit = infer(kernel(Z), covariances, Probit(), y, 0.5)
+    >>> print(fit.site_precision.round(3), fit.site_shift.round(3))
+    [[0.426 0.457 0.536]] [[-0.788 -0.773  0.85 ]]
+    >>> print(fit.change < 1e-8, fit.step, round(fit.smallest_cavity, 2))
+    True 1.0 0.84
     """
 
     state: State
@@ -632,6 +662,23 @@ def infer(
     References
     ----------
     Bui, Yan and Turner (2017), sections 3.4 and 3.7.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.inference import infer
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Probit
+    >>> kernel, Z = SquaredExponential(), np.array([[0.0], [2.0]])
+    >>> X, y = np.array([[0.1], [0.8], [1.9]]), np.array([-1.0, -1.0, 1.0])
+    >>> def covariances(rows):
+    ...     return kernel(Z, X[rows]), kernel.diag(X[rows]), None
+    >>> for power in (0.0, 0.5, 1.0):
+    ...     fit = infer(kernel(Z), covariances, Probit(), y, power)
+    ...     print(power, fit.converged, round(fit.log_evidence, 3))
+    0.0 True -2.147
+    0.5 True -2.103
+    1.0 True -2.064
     """
     if method not in METHODS:
         raise ValueError(f"`method` must be one of {', '.join(METHODS)}; got {method!r}.")
@@ -698,6 +745,20 @@ def leave_one_out(fit: Inference, likelihood: Likelihood, y: np.ndarray) -> np.n
     """log p(yₙ | all other data) (N,) in nats, from the cavities; NaN where removing a whole
     site, or the sites of all copies of a datum, leaves no distribution. Cost: one projection a
     datum. ValueError if a site stands for several data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.inference import infer, leave_one_out
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Probit
+    >>> kernel, Z = SquaredExponential(), np.array([[0.0], [2.0]])
+    >>> X, y = np.array([[0.1], [0.8], [1.9]]), np.array([-1.0, -1.0, 1.0])
+    >>> def covariances(rows):
+    ...     return kernel(Z, X[rows]), kernel.diag(X[rows]), None
+    >>> fit = infer(kernel(Z), covariances, Probit(), y, 1.0)
+    >>> print(np.exp(leave_one_out(fit, Probit(), y)).round(2))  # probability of each label
+    [0.6  0.54 0.41]
     """
     if not isinstance(fit.data, WhitenedData):
         raise ValueError(

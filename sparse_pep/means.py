@@ -14,7 +14,15 @@ from numpy.typing import ArrayLike
 # %% ../nbs/01_means.ipynb #f38570e8
 @dataclass(frozen=True, eq=False)
 class ZeroMean:
-    """m(x) = 0, and what the other means share."""
+    """m(x) = 0, and what the other means share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.means import ZeroMean
+    >>> print(ZeroMean()(np.array([[1.0], [2.0]])), ZeroMean().parameters())
+    [0. 0.] {}
+    """
 
     def __post_init__(self):
         for field in fields(self):
@@ -50,6 +58,13 @@ class ConstantMean(ZeroMean):
     ----------
     intercept : float or ndarray (K,)
         c, units of f; one for each of K functions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.means import ConstantMean
+    >>> print(ConstantMean(3.0)(np.array([[1.0], [2.0]])))
+    [3. 3.]
     """
 
     intercept: ArrayLike = 0.0
@@ -71,6 +86,14 @@ class LinearMean(ZeroMean):
         c, units of f.
     slope : ndarray (D,) or (D, K)
         w, units of f over units of x.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.means import LinearMean
+    >>> mean, X = LinearMean(1.0, [0.5, -2.0]), np.array([[0.0, 0.0], [2.0, 1.0]])
+    >>> print(mean(X), mean.pull(X, np.array([1.0, 1.0]))["slope"])
+    [1. 0.] [2. 1.]
     """
 
     intercept: ArrayLike
@@ -137,6 +160,12 @@ MEANS = {kind.__name__: kind for kind in (ZeroMean, ConstantMean, LinearMean)}
 def mean_to_config(mean: ZeroMean) -> dict:
     """A description of `mean` that JSON can hold; `mean_from_config` is its inverse, exact to
     the last bit.
+
+    Examples
+    --------
+    >>> from sparse_pep.means import LinearMean, mean_to_config
+    >>> print(mean_to_config(LinearMean(1.0, [0.5])))
+    {'kind': 'LinearMean', 'intercept': 1.0, 'slope': [0.5]}
     """
     values = {name: value.tolist() for name, value in mean.parameters().items()}
     return {"kind": type(mean).__name__, **values}
@@ -145,6 +174,12 @@ def mean_to_config(mean: ZeroMean) -> dict:
 def mean_from_config(config: dict) -> ZeroMean:
     """The mean that `mean_to_config` described. ValueError if the kind is unknown or its fields
     do not fit.
+
+    Examples
+    --------
+    >>> from sparse_pep.means import mean_from_config
+    >>> print(mean_from_config({"kind": "ConstantMean", "intercept": 3.0}).intercept)
+    3.0
     """
     try:
         kind = MEANS[config["kind"]]

@@ -60,6 +60,27 @@ class Model:
         If it has several latent functions, they share kernel and features.
     mean : ZeroMean
         Or another of `sparse_pep.means`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> from sparse_pep.means import ConstantMean
+    >>> from sparse_pep.models import Model
+    >>> points = InducingPoints(np.array([[0.0], [1.0]]))
+    >>> model = Model(SquaredExponential(), points, Gaussian(0.1), ConstantMean(2.0))
+    >>> for name, value in model.parameters().items():
+    ...     print(name, value.ravel().round(3))
+    kernel.log_variance [0.]
+    kernel.log_lengthscale [0.]
+    log_noise_variance [-2.303]
+    features.Z [0. 1.]
+    mean.intercept [2.]
+    >>> louder = model.with_parameters(model.parameters() | {"log_noise_variance": 0.0})
+    >>> print(louder.likelihood.noise_variance)
+    1.0
     """
 
     kernel: Kernel
@@ -334,7 +355,7 @@ def task_of(
     return Task((covariances,), targets, power, kind, noise, share, {"weight": weight})
 
 
-def continued(fit, extras: Extras):
+def continued(fit: Evidence | Inference, extras: Extras) -> Evidence | Inference:
     """The fit with the log evidence of earlier data added."""
     if extras.memory is None:
         return fit
@@ -406,6 +427,23 @@ def model_evidence(
     """`regression.evidence` (with blocks `blocks.block_evidence`), or `model_inference` unless
     the noise is Gaussian, for a model at data X (N, D), y (N,). Cost 2NM² flops, for each
     sweep.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> from sparse_pep.models import Model, model_evidence
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> y = np.sin(2.0 * X[:, 0])
+    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
+    >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
+    >>> for power in (0.0, 0.5, 1.0):
+    ...     print(power, round(model_evidence(model, X, y, power).log_evidence, 2))
+    0.0 -3.16
+    0.5 -3.06
+    1.0 -2.97
     """
     if not isinstance(model.likelihood, Gaussian):
         how = power, jitter, chunk_size, start, tol, blocks, extras
@@ -458,6 +496,25 @@ def model_gradient(
         ∂ log Z over every name of `model.parameters()`, exact if the inference converged.
         Cost of both: 7NM² flops; 5NM² and those of the sweeps. With blocks of size b another
         12NMb + O(Nb²).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> from sparse_pep.models import Model, model_gradient
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> y = np.sin(2.0 * X[:, 0])
+    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
+    >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
+    >>> fit, gradient = model_gradient(model, X, y, 0.5)
+    >>> for name, value in gradient.items():
+    ...     print(name, value.ravel().round(2))
+    kernel.log_variance [-0.29]
+    kernel.log_lengthscale [-0.23]
+    log_noise_variance [-16.45]
+    features.Z [ 2.94  0.14  0.38 -2.65]
     """
     Kuu, pull_Kuu = model.features.Kuu_vjp(model.kernel)
     task, way, n = task_of(model, X, y, power, blocks, extras), way_of(blocks), len(X)
@@ -514,6 +571,22 @@ def model_predict(
     mean : ndarray (S,), or (C, S) of C latent functions, or (K, S) of K outputs
     var : ndarray (S,) or (C, S)
         Outputs share it. Cost 2SM² flops for each posterior, memory O(chunk·M).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> from sparse_pep.models import Model, model_evidence, model_predict
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> y = np.sin(2.0 * X[:, 0])
+    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
+    >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
+    >>> fit = model_evidence(model, X, y, 0.5)
+    >>> mean, var = model_predict(model, fit.posteriors, np.array([[1.5], [9.0]]))
+    >>> print(mean.round(2), var.round(2))  # far away: the prior
+    [0.13 0.  ] [0.02 1.  ]
     """
     several = [posteriors] if isinstance(posteriors, Posterior) else list(posteriors)
     shape = several[0].b.shape[1:]
@@ -541,6 +614,20 @@ def model_bounds(
 ) -> tuple[float, float]:
     """A lower and an upper bound, in nats, on the log marginal likelihood that the exact GP
     has with this kernel and Gaussian noise. Cost 6NM² flops.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> from sparse_pep.models import Model, model_bounds
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> y = np.sin(2.0 * X[:, 0])
+    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
+    >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
+    >>> print(np.round(model_bounds(model, X, y), 2))
+    [-3.16 -1.1 ]
     """
     task, Kuu = task_of(model, X, y, 0.0, None, extras), model.features.Kuu(model.kernel)
     given, how = (Kuu, *task.where, task.y, task.noise), (jitter, chunk_size)
@@ -562,6 +649,22 @@ def model_leave_one_out(
 ) -> np.ndarray:
     """log p(yₙ | all other data) (N,) in nats, or (N, K) of K outputs; `fit` is what
     `model_evidence` returned. Cost O(N); with Gaussian noise 2NM² flops.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> from sparse_pep.models import Model, model_evidence, model_leave_one_out
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> y = np.sin(2.0 * X[:, 0])
+    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
+    >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
+    >>> fit = model_evidence(model, X, y, 0.5)
+    >>> density = model_leave_one_out(model, fit, X, y, 0.5)
+    >>> print(density.shape, round(float(density.mean()), 2))  # nats a datum
+    (40,) 0.14
     """
     task = task_of(model, X, y, power, None, extras)
     if isinstance(fit, Inference):

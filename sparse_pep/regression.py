@@ -60,6 +60,18 @@ def gaussian_sites(
     References
     ----------
     Bui, Yan and Turner (2017), the first display of section 3.5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.regression import gaussian_sites
+    >>> y, dff = np.array([1.0, 1.0]), np.array([0.0, 0.3])
+    >>> for power in (0.0, 0.5, 1.0):  # less is made of a datum that is poorly explained
+    ...     precision, shift = gaussian_sites(y, dff, 0.1, power)
+    ...     print(power, precision.round(2), shift.round(2))
+    0.0 [10. 10.] [10. 10.]
+    0.5 [10.  4.] [10.  4.]
+    1.0 [10.   2.5] [10.   2.5]
     """
     precision = 1.0 / (power * dff + noise_variance)
     return precision, (precision * y.T).T
@@ -99,6 +111,21 @@ class Evidence:
         Unexplained variances D, from which the sites follow.
     n_clipped : int
         How many of them came out negative and were set to 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.regression import evidence
+    >>> kernel, Z = SquaredExponential(), np.array([[0.0], [2.0]])
+    >>> X, y = np.array([[0.1], [0.8], [1.9]]), np.array([0.1, 0.4, 0.9])
+    >>> def covariances(rows):
+    ...     return kernel(Z, X[rows]), kernel.diag(X[rows]), None
+    >>> fit = evidence(kernel(Z), covariances, y, 0.1, 0.5)
+    >>> print(fit.dff.round(3), fit.jitter)
+    [0.009 0.319 0.009] 0.0
+    >>> print(len(fit.posterior.b), fit.converged)
+    2 True
     """
 
     log_evidence: float
@@ -200,6 +227,22 @@ def evidence(
     References
     ----------
     Bui, Yan and Turner (2017), log Z_PEP in section 3.5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.regression import evidence
+    >>> kernel, Z = SquaredExponential(), np.array([[0.0], [2.0]])
+    >>> X, y = np.array([[0.1], [0.8], [1.9]]), np.array([0.1, 0.4, 0.9])
+    >>> def covariances(rows):
+    ...     return kernel(Z, X[rows]), kernel.diag(X[rows]), None
+    >>> for power in (0.0, 0.5, 1.0):
+    ...     fit = evidence(kernel(Z), covariances, y, 0.1, power)
+    ...     print(power, round(fit.log_evidence, 3))
+    0.0 -3.953
+    0.5 -3.149
+    1.0 -2.837
     """
     factor, dff = factorise(Kuu, jitter, "Kuu"), np.empty(len(y))
     noise, power, weight = each_datum(y, noise_variance, power, weight)
@@ -232,6 +275,20 @@ def upper_bound(
     References
     ----------
     Titsias (2014), Variational inference for Gaussian and determinantal point processes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.regression import evidence, upper_bound
+    >>> kernel, Z = SquaredExponential(), np.array([[0.0], [2.0]])
+    >>> X, y = np.array([[0.1], [0.8], [1.9]]), np.array([0.1, 0.4, 0.9])
+    >>> def covariances(rows):
+    ...     return kernel(Z, X[rows]), kernel.diag(X[rows]), None
+    >>> low = evidence(kernel(Z), covariances, y, 0.1, 0.0).log_evidence
+    >>> high = upper_bound(kernel(Z), covariances, y, 0.1)
+    >>> print(round(low, 3), round(high, 3))  # the exact value lies between
+    -3.953 -2.184
     """
     noise, weight = each_datum(y, noise_variance, weight)
     given, how = (Kuu, covariances, y), (0.0, jitter, chunk_size, weight)
@@ -266,6 +323,20 @@ def predict_f(
     References
     ----------
     Bui, Yan and Turner (2017), m_f and V_ff' in section 3.4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.regression import evidence, predict_f
+    >>> kernel, Z = SquaredExponential(), np.array([[0.0], [2.0]])
+    >>> X, y = np.array([[0.1], [0.8], [1.9]]), np.array([0.1, 0.4, 0.9])
+    >>> def covariances(rows):
+    ...     return kernel(Z, X[rows]), kernel.diag(X[rows]), None
+    >>> fit, tests = evidence(kernel(Z), covariances, y, 0.1, 0.5), np.array([[1.0], [9.0]])
+    >>> mean, var = predict_f(fit.posterior, kernel(Z, tests), kernel.diag(tests))
+    >>> print(mean.round(3), var.round(3))  # far away: the prior
+    [0.484 0.   ] [0.396 1.   ]
     """
     V = solve_lower(posterior.Kuu, Kus, out=Kus)
     unexplained, _ = unexplained_variance(kss, V)
@@ -278,6 +349,23 @@ def predict_f_cov(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean (S,) and full covariance (S, S) of f at S test inputs, for the prior covariance
     Kss (S, S). Cost 2SM² + 4S²M.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.regression import evidence, predict_f_cov
+    >>> kernel, Z = SquaredExponential(), np.array([[0.0], [2.0]])
+    >>> X, y = np.array([[0.1], [0.8], [1.9]]), np.array([0.1, 0.4, 0.9])
+    >>> def covariances(rows):
+    ...     return kernel(Z, X[rows]), kernel.diag(X[rows]), None
+    >>> fit, tests = evidence(kernel(Z), covariances, y, 0.1, 0.5), np.array([[1.0], [1.1]])
+    >>> mean, cov = predict_f_cov(fit.posterior, kernel(Z, tests), kernel(tests))
+    >>> print(mean.round(3))
+    [0.484 0.536]
+    >>> print(cov.round(3))
+    [[0.396 0.391]
+     [0.391 0.389]]
     """
     V = solve_lower(posterior.Kuu, Kus)
     T = solve_lower(posterior.B, V)
@@ -285,7 +373,15 @@ def predict_f_cov(
 
 # %% ../nbs/04_regression.ipynb #35f72463
 def gaussian_log_density(y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-    """log N(y; mean, var), element by element, in nats."""
+    """log N(y; mean, var), element by element, in nats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.regression import gaussian_log_density
+    >>> print(gaussian_log_density(np.array([0.0, 2.0]), np.zeros(2), np.ones(2)).round(3))
+    [-0.919 -2.919]
+    """
     return -0.5 * (np.log(2.0 * np.pi * var) + (y - mean) ** 2 / var)
 
 # %% ../nbs/04_regression.ipynb #d7bf68bf
@@ -483,6 +579,26 @@ def adjoints(
     ----------
     Sites are stationary at the fixed point: Bui, Yan and Turner (2017), appendix on the
     energy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.regression import adjoints, evidence
+    >>> kernel, Z = SquaredExponential(), np.array([[0.0], [2.0]])
+    >>> X, y = np.array([[0.1], [0.8], [1.9]]), np.array([0.1, 0.4, 0.9])
+    >>> def covariances(rows):
+    ...     Kuf, kff = kernel(Z, X[rows]), kernel.diag(X[rows])
+    ...     def pull(Kuf_bar, kff_bar):  # to the log of the kernel's variance
+    ...         return np.vdot(Kuf_bar, kernel(Z, X[rows])) + kff_bar @ kff
+    ...     return Kuf, kff, pull
+    >>> given = covariances, y, 0.1, 0.5
+    >>> fit = evidence(kernel(Z), *given)
+    >>> Kuu_bar, pulled, log_noise_bar, f_bar = adjoints(fit, *given)
+    >>> print(round(float(np.vdot(Kuu_bar, kernel(Z)) + pulled), 3))  # over log variance
+    -1.181
+    >>> print(log_noise_bar.round(3), f_bar.round(3))
+    [-0.084  0.149 -0.013] [-0.096  0.068  0.807]
     """
     noise, power, weight = each_datum(y, noise_variance, power, weight)
     sites = gaussian_sites(y, fit.dff, noise, power)

@@ -67,6 +67,15 @@ def kmeans_points(
     -------
     ndarray (≤ M, D)
         Cost O(NMD) a pass, on at most 20000 rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.training import kmeans_points
+    >>> X = np.array([[0.0], [0.2], [5.0], [5.2], [5.4]])
+    >>> Z = kmeans_points(X, 2, np.random.default_rng(0))
+    >>> print(np.sort(Z, axis=0).ravel().round(1))
+    [0.1 5.2]
     """
     seen = np.arange(len(X))
     if len(X) > KMEANS_ROWS:
@@ -115,6 +124,15 @@ def greedy_points(
     -------
     ndarray (≤ M, D)
         `given`, and rows of X. Cost O(NM²), memory O(NM).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.training import greedy_points
+    >>> X = np.array([[0.0], [0.1], [3.0], [3.1], [9.0]])
+    >>> print(greedy_points(SquaredExponential(), X, 3).ravel())  # far from each other
+    [0.  9.  3.1]
     """
     prior, chosen = kernel.diag(X), []
     already = 0 if given is None else len(given)
@@ -144,6 +162,15 @@ def initial_kernel(
     """An ARD squared exponential on the scale of the data: variance as the likelihood,
     Gaussian by default, has it; lengthscales √D times the spread of a column. `weight` (N,)
     says how often each row counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.training import initial_kernel
+    >>> X, y = np.array([[0.0, 0.0], [2.0, 20.0]]), np.array([-3.0, 3.0])
+    >>> kernel = initial_kernel(X, y)
+    >>> print(round(float(kernel.variance), 1), kernel.lengthscale.round(2))
+    9.0 [ 1.41 14.14]
     """
     variance = (likelihood or Gaussian()).latent_variance(y, weight)
     return SquaredExponential(variance, np.sqrt(X.shape[1]) * column_spread(X, weight))
@@ -256,6 +283,24 @@ class TrainingResult:
     path : dict
         Where the parameters were: `iteration` (T,), and `values`, a dictionary of arrays
         (T, ...) under the names of `parameters()`. T ≤ 64, spread over the climb.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> from sparse_pep.models import Model
+    >>> from sparse_pep.training import train
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> y = np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
+    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
+    >>> start = Model(SquaredExponential(), points, Gaussian(1.0))
+    >>> result = train(start, X, y, power=0.5)
+    >>> print(result.converged, len(result.history) == result.n_iter + 1)
+    True True
+    >>> print(list(result.path["values"]))
+    ['kernel.log_variance', 'kernel.log_lengthscale', 'log_noise_variance', 'features.Z']
     """
 
     model: Model
@@ -575,6 +620,24 @@ def train(
         If the evidence cannot be computed at the start.
     ValueError
         If the checkpoint is not one of this training.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> from sparse_pep.models import Model
+    >>> from sparse_pep.training import train
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> y = np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
+    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
+    >>> start = Model(SquaredExponential(), points, Gaussian(1.0))
+    >>> result = train(start, X, y, power=0.5)
+    >>> print(result.converged, result.log_evidence > result.history[0])
+    True True
+    >>> print(round(float(np.sqrt(result.model.likelihood.noise_variance)), 1))
+    0.1
     """
     rng, record = rng or np.random.default_rng(0), None
     n_data = float(np.sum(np.broadcast_to(extras.weight, len(y))))
@@ -648,6 +711,15 @@ def advised_power(loss: str, likelihood: Likelihood) -> float:
     References
     ----------
     Bui, Yan and Turner (2017), section 4.
+
+    Examples
+    --------
+    >>> from sparse_pep.likelihoods import Gaussian, Probit
+    >>> from sparse_pep.training import advised_power
+    >>> print(advised_power("auto", Gaussian()), advised_power("log_loss", Gaussian()))
+    0.5 1.0
+    >>> print(advised_power("log_loss", Probit()))
+    0.5
     """
     return 1.0 if loss == "log_loss" and isinstance(likelihood, Gaussian) else 0.5
 
@@ -659,7 +731,7 @@ def held_out_power(
     rng: np.random.Generator,
     extras: Extras = PLAIN,
     powers: Sequence[float] = POWERS,
-    **options,
+    **options: object,
 ) -> tuple[float, Model, dict]:
     """The power whose model predicts held-out rows best.
 
@@ -684,6 +756,23 @@ def held_out_power(
         Trained at it on the other rows.
     sweep : dict
         `power`, and `log_density` of the held-out rows in nats a datum, both (P,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> from sparse_pep.models import Model
+    >>> from sparse_pep.training import held_out_power
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> y = np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
+    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
+    >>> start = Model(SquaredExponential(), points, Gaussian(1.0))
+    >>> rng = np.random.default_rng(1)
+    >>> power, model, sweep = held_out_power(start, X, y, rng, powers=(0.0, 0.5))
+    >>> print(power in (0.0, 0.5), sweep["log_density"].round(1))
+    True [0.9 0.9]
     """
     order = rng.permutation(len(X))
     judges, learners = np.split(order, [max(1, round(HELD_OUT * len(X)))])
