@@ -201,6 +201,19 @@ def plot_posterior_1d(
     ------
     ValueError
         If there is more than one input, or `X` and `y` differ in length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from sparse_pep import SparsePEPRegressor
+    >>> from sparse_pep.plots import plot_posterior_1d
+    >>> X, ax = np.linspace(0.0, 3.0, 20)[:, None], Figure().subplots()
+    >>> y = np.sin(2.0 * X[:, 0])
+    >>> model = SparsePEPRegressor(n_inducing=5, optimizer=None, random_state=0).fit(X, y)
+    >>> ax = plot_posterior_1d(model, X, y, ax=ax)
+    >>> print(ax.get_legend_handles_labels()[1])
+    ['95 % of y', '95 % of f', 'data', 'mean', 'pseudo-points after']
     """
     x, y = one_column(X), one_column(y, "y")
     if len(x) != len(y):
@@ -301,6 +314,21 @@ def plot_posterior_2d(
     ------
     ValueError
         If there are not two inputs, or `X` and `y` differ in length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from sparse_pep import SparsePEPRegressor
+    >>> from sparse_pep.plots import plot_posterior_2d
+    >>> X, axes = np.random.default_rng(0).uniform(size=(20, 2)), Figure().subplots(1, 2)
+    >>> y = X[:, 0] - X[:, 1]
+    >>> model = SparsePEPRegressor(n_inducing=5, optimizer=None, random_state=0).fit(X, y)
+    >>> left, right = plot_posterior_2d(model, X, y, axes=axes, n_grid=20)
+    >>> for bar in left.figure.axes[2:]:
+    ...     print(bar.get_ylabel())
+    mean (units of y)
+    standard deviation of f (units of y)
     """
     X, y = two_columns(X), one_column(y, "y")
     if len(X) != len(y):
@@ -386,6 +414,19 @@ def plot_classification_1d(
     ------
     ValueError
         If there is more than one input, `X` and `y` differ in length, or a label is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from sparse_pep import SparsePEPClassifier
+    >>> from sparse_pep.plots import plot_classification_1d
+    >>> X, ax = np.linspace(0.0, 3.0, 20)[:, None], Figure().subplots()
+    >>> y = np.where(X[:, 0] > 1.5, "high", "low")
+    >>> model = SparsePEPClassifier(n_inducing=5, optimizer=None, random_state=0).fit(X, y)
+    >>> ax = plot_classification_1d(model, X, y, ax=ax)
+    >>> print(ax.get_legend_handles_labels()[1])
+    ['high', 'low', 'p(low)', 'pseudo-points']
     """
     x, y, classes = one_column(X), np.asarray(y), np.asarray(model.classes_)
     require_labels(x, y, classes)
@@ -465,6 +506,19 @@ def plot_classification_2d(
     ------
     ValueError
         If there are not two inputs, `X` and `y` differ in length, or a label is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from sparse_pep import SparsePEPClassifier
+    >>> from sparse_pep.plots import plot_classification_2d
+    >>> X, ax = np.random.default_rng(0).uniform(size=(20, 2)), Figure().subplots()
+    >>> y = np.where(X[:, 0] > X[:, 1], "below", "above")
+    >>> model = SparsePEPClassifier(n_inducing=5, optimizer=None, random_state=0).fit(X, y)
+    >>> ax = plot_classification_2d(model, X, y, ax=ax, n_grid=20)
+    >>> print(ax.get_legend_handles_labels()[1])
+    ['above', 'below', 'pseudo-points']
     """
     X, y, classes = two_columns(X), np.asarray(y), np.asarray(model.classes_)
     require_labels(X, y, classes)
@@ -564,6 +618,16 @@ def plot_calibration(
     ------
     ValueError
         If lengths differ, or a value is not finite, or a standard deviation not positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from sparse_pep.plots import plot_calibration
+    >>> y = np.random.default_rng(0).normal(size=50)  # as they are predicted
+    >>> ax = plot_calibration(y, np.zeros(50), np.ones(50), ax=Figure().subplots())
+    >>> print(ax.get_xlabel(), "-", ax.get_ylabel())
+    probability of the interval - share of targets inside
     """
     y, mean, std = check_predictions(y, mean, std)
     return draw_calibration(erf(np.abs(y - mean) / (std * np.sqrt(2.0))), ax)
@@ -601,6 +665,17 @@ def plot_calibration_draws(
     ------
     ValueError
         If there are no draws of each target, or a value is not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from sparse_pep.plots import plot_calibration_draws
+    >>> rng = np.random.default_rng(0)
+    >>> y, draws = rng.poisson(3.0, size=50), rng.poisson(3.0, size=(50, 200))
+    >>> ax = plot_calibration_draws(y, draws, ax=Figure().subplots())
+    >>> print(ax.get_xlabel(), "-", ax.get_ylabel())
+    probability of the interval - share of targets inside
     """
     y, draws = one_column(y, "y"), np.asarray(draws, dtype=float)
     if draws.ndim != 2 or len(draws) != len(y) or draws.shape[1] == 0:
@@ -637,6 +712,16 @@ def plot_residuals(
     ------
     ValueError
         If lengths differ, or a value is not finite, or a standard deviation not positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from sparse_pep.plots import plot_residuals
+    >>> y, mean, std = np.array([0.1, -0.5, 4.0]), np.zeros(3), np.ones(3)
+    >>> ax = plot_residuals(y, mean, std, ax=Figure().subplots())
+    >>> print(ax.get_legend_handles_labels()[1])
+    ['inside', 'outside (1 of 3)']
     """
     y, mean, std = check_predictions(y, mean, std)
     z = (y - mean) / std
@@ -803,6 +888,16 @@ def plot_reliability(
     ValueError
         If shapes do not match, a label or `positive` is not a class, a row of `proba` does
         not sum to 1 (to 1e-6), or there is no bin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from sparse_pep.plots import plot_reliability
+    >>> y, p = np.array(["no", "no", "yes", "yes"]), np.array([0.1, 0.3, 0.7, 0.9])
+    >>> ax = plot_reliability(y, np.c_[1.0 - p, p], ["no", "yes"], ax=Figure().subplots())
+    >>> print(ax.get_xlabel(), "-", ax.get_ylabel())
+    probability of class yes - share that came true
     """
     if n_bins < 1 or n_bins % 1:
         raise ValueError(f"`n_bins` must be a whole number, at least 1; got {n_bins}.")
@@ -918,6 +1013,16 @@ def plot_relevance(
     ------
     ValueError
         If no part has a lengthscale for each input, or names do not match the inputs.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.plots import plot_relevance
+    >>> kernel = SquaredExponential(lengthscale=[1.0, 0.1, 9.0])
+    >>> ax = plot_relevance(kernel, names=["age", "dose", "weight"], ax=Figure().subplots())
+    >>> print([label.get_text() for label in ax.get_yticklabels()])
+    ['dose', 'age', 'weight']
     """
     bars, others = relevance_bars(kernel, names)
     size = (5.0, 0.9 + 0.28 * len(bars))
@@ -981,6 +1086,14 @@ def plot_energy_trace(
     ------
     ValueError
         If `values` is not a vector or holds no finite value.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sparse_pep.plots import plot_energy_trace
+    >>> ax = plot_energy_trace([-120.0, -60.0, -55.0, -54.8], ax=Figure().subplots())
+    >>> print(ax.get_xlabel(), "-", ax.get_ylabel())
+    iteration - log marginal likelihood (nats)
     """
     values = np.asarray(values, dtype=float)
     if values.ndim != 1 or not np.isfinite(values).any():
@@ -1025,6 +1138,14 @@ def plot_site_changes(
     ------
     ValueError
         If `values` is not a vector or holds no positive value.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sparse_pep.plots import plot_site_changes
+    >>> ax = plot_site_changes([1.0, 1e-2, 1e-5, 1e-9], ax=Figure().subplots(), tol=1e-8)
+    >>> print(ax.get_yscale(), ax.get_legend_handles_labels()[1])
+    log ['tolerance 1e-08']
     """
     values = np.asarray(values, dtype=float)
     with np.errstate(invalid="ignore"):
@@ -1111,6 +1232,17 @@ def plot_pseudo_points(
     ------
     ValueError
         If there is no record, or not one or two columns are left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from sparse_pep.plots import plot_pseudo_points
+    >>> paths = np.array([[[0.0], [1.0]], [[0.2], [1.3]], [[0.3], [1.4]]])  # (T, M, D)
+    >>> record = {"iteration": np.array([0, 5, 10]), "values": {"features.Z": paths}}
+    >>> ax = plot_pseudo_points(record, ax=Figure().subplots())
+    >>> print(ax.get_xlabel(), "-", ax.get_ylabel())
+    x - iteration
     """
     iteration, paths = point_paths(record, name)
     dims = range(paths.shape[2]) if dims is None else dims
@@ -1218,6 +1350,16 @@ def plot_power_sweep(
     ------
     ValueError
         If there are no rows, or a row lacks a key.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from sparse_pep.plots import plot_power_sweep
+    >>> scores = {0.0: 0.14, 0.5: 0.11, 1.0: 0.12}
+    >>> rows = [{"data": "yacht", "power": p, "smse": s} for p, s in scores.items()]
+    >>> ax = plot_power_sweep(rows, metric="smse", ax=Figure().subplots())
+    >>> print(ax.get_xlabel(), "-", ax.get_ylabel())
+    power (0: VFE, 1: FITC or EP) - SMSE (smaller is better)
     """
     lines = sweep_lines(table, metric)
     ax = plt.subplots(figsize=(5.0, 2.8), layout="constrained")[1] if ax is None else ax
