@@ -39,6 +39,7 @@ CONTRACT = {
     "plot_calibration_draws plot_residuals plot_reliability plot_relevance plot_energy_trace plot_site_changes "
     "plot_pseudo_points plot_power_sweep",
     "report": "fit_report sweep_report",
+    "diagnostics": "summary advice bounds_of",
     "datasets": "read_table Table load_regression load_classification list_datasets data_directory Dataset random_splits "
     "read_splits snelson_like banana_like smse smll classification_error mean_nll",
     "cli": "main demo_command fit_command predict_command compare_command",
@@ -54,6 +55,7 @@ CONTRACT = {
     "surrogate": "surrogate Surrogate compress CompressedSurrogate natural_evidence",
     "streaming": "remember Memory",
     "checkpoints": "Checkpoint",
+    "checks": "starting_model",
 }
 CONTRACT = {module: names.split() for module, names in CONTRACT.items()}
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "Notes", "References", "Examples", "See Also")

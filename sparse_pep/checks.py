@@ -154,6 +154,20 @@ def starting_model(
     """The model a fit starts from: of its kernel, features, likelihood and mean what is given,
     and for the rest what the data suggest (if `from_data`). A kernel by its name, a key of
     `KERNELS`, has the scale of the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.checks import starting_model
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> X = np.linspace(0.0, 9.0, 60)[:, None]
+    >>> y = 5.0 + np.sin(X[:, 0])
+    >>> parts = "matern32", None, Gaussian(), "constant"
+    >>> model = starting_model(X, y, parts, 8, True, np.random.default_rng(0))
+    >>> print(type(model.kernel).__name__, type(model.mean).__name__)
+    Matern32 ConstantMean
+    >>> print(len(model.features), model.mean.intercept.round(1))
+    8 5.2
     """
     kernel, features, likelihood, mean = parts
     weight = extras.weight if np.ndim(extras.weight) else None

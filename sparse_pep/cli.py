@@ -110,7 +110,7 @@ def fit_scaled(
     normalize_y: bool = True,
     likelihood: str = "gaussian",
     known: Mapping | None = None,
-    **options,
+    **options: object,
 ) -> PowerEPEstimator:
     """Train the estimator that a likelihood asks for on scaled data.
 
@@ -264,7 +264,7 @@ def power_name(power: float, likelihood: str = "gaussian") -> str:
     return {0.0: "VFE", 1.0: last}.get(float(power), "Power EP")
 
 # %% ../nbs/15_cli.ipynb #900151b5
-def plain(value):
+def plain(value: object) -> object:
     """A value as JSON knows it: NumPy types as Python ones, NaN and infinity as None, in
     mappings and sequences of any depth.
     """
@@ -303,7 +303,9 @@ json_option = click.option(
 class OneLineErrors(click.Group):
     """A group of commands whose errors are one line on standard error and exit status 2."""
 
-    def main(self, args: Sequence[str] | None = None, *rest, **options) -> None:
+    def main(
+        self, args: Sequence[str] | None = None, *rest: object, **options: object
+    ) -> None:
         """Run the command line; ends by `SystemExit`."""
         args = list(sys.argv[1:] if args is None else args) or ["--help"]
         try:
@@ -371,7 +373,12 @@ def main() -> None:
 
 # %% ../nbs/15_cli.ipynb #f2c60f76
 def score_rows(
-    model: PowerEPEstimator, X, y, train: np.ndarray, test: np.ndarray, scaling: Mapping
+    model: PowerEPEstimator,
+    X: np.ndarray,
+    y: np.ndarray,
+    train: np.ndarray,
+    test: np.ndarray,
+    scaling: Mapping,
 ) -> dict:
     """Scores of a trained model on test rows; the smaller the better.
 
@@ -443,7 +450,11 @@ def score_columns(rows: Sequence[Mapping]) -> dict[str, str]:
 
 
 def run_split(
-    data: Dataset, split: int, power: float, said: list[str] | None = None, **options
+    data: Dataset,
+    split: int,
+    power: float,
+    said: list[str] | None = None,
+    **options: object,
 ) -> tuple[dict, PowerEPEstimator, dict]:
     """Train on one split of a data set at one power, and score it.
 
@@ -493,7 +504,7 @@ def run_split(
     )
 
 # %% ../nbs/15_cli.ipynb #d4a6144c
-def save_figure(path: str | os.PathLike, figure) -> None:
+def save_figure(path: str | os.PathLike, figure: object) -> None:
     """Write a Matplotlib figure as PNG, whole or not at all."""
     write_aside(
         check_output(path), lambda file: figure.savefig(file, format="png", dpi=150)
@@ -576,7 +587,7 @@ def demo_boundary(path: str | os.PathLike, n: int, max_iter: int) -> None:
     save_figure(path, figure)
 
 # %% ../nbs/15_cli.ipynb #463e6cd3
-def train_powers(data: Dataset, bar: tqdm, **options) -> list[tuple]:
+def train_powers(data: Dataset, bar: tqdm, **options: object) -> list[tuple]:
     """What `run_split` returns for the first split at powers 0, 0.5 and 1; one step of the
     bar each.
     """
@@ -596,7 +607,7 @@ def demo_text(data: Dataset, rows: Sequence[Mapping], n_inducing: int) -> str:
     return f"{title}\n\n{format_table(rows, columns)}\n"
 
 # %% ../nbs/15_cli.ipynb #281229f6
-def demo_regression(folder: Path, bar: tqdm, **options) -> str:
+def demo_regression(folder: Path, bar: tqdm, **options: object) -> str:
     """Train on the diabetes data; write a model, rows to predict and a picture. Returns the
     text to print.
     """
@@ -614,7 +625,7 @@ def demo_regression(folder: Path, bar: tqdm, **options) -> str:
     return demo_text(data, [row for row, *_ in results], options["n_inducing"])
 
 
-def demo_classification(folder: Path, bar: tqdm, n: int, **options) -> str:
+def demo_classification(folder: Path, bar: tqdm, n: int, **options: object) -> str:
     """Train on the breast-cancer data, and draw a classifier of n data in the plane. Returns
     the text to print.
     """
@@ -821,7 +832,9 @@ class Power(click.ParamType):
 
     name = "power"
 
-    def convert(self, value: object, param, ctx) -> float | str:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | str:
         """The number, or the name."""
         if value in POWER_NAMES:
             return value
@@ -927,7 +940,9 @@ def held_out_rows(
     return train, test
 
 
-def check_fit(out: str, report: str | None, training: Mapping, known_variance) -> None:
+def check_fit(
+    out: str, report: str | None, training: Mapping, known_variance: str | None
+) -> None:
     """Raise a ValueError if a file cannot be written, or options do not go together."""
     others = ("--report", report), ("--checkpoint", training["checkpoint"])
     check_output(out)
@@ -954,7 +969,12 @@ def command_line() -> str:
 
 
 def report_of_fit(
-    model: PowerEPEstimator, table: Table, parts: tuple, scaling: Mapping, scores, said
+    model: PowerEPEstimator,
+    table: Table,
+    parts: tuple,
+    scaling: Mapping,
+    scores: Mapping[str, float],
+    said: Sequence[str],
 ) -> str:
     """The report of a fit, judged on the held-out rows if there are any; `parts` are the rows
     to train on and those.
@@ -1313,7 +1333,7 @@ def compare_result(rows: Sequence[Mapping], out: str | None) -> dict:
     return {"rows": single, "averages": means, "file": out}
 
 # %% ../nbs/15_cli.ipynb #30ce7b63
-def sweep_figure(rows: Sequence[Mapping]):
+def sweep_figure(rows: Sequence[Mapping]) -> object:
     """A Matplotlib figure of each score against the power, with error bars over splits.
 
     Parameters

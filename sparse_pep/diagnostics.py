@@ -43,6 +43,21 @@ SHALLOW = 0.01  # of the precision, left in a cavity
 def bounds_of(model: object) -> tuple[float, float] | None:
     """Bounds on the exact log marginal likelihood, where they exist and the training data are
     there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep import SparsePEPRegressor
+    >>> from sparse_pep.diagnostics import bounds_of
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> X = np.linspace(0.0, 9.0, 60)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> given = {"kernel": SquaredExponential(), "noise_variance": 0.1, "optimizer": None}
+    >>> points = InducingPoints(np.linspace(0.0, 9.0, 8)[:, None])
+    >>> model = SparsePEPRegressor(features=points, **given).fit(X, y)
+    >>> print(np.round(bounds_of(model), 1))
+    [-10.9  -3.2]
     """
     if hasattr(model, "log_marginal_likelihood_bounds") and hasattr(model, "_X"):
         return model.log_marginal_likelihood_bounds()
@@ -70,6 +85,22 @@ def summary_of_trust(
 def advice(model: object, bounds: tuple[float, float] | None = None) -> list[str]:
     """What could be done better about a fitted estimator, a sentence each; none if all is
     well. `bounds` from `bounds_of`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep import SparsePEPRegressor
+    >>> from sparse_pep.diagnostics import advice, bounds_of
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> X = np.linspace(0.0, 9.0, 60)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> given = {"kernel": SquaredExponential(), "noise_variance": 0.1, "optimizer": None}
+    >>> points = InducingPoints(np.linspace(0.0, 9.0, 4)[:, None])
+    >>> model = SparsePEPRegressor(features=points, **given).fit(X, y)
+    >>> for sentence in advice(model, bounds_of(model)):
+    ...     print(sentence)
+    the gap between the bounds is wide: a larger `n_inducing` may help
     """
     told, M = model.diagnostics_, len(model.features_) * len(model._posteriors)
     n, share = told["n_samples"], told["unexplained_share"]
@@ -92,7 +123,31 @@ def advice(model: object, bounds: tuple[float, float] | None = None) -> list[str
 
 
 def summary(model: object) -> str:
-    """What was fitted, how it ended, whether to believe it and what to do, a line each."""
+    """What was fitted, how it ended, whether to believe it and what to do, a line each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep import SparsePEPRegressor
+    >>> from sparse_pep.diagnostics import summary
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> X = np.linspace(0.0, 9.0, 60)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> given = {"kernel": SquaredExponential(), "noise_variance": 0.1, "optimizer": None}
+    >>> points = InducingPoints(np.linspace(0.0, 9.0, 12)[:, None])
+    >>> model = SparsePEPRegressor(features=points, **given).fit(X, y)
+    >>> print(summary(model))  # the same as model.summary()
+    model                   SparsePEPRegressor, Gaussian likelihood
+    power                   0.5
+    inducing variables      12 InducingPoints
+    log marginal likelihood -5.55 nats
+    converged               yes
+    unexplained             0.1% of the prior variance of f
+    determined directions   9.9 of 12
+    numerics                jitter 1e-08, 0 variances clipped
+    exact GP lies between   -5.57 and -5.40 nats
+    """
     bounds = bounds_of(model)
     rows = summary_of_fit(model) + summary_of_trust(model, bounds)
     rows += [("advice", text) for text in advice(model, bounds)]

@@ -112,6 +112,19 @@ NOT_SAVED = ("kernel", "features", "power", "blocks", "random_state", "likelihoo
 class PowerEPEstimator(BaseEstimator):
     """What the estimators share. A subclass has the arguments in its constructor and defines
     `_training_data`, `_targets` and `_encoded`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
+    >>> from sparse_pep.estimators import PowerEPEstimator
+    >>> X, y = np.linspace(0.0, 3.0, 20)[:, None], np.repeat([0, 1], 10)
+    >>> for kind in (SparsePEPRegressor, SparsePEPClassifier):
+    ...     model = kind(n_inducing=5, optimizer=None, random_state=0).fit(X, y)
+    ...     mean, var = model.predict_f(X)
+    ...     print(kind.__name__, isinstance(model, PowerEPEstimator), mean.shape)
+    SparsePEPRegressor True (20,)
+    SparsePEPClassifier True (20,)
     """
 
     def fit(
@@ -500,7 +513,12 @@ class PowerEPEstimator(BaseEstimator):
         density = model_leave_one_out(model, self._fit_, *given) - np.log(self.y_scale_)
         return density.sum(axis=1) if density.ndim == 2 else density
 
-    def sample_f(self, X: ArrayLike, n_samples: int = 1, random_state=0) -> np.ndarray:
+    def sample_f(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> np.ndarray:
         """Joint draws (S, n_samples) of the latent function at X (S, D), or (S, C, n_samples)
         of C latent functions or outputs; units as of `predict_f`. Cost S³.
         """
@@ -523,7 +541,12 @@ class PowerEPEstimator(BaseEstimator):
             ]
         return one_or_all(draws) + self.mean_(X).T[..., None]
 
-    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state=0) -> np.ndarray:
+    def sample_y(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> np.ndarray:
         """Draws (S, n_samples) of y at X (S, D), each column from one draw of f. Cost S³."""
         X = self._test_inputs(X)
         random = check_random_state(random_state)
@@ -866,6 +889,24 @@ class SparsePEPRegressor(NumericTargets):
     References
     ----------
     Bui, Yan and Turner (2017), JMLR 18(104).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sparse_pep import SparsePEPRegressor, load
+    >>> from sparse_pep.datasets import snelson_like
+    >>> X, y = snelson_like()
+    >>> model = SparsePEPRegressor(n_inducing=12, power=0.5, random_state=0).fit(X, y)
+    >>> mean, std = model.predict([[1.0], [50.0]], return_std=True)
+    >>> print(mean[0].round(1), std.round(1))  # far from the data: the prior's
+    0.8 [0.2 0.9]
+    >>> print(model.converged_, model.score(X, y) > 0.9)
+    True True
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.npz")
+    ...     again = load(f"{folder}/model.npz")
+    >>> print((again.predict(X) == model.predict(X)).all())
+    True
     """
 
     def __init__(
@@ -1022,7 +1063,12 @@ class SparsePEPRegressor(NumericTargets):
         cov = np.multiply.outer(cov, np.square(self.y_scale_) * np.ones(outputs))
         return self._decoded((mean + self.mean_(X).T).T), cov
 
-    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state=0) -> np.ndarray:
+    def sample_y(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> np.ndarray:
         """Joint draws (S, n_samples) of y at X (S, D), or (S, K, n_samples) of K outputs, the
         trained noise included. Cost S³.
         """
@@ -1037,7 +1083,9 @@ class SparsePEPRegressor(NumericTargets):
         return np.stack(draws, axis=1)
 
 # %% ../nbs/12_estimators.ipynb #37b8ea06
-def likelihood_named(likelihood: str | Likelihood, kinds: dict, name: str = "likelihood"):
+def likelihood_named(
+    likelihood: str | Likelihood, kinds: dict, name: str = "likelihood"
+) -> Likelihood:
     """The likelihood itself, or the one of `kinds` that is called so: "student_t", "StudentT"
     and "student-t" are the same.
     """
@@ -1136,6 +1184,24 @@ class SparsePEP(NumericTargets):
     References
     ----------
     Bui, Yan and Turner (2017), JMLR 18(104), section 3.7.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from sparse_pep import SparsePEP, load
+    >>> X = np.linspace(0.0, 5.0, 60)[:, None]
+    >>> counts = np.random.default_rng(0).poisson(3.0 + 2.0 * np.sin(X[:, 0]))
+    >>> model = SparsePEP(likelihood="poisson", n_inducing=8, random_state=0).fit(X, counts)
+    >>> print(model.predict([[1.5], [4.0]]).round(0))
+    [5. 2.]
+    >>> print(model.converged_, round(model.score(X, counts), 1))  # nats a datum
+    True -2.0
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.npz")
+    ...     again = load(f"{folder}/model.npz")
+    >>> print((again.predict(X) == model.predict(X)).all())
+    True
     """
 
     def __init__(
@@ -1335,6 +1401,26 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
     References
     ----------
     Bui, Yan and Turner (2017), JMLR 18(104), section 3.7.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sparse_pep import SparsePEPClassifier, load
+    >>> from sparse_pep.datasets import banana_like
+    >>> X, y = banana_like()
+    >>> model = SparsePEPClassifier(n_inducing=10, power=0.5, random_state=0).fit(X, y)
+    >>> print(model.classes_, model.predict(X[:3]))
+    [-1  1] [-1  1  1]
+    >>> print(model.predict_proba(X[:2]).round(1))
+    [[1. 0.]
+     [0. 1.]]
+    >>> print(model.converged_, round(model.score(X, y), 1))
+    True 0.9
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.npz")
+    ...     again = load(f"{folder}/model.npz")
+    >>> print((again.predict(X) == model.predict(X)).all())
+    True
     """
 
     def __init__(
@@ -1570,6 +1656,19 @@ def load(path: str | Path) -> PowerEPEstimator:
     what was saved along.
 
     Raises ValueError if the file is not a model, is damaged, or comes from a newer version.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from sparse_pep import SparsePEPRegressor, load
+    >>> X, y = np.linspace(0.0, 3.0, 20)[:, None], np.linspace(0.0, 1.0, 20)
+    >>> model = SparsePEPRegressor(n_inducing=5, optimizer=None, random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.npz", extra={"unit": "metres"})
+    ...     again = load(f"{folder}/model.npz")
+    >>> print(type(again).__name__, again.extra_)
+    SparsePEPRegressor {'unit': 'metres'}
     """
     state = read_archive(path, FORMAT, FORMAT_VERSION)
     try:

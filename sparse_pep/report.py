@@ -677,6 +677,21 @@ def fit_report(
     ------
     ValueError
         If names or rows do not match the model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from sparse_pep import SparsePEPRegressor
+    >>> from sparse_pep.report import fit_report
+    >>> X, y = np.linspace(0.0, 3.0, 20)[:, None], np.linspace(0.0, 1.0, 20)
+    >>> model = SparsePEPRegressor(n_inducing=5, optimizer=None, random_state=0).fit(X, y)
+    >>> page = fit_report(model, X, y, names=["length"], target="weight")
+    >>> with tempfile.TemporaryDirectory() as folder:  # where a browser opens it
+    ...     size = Path(folder, "report.html").write_text(page, encoding="utf-8")
+    >>> print("Model of weight" in page, "<script" in page)
+    True False
     """
     names = input_names(model, names)
     seen, scaled, told = in_units(model, scaling), scaling is not None, summary_rows(model)
@@ -795,6 +810,18 @@ def sweep_report(
     ------
     ValueError
         If there are no rows.
+
+    Examples
+    --------
+    >>> from sparse_pep.report import sweep_report
+    >>> fit = {"data": "yacht", "split": 0, "converged": "yes", "seconds": 0.5}
+    >>> rows = [
+    ...     fit | {"power": 0.0, "name": "VFE", "SMSE": 0.14},
+    ...     fit | {"power": 1.0, "name": "FITC", "SMSE": 0.12},
+    ... ]
+    >>> page = sweep_report(rows)
+    >>> print("Powers compared on yacht" in page, "<script" in page)
+    True False
     """
     if not rows:
         raise ValueError("`rows` must hold at least one row, of one fit each.")
