@@ -336,7 +336,7 @@ def task_of(
             raise ValueError("`blocks` go without weights, known variances and memory.")
         where = block_covariances(model, X), blocks
         return Task(where, targets, power, kind, noise, 1.0, {})
-    covariances, trained = chunk_covariances(model, X), noise
+    covariances, trained, common = chunk_covariances(model, X), noise, np.mean(power)
     noise, power, weight = each_datum(
         y, noise + extras.known_variance, power, extras.weight
     )
@@ -351,7 +351,7 @@ def task_of(
             np.ones(len(memory)),
         )
         noise, weight = np.append(noise, ones), np.append(weight, ones)
-        share, power = np.append(share, 0 * ones), np.append(power, np.mean(power) * ones)
+        share, power = np.append(share, 0 * ones), np.append(power, common * ones)
     return Task((covariances,), targets, power, kind, noise, share, {"weight": weight})
 
 

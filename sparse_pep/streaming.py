@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .expectations import Tilted
+from .expectations import Accuracy, Tilted
 from .features import Features
 from .interdomain import Mixture
 from .kernels import Kernel
 from .likelihoods import Likelihood
+from .linalg import factorise
 from .sites import Posterior, gaussian_tilted
 from .surrogate import principal_observations
 
@@ -37,6 +38,25 @@ class Memory:
         The earlier log evidence, less that of the observations, in nats.
     jitter : float
         Relative jitter in the earlier Kuu, part of what its variables are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> from sparse_pep.models import Model, model_evidence
+    >>> from sparse_pep.streaming import remember
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> y = np.sin(2.0 * X[:, 0])
+    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
+    >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
+    >>> first = model_evidence(model, X[:30], y[:30], 0.5)
+    >>> memory = remember(first.posteriors, first.log_evidence, points)
+    >>> print(len(memory), memory.weights[0].shape)  # 30 data, as so many observations of u
+    4 (4, 4)
+    >>> print(memory.owner)  # which latent function each is of
+    [0 0 0 0]
     """
 
     features: Features
@@ -69,11 +89,30 @@ def remember(
     References
     ----------
     Bui, Nguyen and Turner (2017), Streaming sparse Gaussian process approximations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> from sparse_pep.models import Extras, Model, model_evidence
+    >>> from sparse_pep.streaming import remember
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> y = np.sin(2.0 * X[:, 0])
+    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
+    >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
+    >>> first = model_evidence(model, X[:30], y[:30], 0.5)
+    >>> memory = remember(first.posteriors, first.log_evidence, points)
+    >>> second = model_evidence(model, X[30:], y[30:], 0.5, extras=Extras(memory=memory))
+    >>> whole = model_evidence(model, X, y, 0.5)
+    >>> print(round(second.log_evidence, 3), round(whole.log_evidence, 3))
+    -3.064 -3.064
     """
     parts = []
     for q in posteriors:
         precision = q.B.lower @ q.B.lower.T - np.eye(len(q.b))  # V diag(wτ) Vᵀ
-        parts.append(principal_observations(q, precision))
+        parts.append(principal_observations(q, precision, faint=True))
     weights, observations, values = map(list, zip(*parts))
     constant = log_evidence - sum(values)
     return Memory(features, weights, observations, constant, posteriors[0].Kuu.jitter)
@@ -100,14 +139,16 @@ def memory_covariances(
     NotImplementedError
         If old and new features have no covariances in closed form.
     """
-    W = np.vstack(memory.weights)
-    M = len(features)
+    W, M = np.vstack(memory.weights), len(features)
     joint = features if kept else Mixture([features, memory.features])
     K, pull_joint = joint.Kuu_vjp(kernel)
-    if kept:
-        K = K + memory.jitter * np.diag(np.diag(K))
     old = slice(0 if kept else M, None)
-    Kaa, Kua = K[old, old], K[:M, old]
+    if kept:
+        lower = factorise(K, memory.jitter, "Kuu").lower
+        seen = lower.T @ W.T  # in whitened coordinates, where rounding does no harm
+        Kug, kgg = lower @ seen, np.einsum("mr,mr->r", seen, seen)
+    else:
+        Kug, kgg = K[:M, old] @ W.T, np.einsum("rm,rm->r", W @ K[old, old], W)
 
     def pull(Kug_bar: np.ndarray, kgg_bar: np.ndarray) -> tuple[dict, dict]:
         bar = np.zeros_like(K)
@@ -121,7 +162,7 @@ def memory_covariances(
             return through, {name: np.zeros(np.shape(v)) for name, v in names.items()}
         return through, split_own(own, features)
 
-    return Kua @ W.T, np.einsum("rm,rm->r", W @ Kaa, W), pull
+    return Kug, kgg, pull
 
 
 def split_own(own: dict, features: Features) -> dict:
@@ -198,7 +239,12 @@ class Continued:
         return self.likelihood.n_latent
 
     def tilted(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, *accuracy
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        power: np.ndarray,
+        *accuracy: Accuracy,
     ) -> Tilted:
         """z, d1, d2 as `Likelihood.tilted`, for y (N + R,) and cavities (N + R,) or
         (C, N + R).

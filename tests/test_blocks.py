@@ -35,10 +35,17 @@ from sparse_pep.likelihoods import (
     StudentT,
 )
 from sparse_pep.linalg import log1p_ratio
+from sparse_pep.models import (
+    Model,
+    model_evidence,
+    model_gradient,
+    model_inference,
+    model_predict,
+    within_blocks,
+)
 from sparse_pep.multiclass import Softmax
 from sparse_pep.regression import evidence
 from sparse_pep.sites import q_moments
-from sparse_pep.models import Model, model_evidence, model_gradient, model_inference, model_predict, within_blocks
 from sparse_pep.training import train
 
 # ------------------------------------------------------------------------------------------------ partitions and chunks

@@ -27,8 +27,8 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Derivative, GaussianBlur, Mixture
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, NoisyProbit, Poisson, Probit
-from sparse_pep.multiclass import Softmax
 from sparse_pep.models import model_evidence
+from sparse_pep.multiclass import Softmax
 from sparse_pep.training import SITE_TOL
 
 RNG = np.random.default_rng(0)

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from sparse_pep.features import InducingPoints, unexplained_variance
 from sparse_pep.kernels import Constant, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian
+from sparse_pep.models import Model, model_evidence, model_gradient, model_predict
 from sparse_pep.regression import (
     adjoints,
     evidence,
@@ -23,7 +24,6 @@ from sparse_pep.regression import (
     upper_bound,
 )
 from sparse_pep.sites import q_moments
-from sparse_pep.models import Model, model_evidence, model_gradient, model_predict
 
 
 def everything(model, X, y, power, X_test, **options):

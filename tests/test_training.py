@@ -29,8 +29,15 @@ from sparse_pep.likelihoods import (
     Probit,
     StudentT,
 )
+from sparse_pep.models import (
+    Model,
+    from_vector,
+    model_evidence,
+    model_gradient,
+    model_inference,
+    to_vector,
+)
 from sparse_pep.multiclass import Softmax
-from sparse_pep.models import Model, from_vector, model_evidence, model_gradient, model_inference, to_vector
 from sparse_pep.training import (
     SITE_TOL,
     WINDOW,

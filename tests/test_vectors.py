@@ -12,13 +12,19 @@ from sparse_pep.interdomain import Derivative, GaussianBlur, Wavelet
 from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.linalg import factorise, solve_lower
+from sparse_pep.models import (
+    Model,
+    model_evidence,
+    model_gradient,
+    model_inference,
+    model_predict,
+)
 from sparse_pep.sites import (
     gaussian_tilted,
     posterior_from_sums,
     q_moments,
     sequential_sweep,
 )
-from sparse_pep.models import Model, model_evidence, model_gradient, model_inference, model_predict
 
 KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}
 PROBLEMS = ["r01_se_1d", "r02_se_ard_2d", "r06_matern12", "r08_matern52", "r14_Z_equals_X"]

@@ -1,0 +1,240 @@
+"""Training that is stopped at any moment, by any signal, goes on and ends where it would have ended."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.blocks import contiguous_blocks
+from sparse_pep.checkpoints import Answer, Checkpoint, Sites
+from sparse_pep.features import InducingPoints
+from sparse_pep.files import digest, read_archive
+from sparse_pep.kernels import SquaredExponential
+from sparse_pep.likelihoods import Gaussian, Poisson, Probit
+from sparse_pep.models import Extras, Model, model_gradient, to_vector
+from sparse_pep.training import train
+
+rng = np.random.default_rng(6)
+X = rng.uniform(0, 5, size=(80, 2))
+y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=80)
+TARGETS = {"Gaussian": y, "Probit": np.sign(y), "Poisson": np.round(np.exp(y))}
+
+
+class Killed(BaseException):
+    """Not an error that anything may catch."""
+
+
+def start(likelihood):
+    return Model(SquaredExponential(1.0, np.ones(2)), InducingPoints(X[:6]), likelihood)
+
+
+@pytest.mark.parametrize("after", [1, 7, 23, 40])
+@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit(), Poisson()], ids=lambda kind: type(kind).__name__)
+@pytest.mark.parametrize("blocks", [None, contiguous_blocks(80, 5)], ids=["single", "blocks"])
+def test_killed_after_any_evaluation_it_ends_the_same(likelihood, blocks, after, tmp_path, monkeypatch):
+    path, targets = tmp_path / "c.npz", TARGETS[type(likelihood).__name__]
+    options = {"max_iter": 12, "n_restarts": 2, "blocks": blocks}
+    whole = train(start(likelihood), X, targets, 0.5, **options)
+    left = [after]
+
+    def mortal(*arguments):
+        left[0] -= 1
+        if left[0] < 0:
+            raise Killed
+        return model_gradient(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sparse_pep.training.model_gradient", mortal)
+        with pytest.raises(Killed):
+            train(start(likelihood), X, targets, 0.5, **options, checkpoint=path, checkpoint_every=0.0)
+    owner = read_archive(path, "sparse_pep checkpoint", 1)["owner"]
+    held, left[0] = len(Checkpoint(path, owner).answers), 10_000
+    assert 1 <= held <= after
+    with monkeypatch.context() as patch:
+        patch.setattr("sparse_pep.training.model_gradient", mortal)
+        resumed = train(start(likelihood), X, targets, 0.5, **options, checkpoint=path)
+    assert to_vector(resumed.model.parameters()).tobytes() == to_vector(whole.model.parameters()).tobytes()
+    for name in ("log_evidence", "n_iter", "n_evaluations", "n_rejected", "n_sweeps", "message", "jitter"):
+        assert getattr(resumed, name) == getattr(whole, name), name
+    assert np.array_equal(resumed.history, whole.history)
+    for ours, theirs in zip(resumed.start or (), whole.start or ()):
+        assert np.array_equal(ours, theirs)
+    assert 10_000 - left[0] == len(Checkpoint(path, owner).answers) - held  # nothing is computed twice
+
+
+def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_path, monkeypatch):
+    path = tmp_path / "c.npz"
+    first = train(start(Probit()), X, np.sign(y), 0.5, max_iter=8, checkpoint=path)
+    calls = []
+    monkeypatch.setattr("sparse_pep.training.model_gradient", lambda *a: calls.append(0) or model_gradient(*a))
+    again = train(start(Probit()), X, np.sign(y), 0.5, max_iter=8, checkpoint=path)
+    assert not calls and again.log_evidence == first.log_evidence and isinstance(again.fit, Answer)
+    further = train(start(Probit()), X, np.sign(y), 0.5, max_iter=16, checkpoint=path)
+    assert calls and further.log_evidence > first.log_evidence
+    monkeypatch.undo()
+    whole = train(start(Probit()), X, np.sign(y), 0.5, max_iter=16)
+    assert to_vector(whole.model.parameters()).tobytes() == to_vector(further.model.parameters()).tobytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda given: given | {"X": X + 1e-9},
+        lambda given: given | {"y": y[::-1].copy()},
+        lambda given: given | {"power": 0.4},
+        lambda given: given | {"jitter": 1e-7},
+        lambda given: given | {"fixed": ["features.Z"]},
+        lambda given: given | {"extras": Extras(np.full(80, 2.0))},
+        lambda given: given | {"blocks": contiguous_blocks(80, 5)},
+        lambda given: given | {"model": start(Gaussian(0.2))},
+    ],
+)
+def test_a_checkpoint_of_another_training_is_refused(change, tmp_path):
+    given = {
+        "model": start(Gaussian(0.1)),
+        "X": X,
+        "y": y,
+        "power": 0.5,
+        "max_iter": 2,
+        "checkpoint": tmp_path / "c.npz",
+    }
+    train(**given)
+    before = (tmp_path / "c.npz").read_bytes()
+    with pytest.raises(ValueError, match="other data or arguments.*delete it, or name another file"):
+        train(**change(given))
+    assert (tmp_path / "c.npz").read_bytes() == before
+
+
+def test_a_file_that_is_no_checkpoint_is_refused_and_left_alone(tmp_path):
+    SparsePEPRegressor(optimizer=None, n_inducing=3).fit(X, y).save(tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="is not a sparse_pep checkpoint file"):
+        SparsePEPRegressor(checkpoint=tmp_path / "model.npz", n_inducing=3, random_state=0).fit(X, y)
+    assert load(tmp_path / "model.npz").n_features_in_ == 2
+
+
+def test_failed_evaluations_are_remembered_as_failed(tmp_path, monkeypatch):
+    calls = []
+
+    def fragile(*arguments):
+        calls.append(0)
+        if len(calls) == 4:
+            raise np.linalg.LinAlgError("no")
+        return model_gradient(*arguments)
+
+    monkeypatch.setattr("sparse_pep.training.model_gradient", fragile)
+    given = start(Gaussian(0.1)), X, y, 0.5
+    first = train(*given, max_iter=10, checkpoint=tmp_path / "c.npz")
+    assert first.n_rejected == 1
+    monkeypatch.setattr("sparse_pep.training.model_gradient", lambda *a: pytest.fail("computed again"))
+    again = train(*given, max_iter=10, checkpoint=tmp_path / "c.npz")
+    assert (again.n_rejected, again.log_evidence) == (first.n_rejected, first.log_evidence)
+
+
+def test_saving_waits_for_its_time_and_for_ten_times_what_a_save_takes(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("sparse_pep.checkpoints.time.monotonic", lambda: now[0])
+    record, saved = Checkpoint(tmp_path / "c.npz", "me", every=5.0), []
+    monkeypatch.setattr(record, "save", lambda: saved.append(now[0]) or setattr(record, "saved", now[0]))
+    for second in range(13):
+        now[0] = float(second)
+        record.add(Answer("q", 0.0, np.zeros(1)))
+    assert saved == [5.0, 10.0]
+    record.pause = 2.0
+    for second in range(13, 40):
+        now[0] = float(second)
+        record.add(Answer("q", 0.0, np.zeros(1)))
+    assert saved == [5.0, 10.0, 30.0]
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    record = Checkpoint(tmp_path / "c.npz", "me")
+    record.begin()
+    for x in range(4):
+        sites = Sites(np.full((1, 3), float(x)), np.zeros((1, 3))) if x != 3 else None
+        record.add(Answer(digest(np.array([float(x)])), -abs(x - 1.0), np.array([x, np.pi]), x != 2, x, 0.1 * x, sites))
+    record.save()
+    back = Checkpoint(tmp_path / "c.npz", "me").answers
+    assert [answer.sites is not None for answer in back] == [False, True, True, False]
+    for ours, theirs in zip(back, record.answers):
+        assert (ours.question, ours.log_evidence, ours.converged, ours.n_sweeps, ours.jitter) == (
+            theirs.question, theirs.log_evidence, theirs.converged, theirs.n_sweeps, theirs.jitter)  # fmt: skip
+        assert np.array_equal(ours.gradient, theirs.gradient)
+    assert np.array_equal(back[1].sites.site_precision, np.ones((1, 3)))
+
+
+@pytest.mark.parametrize(("estimator", "targets"), [(SparsePEPRegressor, y), (SparsePEPClassifier, y > 0)])
+def test_estimators_take_a_checkpoint(estimator, targets, tmp_path):
+    options = {"n_inducing": 5, "random_state": 0, "max_iter": 15, "tol": 1e-9, "n_restarts": 1}
+    plain = estimator(**options).fit(X, targets)
+    first = estimator(**options, checkpoint=tmp_path / "c.npz").fit(X, targets)
+    second = estimator(**options, checkpoint=tmp_path / "c.npz").fit(X, targets)
+    for model in (first, second):
+        assert np.array_equal(np.array(model.predict_f(X)), np.array(plain.predict_f(X)))
+    first.save(tmp_path / "model.npz")
+    assert load(tmp_path / "model.npz").checkpoint is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("likelihood", ["gaussian", "auto"])
+def test_fit_killed_by_the_system_goes_on(likelihood, tmp_path):
+    """kill -9 in the middle, several times over; the model is the one of a run left in peace."""
+    inputs = np.random.default_rng(0).normal(size=(1500, 4))
+    values = np.sin(3 * inputs[:, 0]) * inputs[:, 1] + 0.1 * inputs[:, 2]
+    values = (values > 0).astype(int) if likelihood == "auto" else values
+    with open(tmp_path / "data.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerows([["a", "b", "c", "d", "y"], *np.column_stack([inputs, values]).tolist()])
+    words = [
+        "fit",
+        "data.csv",
+        "--target",
+        "y",
+        "--likelihood",
+        likelihood,
+        "--inducing",
+        "30",
+        "--max-iter",
+        "60",
+        "--quiet",
+    ]
+    run = [sys.executable, "-c", "from sparse_pep.cli import main; main()", *words]
+    here = {
+        "cwd": tmp_path,
+        "env": os.environ | {"OMP_NUM_THREADS": "1"},
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+    }
+    subprocess.run([*run, "--out", "whole.npz"], check=True, **here)
+    saved = ["--out", "model.npz", "--checkpoint", "c.npz", "--checkpoint-every", "0"]
+    kills, answers = 0, 0
+    for _ in range(3):
+        process = subprocess.Popen([*run, *saved], **here)
+        until = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < until:
+            time.sleep(0.02)
+            if (tmp_path / "c.npz").exists():
+                held = len(read_archive(tmp_path / "c.npz", "sparse_pep checkpoint", 1)["questions"])
+                if held >= answers + 8:
+                    answers = held
+                    break
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL and not (tmp_path / "model.npz").exists()
+    assert kills == 3
+    done = subprocess.run([*run, *saved, "--json"], check=True, **here)
+    assert json.loads(done.stdout)["file"] == "model.npz" and not (tmp_path / "c.npz").exists()
+    ours, theirs = (load(tmp_path / name) for name in ("model.npz", "whole.npz"))
+    for name, value in theirs.parameters().items():
+        assert np.array_equal(ours.parameters()[name], value), name
+    assert np.array_equal(np.array(ours.predict_f(inputs[:50])), np.array(theirs.predict_f(inputs[:50])))
+    assert all(path.suffix == ".part" for path in tmp_path.glob(".*"))  # what a killed save leaves

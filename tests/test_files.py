@@ -1,0 +1,116 @@
+"""Files of arrays and JSON: exact, whole or absent, and clear about what they are not."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+from reference.compare import properties
+
+from sparse_pep.files import digest, read_archive, write_archive, write_aside
+
+leaves = st.one_of(
+    st.integers(-(2**60), 2**60),
+    st.floats(allow_nan=False),
+    st.booleans(),
+    st.none(),
+    st.text(),
+    arrays(st.sampled_from([np.float64, np.int64, bool]), array_shapes(min_dims=0, max_dims=3, max_side=3)),
+)
+states = st.dictionaries(
+    st.text(), st.recursive(leaves, lambda part: st.dictionaries(st.text(), part, max_size=3), max_leaves=6), max_size=4
+)
+
+
+def same(one, other):
+    """Whether two states are equal, arrays to the last bit."""
+    if isinstance(one, np.ndarray):
+        return (
+            isinstance(other, np.ndarray)
+            and one.dtype == other.dtype
+            and one.tobytes() == other.tobytes()
+            and one.shape == other.shape
+        )
+    if isinstance(one, dict):
+        return isinstance(other, dict) and one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return type(one) is type(other) and one == other
+
+
+@properties
+@given(states)
+def test_a_state_comes_back_to_the_last_bit(tmp_path_factory, state):
+    path = tmp_path_factory.mktemp("state") / "file.npz"
+    write_archive(path, state, "thing", 3)
+    assert same(read_archive(path, "thing", 3), state)
+    assert same(read_archive(path, "thing", 4), state)
+
+
+def test_a_state_may_hold_a_key_named_array(tmp_path):
+    state = {"array": {"array": 3}, "x": {"array": [1, 2]}}
+    write_archive(tmp_path / "file", state, "thing", 1)
+    assert read_archive(tmp_path / "file", "thing", 1) == state
+
+
+def test_a_file_that_is_not_whole_is_not_there(tmp_path):
+    def half(file):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_aside(tmp_path / "file", half)
+    assert list(tmp_path.iterdir()) == []
+    write_aside(tmp_path / "file", lambda file: file.write(b"old"))
+    with pytest.raises(OSError, match="disk full"):
+        write_aside(tmp_path / "file", half)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"] and (tmp_path / "file").read_bytes() == b"old"
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+@pytest.mark.parametrize("content", [b"", b"x,y\n1,2\n", b"PK\x03\x04nothing"])
+def test_another_file_is_said_to_be_another(tmp_path, content):
+    path = tmp_path / "file.npz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is not a thing file, or it is damaged"):
+        read_archive(path, "thing", 1)
+
+
+def test_a_file_cut_anywhere_is_damaged(tmp_path):
+    path = tmp_path / "file.npz"
+    write_archive(path, {"x": np.arange(50.0), "name": "a"}, "thing", 1)
+    whole = path.read_bytes()
+    for size in range(0, len(whole) - 1, 97):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ValueError, match="damaged"):
+            read_archive(path, "thing", 1)
+
+
+def test_kinds_and_versions_are_kept_apart(tmp_path):
+    path = tmp_path / "file.npz"
+    write_archive(path, {}, "thing", 2)
+    with pytest.raises(ValueError, match="not a model file"):
+        read_archive(path, "model", 2)
+    with pytest.raises(ValueError, match="newer version.*format 2; this one reads up to 1"):
+        read_archive(path, "thing", 1)
+    with pytest.raises(FileNotFoundError):
+        read_archive(Path(tmp_path / "absent"), "thing", 1)
+
+
+def test_digests_tell_values_shapes_and_order_apart():
+    values = [
+        np.zeros(4),
+        np.zeros((2, 2)),
+        np.zeros(4, dtype=int),
+        -0.0 * np.ones(4),
+        0.0,
+        "0.0",
+        ["a", "b"],
+        ["b", "a"],
+    ]
+    assert len({digest(value) for value in values}) == len(values)
+    assert digest(1.0, 2.0) != digest(2.0, 1.0)
+    assert digest(np.arange(6.0).reshape(2, 3).T) == digest(np.ascontiguousarray(np.arange(6.0).reshape(2, 3).T))

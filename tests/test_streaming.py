@@ -1,0 +1,300 @@
+"""Data in batches: the same as all at once where theory says so, and the definition of the rest."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import dense
+from reference.compare import error, properties
+from reference.problems import problems
+
+from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.features import InducingPoints
+from sparse_pep.interdomain import Fourier, GaussianBlur
+from sparse_pep.kernels import Matern32, SquaredExponential
+from sparse_pep.likelihoods import Gaussian, Poisson, Probit, StudentT
+from sparse_pep.means import ConstantMean
+from sparse_pep.models import Extras, Model, model_evidence, model_gradient, model_inference
+from sparse_pep.multiclass import Softmax
+from sparse_pep.streaming import Continued, memory_covariances, remember
+
+rng = np.random.default_rng(4)
+X = np.sort(rng.uniform(0, 6, size=(60, 1)), axis=0)
+y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=60)
+Z = np.linspace(0.3, 5.7, 8)[:, None]
+FIXED = {"optimizer": None, "kernel": SquaredExponential(1.2, 0.8), "features": InducingPoints(Z)}
+POWERS = [0.0, 0.5, 1.0]
+
+
+def memory_of(model, X, y, power, extras=None):
+    fit = model_evidence(model, X, y, power, **({} if extras is None else {"extras": extras}))
+    return remember(fit.posteriors, fit.log_evidence, model.features)
+
+
+@properties
+@given(problems, st.integers(0, 15))
+def test_two_batches_are_one(p, cut):
+    """Kernel, noise and pseudo-points kept, Gaussian noise: to rounding, at every power."""
+    cut = min(cut, len(p.y))
+    power = 0.3 if np.ndim(p.power) else p.power
+    whole = model_evidence(p.model, p.X, p.y, power)
+    if cut == 0:
+        return
+    memory = memory_of(p.model, p.X[:cut], p.y[:cut], power)
+    assert len(memory) <= len(p.model.features)
+    fit = model_evidence(p.model, p.X[cut:], p.y[cut:], power, extras=Extras(memory=memory), chunk_size=3)
+    assert error(fit.log_evidence, whole.log_evidence, abs(whole.log_evidence) + len(p.y)) < 1e-8
+    assert error(fit.posterior.b, whole.posterior.b, np.max(np.abs(whole.posterior.b)) + 1.0) < 1e-7
+    assert error(fit.posterior.B.lower, whole.posterior.B.lower) < 1e-8
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_other_features_are_those_of_the_definition(power):
+    """The memory is a few data more: the dense evidence of both."""
+    kernel, noise = Matern32(1.1, 0.9), 0.05
+    old = Model(SquaredExponential(0.7, 1.3), InducingPoints(Z), Gaussian(0.1))
+    memory = memory_of(old, X[:40], y[:40], 0.5)
+    new = Model(kernel, InducingPoints(Z[:-2] + 0.3), Gaussian(noise))
+    extras = Extras(memory=memory, kept=False)
+    fit = model_evidence(new, X[40:], y[40:], power, extras=extras)
+    W, a = memory.weights[0], Z
+    Kuf = np.hstack([new.features.Kuf(kernel, X[40:]), kernel(new.features.Z, a) @ W.T])
+    kff = np.append(kernel.diag(X[40:]), np.diag(W @ kernel(a) @ W.T))
+    targets = np.append(y[40:], memory.observations[0])
+    noises = np.append(np.full(20, noise), np.ones(len(W)))
+    expected = dense.log_evidence(new.features.Kuu(kernel), Kuf, kff, targets, noises, power) + memory.log_constant
+    assert error(fit.log_evidence, expected) < 1e-10
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_more_points_beside_the_old_ones_lose_nothing_of_the_memory(power):
+    model = Model(FIXED["kernel"], InducingPoints(Z), Gaussian(0.05))
+    memory = memory_of(model, X[:40], y[:40], power)
+    more = InducingPoints(np.vstack([Z, [[0.9], [6.3]]]))
+    Kug, kgg, _ = memory_covariances(memory, more, model.kernel, kept=False)
+    left = kgg - np.einsum("mr,mr->r", Kug, np.linalg.solve(more.Kuu(model.kernel), Kug))
+    assert np.max(np.abs(left)) < 1e-6 * np.max(kgg)
+    fewer = InducingPoints(Z[::2])
+    Kug, kgg, _ = memory_covariances(memory, fewer, model.kernel, kept=False)
+    left = kgg - np.einsum("mr,mr->r", Kug, np.linalg.solve(fewer.Kuu(model.kernel), Kug))
+    assert np.max(left) > 1e-3 * np.max(kgg)
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Poisson(), Softmax(3)], ids=lambda kind: type(kind).__name__)
+@pytest.mark.parametrize("power", POWERS)
+def test_any_likelihood_keeps_the_sites_of_the_first_batch(likelihood, power):
+    """q(u) is the prior times the sites of both batches, those of the first as they were."""
+    targets = {"Probit": np.sign(y), "Poisson": np.round(np.exp(y))}.get(type(likelihood).__name__, np.arange(60) % 3)
+    model = Model(FIXED["kernel"], FIXED["features"], likelihood)
+    first = model_inference(model, X[:40], targets[:40], power, tol=1e-11)
+    memory = remember(first.posteriors, first.log_evidence, model.features)
+    second = model_inference(model, X[40:], targets[40:], power, tol=1e-11, extras=Extras(memory=memory))
+    assert second.converged
+    lower = np.linalg.cholesky(model.features.Kuu(model.kernel))
+    V = np.linalg.solve(lower, model.features.Kuf(model.kernel, X))
+    for c, q in enumerate(second.posteriors):
+        tau = np.append(first.site_precision[c], second.site_precision[c, :20])
+        nu = np.append(first.site_shift[c], second.site_shift[c, :20])
+        B = np.eye(len(Z)) + V * tau @ V.T
+        assert error(q.B.lower @ q.B.lower.T, B) < 1e-7
+        assert error(q.B.lower @ q.b, V @ nu) < 1e-6
+    whole = model_inference(model, X, targets, power)
+    assert abs(second.log_evidence - whole.log_evidence) < 1.5
+
+
+def test_the_memory_of_one_latent_function_leaves_the_others_alone():
+    kind = Continued(Softmax(3), 0.0, [1, 1, 2])
+    mean, var = rng.normal(size=(3, 5)), np.ones((3, 5))
+    found = kind.tilted(np.array([0.0, 2.0, 0.3, -0.2, 1.0]), mean, var, np.full(5, 0.5))
+    d1 = found.d1[:, 2:]
+    assert np.all((d1 != 0) == np.array([[False, False, False], [True, True, False], [False, False, True]]))
+    assert error(found.d1[1, 2], (0.3 - mean[1, 2]) / 1.5) < 1e-14
+
+
+@pytest.mark.parametrize("features", [GaussianBlur(Z, [0.3]), InducingPoints(Z)], ids=["blurs", "points"])
+@pytest.mark.parametrize("kept", [True, False])
+def test_gradients_with_a_memory(features, kept):
+    model = Model(SquaredExponential(1.1, [0.9]), features, Gaussian(0.1))
+    memory = memory_of(model, X[:40], y[:40], 0.5)
+    new = model if kept else model.with_parameters({**model.parameters(), "features.Z": Z + 0.2})
+    extras = Extras(memory=memory, kept=kept)
+    _, gradient = model_gradient(new, X[40:], y[40:], 0.4, extras=extras)
+    for name, value in new.parameters().items():
+        if kept and name.startswith("features."):
+            continue  # they are not to move
+        direction = rng.normal(size=np.shape(value))
+        ends = []
+        for h in (1e-5, -1e-5):
+            moved = new.with_parameters({**new.parameters(), name: value + h * direction})
+            ends.append(model_evidence(moved, X[40:], y[40:], 0.4, extras=extras).log_evidence)
+        assert error(np.vdot(gradient[name], direction), (ends[0] - ends[1]) / 2e-5, 1.0) < 1e-4
+
+
+def test_features_without_covariances_in_closed_form_say_so():
+    model = Model(Matern32(1.0, 1.0), Fourier(-1.0, 7.0, 3), Gaussian(0.1))
+    memory = memory_of(model, X[:40], y[:40], 0.5)
+    again = model_evidence(model, X[40:], y[40:], 0.5, extras=Extras(memory=memory))
+    assert error(again.log_evidence, model_evidence(model, X, y, 0.5).log_evidence) < 1e-8
+    with pytest.raises(NotImplementedError, match="Fourier"):
+        model_evidence(model, X[40:], y[40:], 0.5, extras=Extras(memory=memory, kept=False))
+
+
+class TestEstimators:
+    @pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
+    @pytest.mark.parametrize("outputs", [1, 2])
+    def test_batches_are_one_fit(self, power, outputs, tmp_path):
+        Y = y if outputs == 1 else np.column_stack([y, np.cos(X[:, 0])])
+        weight, known = rng.integers(1, 4, size=60), rng.uniform(0, 0.1, size=60)
+        options = FIXED | {
+            "power": power,
+            "noise_variance": 0.1,
+            "mean": ConstantMean(np.full(outputs, 0.2) if outputs > 1 else 0.2),
+        }
+        whole, stream = (SparsePEPRegressor(**options) for _ in range(2))
+        whole.fit(X, Y, weight, known)
+        for rows in np.array_split(rng.permutation(60), 7):
+            stream.partial_fit(X[rows], Y[rows], weight[rows], known[rows])
+        for ours, theirs in zip(stream.predict(X, return_std=True), whole.predict(X, return_std=True)):
+            assert error(ours, theirs) < 1e-8
+        assert error(stream.log_marginal_likelihood_value_, whole.log_marginal_likelihood_value_) < 1e-8
+        assert stream.n_samples_seen_ == 60 and len(stream.site_precision_) == len(rows)
+        stream.save(tmp_path / "model.npz")
+        back, more = load(tmp_path / "model.npz"), rng.uniform(0, 6, size=(5, 1))
+        targets = np.zeros(5) if outputs == 1 else np.zeros((5, 2))
+        assert error(back.partial_fit(more, targets).predict(X), stream.partial_fit(more, targets).predict(X)) < 1e-9
+        assert back.n_samples_seen_ == 65
+
+    def test_the_likelihood_of_what_came_last_can_be_computed_again(self):
+        stream = SparsePEPRegressor(**FIXED, noise_variance=0.1).fit(X[:40], y[:40]).partial_fit(X[40:], y[40:])
+        value, gradient = stream.log_marginal_likelihood(eval_gradient=True)
+        assert error(value, stream.log_marginal_likelihood_value_) < 1e-12 and np.all(np.isfinite(gradient))
+        assert stream.leave_one_out().shape == (20,)
+        low, high = stream.log_marginal_likelihood_bounds()
+        assert low <= high and "exact GP lies between" in stream.summary()
+
+    def test_training_goes_on_and_remembers(self):
+        learner = SparsePEPRegressor(n_inducing=14, random_state=0)
+        parts = np.array_split(np.arange(60), 4)
+        for rows in parts:
+            learner.partial_fit(X[rows], y[rows])
+        assert len(learner.features_) == 14 and learner.converged_
+        assert np.sqrt(np.mean((learner.predict(X) - np.sin(2 * X[:, 0])) ** 2)) < 0.15
+        fixed = SparsePEPRegressor(n_inducing=14, random_state=0, fixed=["features.Z"]).fit(X[:30], y[:30])
+        before = fixed.features_.Z
+        assert np.array_equal(fixed.partial_fit(X[30:], y[30:]).features_.Z, before)
+
+    def test_few_rows_at_a_time(self):
+        stream = SparsePEPRegressor(**FIXED, noise_variance=0.1).fit(X[:2], y[:2])
+        for n in range(2, 20):
+            stream.partial_fit(X[n : n + 1], y[n : n + 1])
+        assert (
+            error(stream.predict(X), SparsePEPRegressor(**FIXED, noise_variance=0.1).fit(X[:20], y[:20]).predict(X))
+            < 1e-8
+        )
+
+    def test_labels_and_counts(self):
+        labels = np.where(y > 0, "up", "down")
+        stream = SparsePEPClassifier(**FIXED).partial_fit(X[:20], labels[:20], classes=["up", "down"])
+        stream.partial_fit(X[20:40], labels[20:40]).partial_fit(X[40:], labels[40:])
+        whole = SparsePEPClassifier(**FIXED).fit(X, labels)
+        assert np.max(np.abs(stream.predict_proba(X) - whole.predict_proba(X))) < 0.05
+        only = SparsePEPClassifier(**FIXED).partial_fit(X[:5], np.repeat("up", 5), classes=["up", "down"])
+        assert list(only.classes_) == ["down", "up"] and np.all(only.predict(X[:5]) == "up")
+        counts = np.round(np.exp(1 + y))
+        stream = SparsePEP(likelihood="poisson", **FIXED).fit(X[:30], counts[:30]).partial_fit(X[30:], counts[30:])
+        whole = SparsePEP(likelihood="poisson", **FIXED).fit(X, counts)
+        assert error(stream.predict(X), whole.predict(X)) < 0.05
+
+    @pytest.mark.parametrize(
+        ("more", "data", "message"),
+        [
+            ({"blocks": 5}, (X, y), "`blocks=None`"),
+            ({}, (np.hstack([X, X]), y), "2 features"),
+            ({}, (X, np.column_stack([y, y])), "`y` must have shape"),
+            ({"fixed": ["kernel.width"]}, (X, y), "kernel.width"),
+            ({"power": 2.0}, (X, y), "`power`"),
+        ],
+    )
+    def test_what_does_not_go_on_leaves_the_model(self, more, data, message):
+        model = SparsePEPRegressor(n_inducing=5, optimizer=None, random_state=0).fit(X, y)
+        before = model.predict(X)
+        model.set_params(**more)
+        with pytest.raises(ValueError, match=message):
+            model.partial_fit(*data)
+        assert np.array_equal(model.predict(X), before) and model.n_samples_seen_ == 60
+
+    def test_labels_that_were_not_announced(self):
+        model = SparsePEPClassifier(**FIXED).fit(X, y > 0)
+        with pytest.raises(ValueError, match="maybe.* in row 0"):
+            model.partial_fit(X[:2], ["maybe", "maybe"])
+        with pytest.raises(ValueError, match="`classes` must be those of the first call"):
+            model.partial_fit(X[:2], [True, False], classes=[0, 1, 2])
+
+    def test_outliers_that_cannot_be_remembered(self):
+        spoilt = SparsePEP(likelihood=StudentT(3.0, 0.05), **FIXED, power=1.0).fit(X[:2], [9.0, -9.0])
+        with pytest.raises(ValueError, match="less certain than the prior"):
+            spoilt.partial_fit(X[2:4], y[2:4])
+
+
+class TestPoints:
+    @pytest.fixture
+    def model(self):
+        return SparsePEPRegressor(**FIXED, noise_variance=0.1).fit(X, y)
+
+    def test_added_and_removed(self, model):
+        before = model.predict(X, return_std=True)[1].mean()
+        gap = np.subtract(*model.log_marginal_likelihood_bounds()[::-1])
+        assert model.add_inducing(4) is model and len(model.features_) == 12
+        assert np.array_equal(model.features_.Z[:8], Z) and np.all(np.isin(model.features_.Z[8:], X))
+        assert np.subtract(*model.log_marginal_likelihood_bounds()[::-1]) < gap
+        assert model.predict(X, return_std=True)[1].mean() != before
+        again = SparsePEPRegressor(**FIXED | {"features": model.features_}, noise_variance=0.1).fit(X, y)
+        assert error(model.predict(X), again.predict(X)) < 1e-10
+        model.remove_inducing([8, 9, 10, 11])
+        assert error(model.predict(X), SparsePEPRegressor(**FIXED, noise_variance=0.1).fit(X, y).predict(X)) < 1e-10
+
+    def test_given_places(self, model):
+        assert np.array_equal(model.add_inducing([[7.0], [8.0]]).features_.Z[-2:], [[7.0], [8.0]])
+
+    def test_those_that_the_others_explain_go_first(self, model):
+        model.add_inducing([[0.31], [3.0]])
+        kept = model.remove_inducing(1).features_.Z[:, 0]
+        assert len(kept) == 9 and (0.3 in kept) != (0.31 in kept)
+
+    def test_with_a_memory(self, model):
+        model.partial_fit(X[:30], y[:30])
+        total = model.n_samples_seen_
+        model.add_inducing(3)
+        assert len(model.features_) == 11 and model.n_samples_seen_ == total == 90
+
+    @pytest.mark.parametrize(
+        ("work", "message"),
+        [
+            (lambda m: m.add_inducing(0), "`points`.*from 1 to 60"),
+            (lambda m: m.add_inducing(2.5), "`points`.*2.5"),
+            (lambda m: m.add_inducing([[1.0, 2.0]]), "2 features"),
+            (lambda m: m.add_inducing([[np.nan]]), "NaN"),
+            (lambda m: m.remove_inducing(8), "`points`.*from 1 to 7"),
+            (lambda m: m.remove_inducing([9]), "`points`.*0 to 7"),
+            (lambda m: m.remove_inducing(np.arange(8)), "at least one"),
+            (lambda m: m.remove_inducing([0.5]), "`points`"),
+        ],
+    )
+    def test_wishes_that_cannot_be_granted(self, model, work, message):
+        with pytest.raises(ValueError, match=message):
+            work(model)
+        assert len(model.features_) == 8
+
+    def test_not_of_loaded_models_nor_of_other_features(self, model, tmp_path):
+        model.save(tmp_path / "model.npz")
+        with pytest.raises(ValueError, match="no training data"):
+            load(tmp_path / "model.npz").add_inducing(2)
+        blurred = SparsePEPRegressor(**FIXED | {"features": GaussianBlur(Z, [0.2])}).fit(X, y)
+        with pytest.raises(ValueError, match="GaussianBlur"):
+            blurred.remove_inducing(1)
+
+    def test_no_more_than_there_is_to_explain(self):
+        model = SparsePEPRegressor(**FIXED | {"features": InducingPoints(X[:4])}, noise_variance=0.1).fit(X[:6], y[:6])
+        with pytest.warns(UserWarning, match="were added"):
+            model.add_inducing(6)
+        assert len(model.features_) <= 6

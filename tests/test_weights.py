@@ -1,0 +1,275 @@
+"""Weights, known variances and several outputs: the same as longer, noisier and separate data."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import dense
+from reference.compare import differences, error, properties
+from reference.problems import problems
+
+from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
+from sparse_pep.features import InducingPoints
+from sparse_pep.kernels import SquaredExponential
+from sparse_pep.likelihoods import Gaussian, NegativeBinomial, Poisson, Probit, StudentT
+from sparse_pep.models import (
+    Extras,
+    Model,
+    model_bounds,
+    model_evidence,
+    model_gradient,
+    model_leave_one_out,
+    to_vector,
+)
+from sparse_pep.multiclass import Softmax
+from sparse_pep.training import kmeans_points, starting_lengthscale
+
+rng = np.random.default_rng(8)
+X = np.sort(rng.uniform(0, 4, size=(30, 1)), axis=0)
+y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=30)
+copies = np.resize([1, 0, 3, 2, 1], 30)
+rows = np.repeat(np.arange(30), copies)
+FIXED = {
+    "optimizer": None,
+    "kernel": SquaredExponential(1.0, 0.7),
+    "features": InducingPoints(np.linspace(0.2, 3.8, 7)[:, None]),
+}
+
+
+@properties
+@given(problems, st.integers(0, 2**32 - 1))
+def test_a_weight_is_so_many_copies(p, seed):
+    copies = np.random.default_rng(seed).integers(0, 4, size=len(p.y))
+    copies[0] = max(1, copies[0])
+    again = np.repeat(np.arange(len(p.y)), copies)
+    power = p.power[again] if np.ndim(p.power) else p.power
+    longer, longer_gradient = model_gradient(p.model, p.X[again], p.y[again], power)
+    fit, gradient = model_gradient(p.model, *p.data(), extras=Extras(copies), chunk_size=4)
+    scale = abs(longer.log_evidence) + len(again)
+    assert error(fit.log_evidence, longer.log_evidence, scale) < 1e-10
+    size = np.max(np.abs(to_vector(longer_gradient)))
+    for name, value in longer_gradient.items():
+        assert error(gradient[name], value, max(size, len(again))) < 1e-8
+    assert error(fit.posterior.b, longer.posterior.b, np.max(np.abs(longer.posterior.b)) + 1.0) < 1e-8
+
+
+@properties
+@given(problems, st.integers(0, 2**32 - 1))
+def test_a_known_variance_is_noise_that_is_not_trained(p, seed):
+    noise = p.model.likelihood.noise_variance
+    known = noise * np.random.default_rng(seed).uniform(0, 3, size=len(p.y))
+    arrays, extras = p.arrays(), Extras(known_variance=known)
+    fit, gradient = model_gradient(p.model, *p.data(), extras=extras)
+    expected = dense.log_evidence(*arrays, p.y, noise + known, p.power)
+    assert error(fit.log_evidence, expected, abs(expected) + len(p.y)) < 1e-11
+    slope = differences(lambda s: dense.log_evidence(*arrays, p.y, noise * np.exp(s) + known, p.power), 0.0)
+    assert error(gradient["log_noise_variance"], slope, abs(expected) + len(p.y)) < 1e-8
+
+
+@properties
+@given(problems, st.integers(1, 4))
+def test_outputs_are_problems_side_by_side(p, K):
+    Y = np.random.default_rng(K).normal(size=(len(p.y), K)) * np.max(np.abs(p.y))
+    fit, gradient = model_gradient(p.model, p.X, Y, p.power, chunk_size=4)
+    parts = [model_gradient(p.model, p.X, column, p.power) for column in Y.T]
+    total = sum(one.log_evidence for one, _ in parts)
+    assert error(fit.log_evidence, total, abs(total) + Y.size) < 1e-11
+    size = max(np.max(np.abs(to_vector(g))) for _, g in parts)
+    for name in gradient:
+        assert error(gradient[name], sum(g[name] for _, g in parts), size * K + Y.size) < 1e-9
+    for k, (one, _) in enumerate(parts):
+        assert error(fit.posterior.b[:, k], one.posterior.b, np.max(np.abs(fit.posterior.b)) + 1e-300) < 1e-9
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    "likelihood", [Probit(), Poisson(), StudentT(4.0, 0.5), Softmax(3)], ids=lambda kind: type(kind).__name__
+)
+def test_copies_under_any_likelihood(likelihood, power):
+    targets = {"Probit": np.sign(y), "Poisson": np.round(np.exp(y)), "Softmax": np.arange(30) % 3}.get(
+        type(likelihood).__name__, y
+    )
+    model = Model(FIXED["kernel"], FIXED["features"], likelihood)
+    longer, expected = model_gradient(model, X[rows], targets[rows], power, tol=1e-10)
+    fit, gradient = model_gradient(model, X, targets, power, tol=1e-10, extras=Extras(copies))
+    assert fit.converged and longer.converged
+    assert error(fit.log_evidence, longer.log_evidence) < 1e-8
+    for name in gradient:
+        assert error(gradient[name], expected[name], 1.0) < 1e-5
+
+
+def test_weights_need_not_be_whole():
+    """They are exponents of whole sites: halves twice are one."""
+    model = Model(FIXED["kernel"], FIXED["features"], Gaussian(0.1))
+    twice = model_evidence(model, np.vstack([X, X]), np.append(y, y), 0.5, extras=Extras(np.full(60, 0.5)))
+    assert error(twice.log_evidence, model_evidence(model, X, y, 0.5).log_evidence) < 1e-12
+
+
+@pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=["gaussian", "probit"])
+def test_leaving_out_leaves_all_copies_out(likelihood, power):
+    """Under Gaussian noise the same as fitting the others, to rounding."""
+    targets = y if isinstance(likelihood, Gaussian) else np.sign(y)
+    known = np.linspace(0, 0.2, 30) if isinstance(likelihood, Gaussian) else 0.0
+    counts = np.maximum(copies, 1)
+    model, extras = Model(FIXED["kernel"], FIXED["features"], likelihood), Extras(counts, known)
+    fit = model_evidence(model, X, targets, power, extras=extras)
+    scores = model_leave_one_out(model, fit, X, targets, power, extras=extras)
+    for n in (0, 11, 29):
+        others = np.delete(np.arange(30), n)
+        rest = model_evidence(model, X[others], targets[others], power, extras=extras.at(others))
+        mean, var = predicted(model, rest, X[n : n + 1])
+        more = known[n] if np.ndim(known) else 0.0
+        again = likelihood.predict_log_density(targets[n : n + 1], mean, var + more)[0]
+        assert abs(scores[n] - again) < (1e-9 if np.ndim(known) else 0.05)
+
+
+def predicted(model, fit, inputs):
+    from sparse_pep.models import model_predict
+
+    return model_predict(model, fit.posteriors, inputs)
+
+
+def test_bounds_hold_with_weights_and_known_variances():
+    known, counts = np.linspace(0.01, 0.3, 30), np.maximum(copies, 1)
+    model = Model(FIXED["kernel"], FIXED["features"], Gaussian(0.05))
+    low, high = model_bounds(model, X, y, extras=Extras(counts, known))
+    again = np.repeat(np.arange(30), counts)
+    exact = dense.exact_log_evidence(model.kernel(X[again]), y[again], 0.05 + known[again])
+    assert low < exact < high < low + 10.0
+
+
+class TestEstimators:
+    @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+    @pytest.mark.parametrize(
+        ("estimator", "more", "targets"),
+        [
+            (SparsePEPRegressor, {"noise_variance": 0.1, "normalize_y": True, "mean": "constant"}, y),
+            (SparsePEPClassifier, {}, np.where(y > 0, "up", "down")),
+            (SparsePEPClassifier, {}, np.arange(30) % 3),
+            (SparsePEP, {"likelihood": "student_t", "normalize_y": True}, y),
+            (SparsePEP, {"likelihood": "poisson"}, np.round(np.exp(y))),
+        ],
+        ids=["regressor", "two classes", "three classes", "student-t", "counts"],
+    )
+    def test_a_weight_is_a_row_several_times(self, estimator, more, targets, power):
+        weighted = estimator(**FIXED, **more, power=power).fit(X, targets, copies)
+        longer = estimator(**FIXED, **more, power=power).fit(X[rows], targets[rows])
+        assert error(np.array(weighted.predict_f(X)), np.array(longer.predict_f(X))) < 1e-6
+        assert error(weighted.log_marginal_likelihood_value_, longer.log_marginal_likelihood_value_) < 1e-7
+        assert weighted.site_precision_.shape[-1] == np.sum(copies > 0)
+
+    def test_training_starts_the_same_with_weights(self):
+        """Up to rounding, which training amplifies."""
+        weighted, longer = SparsePEPRegressor(random_state=0), SparsePEPRegressor(random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            weighted.fit(X, y, copies)
+            longer.fit(X[rows], y[rows])
+        assert weighted.n_iter_ == longer.n_iter_
+        assert error(weighted.predict(X), longer.predict(X)) < 1e-5
+
+    def test_no_weights_are_weights_of_one(self):
+        options = {"n_inducing": 6, "random_state": 0, "power": 0.3}
+        plain, ones = (SparsePEPRegressor(**options).fit(X, y, w) for w in (None, np.ones(30)))
+        assert np.array_equal(plain.predict(X), ones.predict(X))
+
+    def test_poor_measurements_that_say_so_do_little_harm(self):
+        poor = np.arange(30) % 2 == 0
+        seen = np.where(poor, y + 3.0 * rng.normal(size=30), y)
+        told = SparsePEPRegressor(n_inducing=8, random_state=0).fit(X, seen, known_variance=np.where(poor, 9.0, 0.0))
+        silent = SparsePEPRegressor(n_inducing=8, random_state=0).fit(X, seen)
+        truth = np.sin(2 * X[:, 0])
+        assert np.mean((told.predict(X) - truth) ** 2) < 0.3 * np.mean((silent.predict(X) - truth) ** 2)
+        assert told.noise_variance_ < 0.2
+        scaled = SparsePEPRegressor(n_inducing=8, random_state=0, normalize_y=True)
+        scaled.fit(X, 100.0 * seen, known_variance=np.where(poor, 9e4, 0.0))
+        assert 5.0 < scaled.noise_std_ < 45.0
+
+    def test_outputs(self, tmp_path):
+        Y = np.column_stack([y, 100.0 + 10.0 * np.cos(X[:, 0])])
+        options = FIXED | {"noise_variance": 0.1, "normalize_y": True}
+        joint = SparsePEPRegressor(**options).fit(X, Y)
+        apart = [SparsePEPRegressor(**options).fit(X, column) for column in Y.T]
+        mean, std = joint.predict(X, return_std=True)
+        _, cov = joint.predict(X[:4], return_cov=True)
+        assert joint.q_mean_.shape == (7, 2) and joint.site_shift_.shape == (30, 2) and cov.shape == (4, 4, 2)
+        assert joint.sample_y(X[:4], 5).shape == joint.sample_f(X[:4], 5).shape == (4, 2, 5)
+        for k, one in enumerate(apart):
+            expected = one.predict(X, return_std=True)
+            assert error(mean[:, k], expected[0]) < 1e-10 and error(std[:, k], expected[1]) < 1e-10
+            assert error(cov[..., k], one.predict(X[:4], return_cov=True)[1]) < 1e-10
+            assert error(joint.predict_f(X)[1][:, k], one.predict_f(X)[1]) < 1e-10
+            assert abs(joint.noise_std_[k] - one.noise_std_) < 1e-12
+        for total, parts in (
+            (joint.predict_log_density(X, Y), [one.predict_log_density(X, column) for one, column in zip(apart, Y.T)]),
+            (joint.leave_one_out(), [one.leave_one_out() for one in apart]),
+            (joint.log_marginal_likelihood_value_, [one.log_marginal_likelihood_value_ for one in apart]),
+            (
+                np.array(joint.log_marginal_likelihood_bounds()),
+                [np.array(one.log_marginal_likelihood_bounds()) for one in apart],
+            ),
+        ):
+            assert error(total, sum(parts)) < 1e-9
+        assert joint.score(X, Y) > 0.9
+        joint.save(tmp_path / "model.npz")
+        from sparse_pep import load
+
+        assert np.array_equal(load(tmp_path / "model.npz").predict(X), mean)
+        one_column = SparsePEPRegressor(**options).fit(X, y[:, None])
+        assert one_column.predict(X).shape == (30, 1)
+
+    def test_outputs_train_together(self):
+        Y = np.column_stack([np.sin(2 * X[:, 0]), np.cos(2 * X[:, 0])]) + 0.1 * rng.normal(size=(30, 2))
+        model = SparsePEPRegressor(n_inducing=10, random_state=0, mean="linear").fit(X, Y)
+        assert model.converged_ and model.score(X, Y) > 0.95 and model.mean_.slope.shape == (1, 2)
+        gradient = model.log_marginal_likelihood_gradient()
+        assert max(np.max(np.abs(value)) for value in gradient.values()) < 1.0
+
+    @pytest.mark.parametrize(
+        ("arguments", "more", "targets", "message"),
+        [
+            ({}, {"sample_weight": np.full(30, -1.0)}, y, "`sample_weight`.*-1.0 in row 0"),
+            ({}, {"sample_weight": np.ones(29)}, y, r"`sample_weight`.*\(30,\).*\(29,\)"),
+            ({}, {"sample_weight": np.eye(30)[3]}, y, "`sample_weight`.*two rows"),
+            ({}, {"known_variance": np.full(30, np.nan)}, y, "`known_variance`.*nan in row 0"),
+            ({"blocks": 5}, {"sample_weight": np.ones(30)}, y, "`blocks=None`"),
+            ({"blocks": 5}, {"known_variance": np.ones(30)}, y, "`blocks=None`"),
+            ({"blocks": 5}, {}, np.column_stack([y, y]), "`blocks` go with one output"),
+            ({"normalize_y": True}, {"known_variance": np.ones(30)}, np.column_stack([y, y]), "normalize_y=False"),
+        ],
+    )
+    def test_what_does_not_fit_together_is_said(self, arguments, more, targets, message):
+        with pytest.raises(ValueError, match=message):
+            SparsePEPRegressor(n_inducing=5, **arguments).fit(X, targets, **more)
+
+
+@pytest.mark.parametrize(
+    "likelihood", [Gaussian(), StudentT(), Poisson(), NegativeBinomial()], ids=lambda kind: type(kind).__name__
+)
+def test_scales_of_weighted_targets_are_those_of_repeated_ones(likelihood):
+    targets = np.round(np.exp(y + 1)) if type(likelihood).__name__ in ("Poisson", "NegativeBinomial") else y
+    repeated, weighted = likelihood.latent_variance(targets[rows]), likelihood.latent_variance(targets, copies)
+    assert error(weighted, repeated) < 1e-12 and error(weighted, likelihood.latent_variance(targets)) > 1e-3
+    again, once = likelihood.within_range(targets[rows]), likelihood.within_range(targets, copies)
+    assert all(error(getattr(once, name), value) < 1e-12 for name, value in vars(again).items())
+
+
+def test_kmeans_of_weighted_rows_looks_where_the_weight_is():
+    weight = np.where(X[:, 0] < 1.0, 100.0, 1.0)
+    Z = kmeans_points(X, 5, np.random.default_rng(0), weight)
+    assert np.sum(Z[:, 0] < 1.2) > np.sum(kmeans_points(X, 5, np.random.default_rng(0))[:, 0] < 1.2)
+
+
+def test_the_starting_lengthscale_is_that_of_the_data():
+    t = rng.uniform(0, 30, size=(300, 1))
+    Z = InducingPoints(np.linspace(0, 30, 60)[:, None])
+    for speed, factor in ((0.1, 1.0), (6.0, 0.03)):
+        seen = np.sin(speed * t[:, 0]) + 0.1 * rng.normal(size=300)
+        start = starting_lengthscale(Model(SquaredExponential(0.5, [10.0]), Z, Gaussian(0.5)), t, seen)
+        assert start.kernel.lengthscale[0] == pytest.approx(10.0 * factor)
+        assert start.likelihood.noise_variance == 0.5 and start.features is Z
+    model = SparsePEPRegressor(n_inducing=60, random_state=0, tol=1e-3).fit(t, seen)
+    assert model.score(t, seen) > 0.9
