@@ -19,10 +19,6 @@ from docs import reference
 from docs.notebook import without_examples
 
 MODULES = reference.modules()
-# Modules whose examples are still to be written; take a name out when they are.
-WITHOUT_EXAMPLES = {"streaming"}
-# Names whose types are still to be written; take a name out when they are.
-WITHOUT_TYPES = {"streaming.Continued.tilted"}
 WITHOUT_DOCSTRING = {"cli.json_option"}
 SHAPE = re.compile(r"\([A-Za-zℓτ\d₀-₉][\w +−·₀-₉]*,[^()]*\)|shape|element")
 
@@ -72,7 +68,7 @@ def has_example(thing):
     return not (inspect.isfunction(thing) or inspect.isclass(thing)) or "Examples" in reference.parse_docstring(thing.__doc__ or "")
 
 
-@pytest.mark.parametrize("module", sorted(set(reference.CONTRACT) - WITHOUT_EXAMPLES))
+@pytest.mark.parametrize("module", reference.CONTRACT)
 def test_names_of_the_contract_have_examples(module):
     first, _ = reference.names(module)
     without = [name for name in first if not has_example(getattr(reference.loaded(module), name))]
@@ -112,7 +108,7 @@ def test_public_functions_have_types(module):
     for name, thing, bound in functions(module):
         missing = [arg.arg for arg in parameters(thing, bound) if arg.annotation is None]
         missing += ["return"] if reference.tree(thing).returns is None else []
-        untyped += [f"{name}: {', '.join(missing)}"] if missing and f"{module}.{name}" not in WITHOUT_TYPES else []
+        untyped += [f"{name}: {', '.join(missing)}"] if missing else []
     assert not untyped, "\n".join(untyped)
 
 
