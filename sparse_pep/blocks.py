@@ -33,6 +33,7 @@ from sparse_pep.inference import (
     project,
     settle,
 )
+from .kernels import as_floats
 from .likelihoods import Likelihood
 from sparse_pep.linalg import (
     Factor,
@@ -72,12 +73,18 @@ class Partition:
     labels: np.ndarray
 
     def __post_init__(self):
-        given = np.asarray(self.labels)
+        try:
+            given = np.asarray(self.labels)
+            numbers = np.unique(given, return_inverse=True)[1]
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                "`labels` must be all numbers or all text, (N,); give a label to every datum."
+            ) from error
         if given.ndim != 1 or not len(given):
             raise ValueError(f"`labels` must have shape (N,), N > 0; got {given.shape}.")
-        if given.dtype.kind == "f" and not np.all(np.isfinite(given)):
+        if given.dtype.kind in "fc" and not np.all(np.isfinite(given)):
             raise ValueError("`labels` must be finite; give a label to every datum.")
-        object.__setattr__(self, "labels", np.unique(given, return_inverse=True)[1])
+        object.__setattr__(self, "labels", numbers)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -100,7 +107,7 @@ class Partition:
 
         If there are as many blocks as data, a vector is read datum by datum.
         """
-        power, N, B = np.asarray(power, dtype=float), len(self.labels), len(self)
+        power, N, B = as_floats(power, "power"), len(self.labels), len(self)
         if power.shape not in ((), (B,), (N,)):
             raise ValueError(
                 f"`power` must be a number, or one for each of {B} blocks or {N} data; got "
@@ -130,8 +137,8 @@ def contiguous_blocks(n_data: int, size: int) -> Partition:
     >>> contiguous_blocks(5, 2).labels
     array([0, 0, 1, 1, 2])
     """
-    if size < 1:
-        raise ValueError(f"`size` must be at least 1; got {size}.")
+    if size < 1 or size % 1:
+        raise ValueError(f"`size` must be a whole number, at least 1; got {size}.")
     return Partition(np.arange(n_data) // size)
 
 

@@ -95,9 +95,9 @@ class InducingPoints(Features):
 
     def __post_init__(self):
         Z = inputs_2d(self.Z, "Z")
-        if not len(Z) or not np.all(np.isfinite(Z)):
+        if not Z.size or not np.all(np.isfinite(Z)):
             raise ValueError(
-                f"`Z` must be finite and have at least one row; got shape {Z.shape} with {np.sum(~np.isfinite(Z))} values that are not finite."
+                f"`Z` must be finite and have at least one row and column; got shape {Z.shape} with {np.sum(~np.isfinite(Z))} values that are not finite."
             )
         object.__setattr__(self, "Z", Z)
 
@@ -189,7 +189,7 @@ def __getattr__(name: str):
 # %% ../nbs/02_features.ipynb #a295ba28
 def features_to_config(features: Features) -> dict:
     """A description of `features` that JSON can hold; `features_from_config` is its
-    inverse, exact to the last bit.
+    inverse, exact to the last bit, for those of `FEATURE_KINDS`.
 
     Examples
     --------

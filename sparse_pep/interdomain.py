@@ -32,6 +32,7 @@ from sparse_pep.kernels import (
     SquaredExponential,
     Sum,
     White,
+    as_floats,
     can_expand,
     inputs_2d,
     numbered,
@@ -688,7 +689,7 @@ def centres(Z: ArrayLike) -> np.ndarray:
 
 def per_dimension(value: ArrayLike, Z: np.ndarray, name: str) -> np.ndarray:
     """A width or frequency as (D,) or (M, D); one number is meant for all dimensions."""
-    value = np.asarray(value, dtype=float)
+    value = as_floats(value, name)
     if value.ndim == 0:
         value = np.full(Z.shape[1], float(value))
     if value.shape not in (Z.shape, Z.shape[1:]):
@@ -779,7 +780,7 @@ class Wavelet(WindowFeatures):
     zero_mean: bool = False
 
     def __post_init__(self):
-        Z, phase = centres(self.Z), np.asarray(self.phase, dtype=float)
+        Z, phase = centres(self.Z), as_floats(self.phase, "phase")
         if phase.shape not in ((), (len(Z),)) or not np.all(np.isfinite(phase)):
             raise ValueError(
                 f"`phase` must be finite and one number or of shape {(len(Z),)}; got {phase}."
@@ -952,15 +953,15 @@ class Fourier(Features):
     frequencies: np.ndarray
 
     def __post_init__(self):
-        a, b = float(self.a), float(self.b)
-        if not (np.isfinite(a) and np.isfinite(b) and a < b):
+        a, b = as_floats(self.a, "a"), as_floats(self.b, "b")
+        if a.ndim or b.ndim or not (np.isfinite(a) and np.isfinite(b) and a < b):
             raise ValueError(
                 f"`a` must be less than `b`, both finite; got a = {a}, b = {b}."
             )
-        omega = np.asarray(self.frequencies)
+        a, b, omega = float(a), float(b), np.asarray(self.frequencies)
         if omega.ndim == 0 and np.issubdtype(omega.dtype, np.integer) and omega > 0:
             omega = 2 * np.pi / (b - a) * np.arange(omega)
-        omega = omega.astype(float)
+        omega = as_floats(omega, "frequencies")
         fits = omega.ndim == 1 and omega.size and np.all(np.isfinite(omega) & (omega >= 0))
         if not fits or len(np.unique(omega)) != len(omega):
             raise ValueError(
@@ -1101,7 +1102,8 @@ class Mixture(Features):
 
     def __post_init__(self):
         parts = self.features
-        if isinstance(parts, Features) or not all(isinstance(f, Features) for f in parts):
+        several = isinstance(parts, (list, tuple))
+        if not several or not all(isinstance(f, Features) for f in parts):
             raise ValueError(
                 "`features` must be a list of features, such as [InducingPoints(Z), Derivative(Z, dims)]."
             )

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import digamma, erfcx, expit, gammaln, log_ndtr, logit
 
 from .expectations import STRICT, Accuracy, Tilted, tilted_moments
+from .kernels import as_floats, is_number, shown
 from .sites import gaussian_tilted
 
 # %% ../nbs/05_likelihoods.ipynb #996c0157
@@ -54,7 +55,7 @@ class Likelihood:
 
     def check(self, y: ArrayLike) -> np.ndarray:
         """y (N,) as float64. ValueError if the likelihood cannot have produced it."""
-        y = np.asarray(y, dtype=float)
+        y = as_floats(y, "y")
         require(np.isfinite(y), y, "finite numbers", self)
         return y
 
@@ -267,8 +268,8 @@ def require_positive(likelihood: Likelihood, *names: str) -> None:
     """Raise a ValueError unless these fields are positive, finite numbers."""
     for name in names:
         value = getattr(likelihood, name)
-        if not np.isscalar(value) or not np.isfinite(value) or value <= 0.0:
-            raise ValueError(f"`{name}` must be a positive number; got {value!r}.")
+        if not is_number(value) or not np.isfinite(value) or value <= 0.0:
+            raise ValueError(f"`{name}` must be a positive number; got {shown(value)}.")
 
 # %% ../nbs/05_likelihoods.ipynb #9b8113c6
 def log_normal_tail(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -408,8 +409,8 @@ class NoisyProbit(Binary):
     log_concave = False
 
     def __post_init__(self):
-        if not np.isscalar(self.flip) or not 0.0 < self.flip < 0.5:
-            raise ValueError(f"`flip` must lie between 0 and 0.5; got {self.flip!r}.")
+        if not is_number(self.flip) or not 0.0 < self.flip < 0.5:
+            raise ValueError(f"`flip` must lie between 0 and 0.5; got {shown(self.flip)}.")
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         x = y * f

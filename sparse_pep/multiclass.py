@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
 from .expectations import Tilted
+from .kernels import require_kind
 from sparse_pep.likelihoods import (
     LIKELIHOODS,
     Likelihood,
@@ -610,7 +611,7 @@ MULTICLASS = {kind.__name__: kind for kind in (Softmax, MultinomialProbit)}
 
 def likelihood_to_config(likelihood: Likelihood) -> dict:
     """A description of `likelihood` that JSON can hold; `likelihood_from_config` is its
-    inverse.
+    inverse. ValueError if it is not one of `LIKELIHOODS` or `MULTICLASS`.
 
     Examples
     --------
@@ -618,6 +619,7 @@ def likelihood_to_config(likelihood: Likelihood) -> dict:
     >>> sorted(likelihood_to_config(Softmax(n_classes=4)))
     ['kind', 'n_classes']
     """
+    require_kind(likelihood, LIKELIHOODS | MULTICLASS, "likelihood")
     return {"kind": type(likelihood).__name__, **vars(likelihood)}
 
 
