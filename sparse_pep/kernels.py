@@ -25,7 +25,7 @@ EXPANSION_LIMIT = 1e3  # largest ‖a‖² for which the expanded square is used
 def shown(value: object) -> str:
     """A value as a message shows it: in one line, and not a long one."""
     text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= 60 else f"{text[:37]}...{text[-20:]}"
 
 
 def is_number(value: object) -> bool:

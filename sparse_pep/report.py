@@ -26,12 +26,14 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from . import __version__
+from .checks import require_finite
 from sparse_pep.estimators import (
     PowerEPEstimator,
     SparsePEPClassifier,
     SparsePEPRegressor,
 )
 from .features import unexplained_variance
+from .kernels import as_floats
 from .linalg import chunk_slices, factorise, solve_lower
 from sparse_pep.plots import (
     ard_parts,
@@ -47,6 +49,8 @@ from sparse_pep.plots import (
     plot_relevance,
     plot_reliability,
     plot_residuals,
+    require_known,
+    require_model,
     sweep_lines,
 )
 from .sites import cavity
@@ -182,6 +186,10 @@ def in_units(model: PowerEPEstimator, scaling: Mapping | None) -> InUnits:
     """The model in the units that `scaling` tells (`x_mean`, `x_scale`), or its own."""
     D = model.n_features_in_
     scaling = scaling or {"x_mean": np.zeros(D), "x_scale": np.ones(D)}
+    if any(np.shape(scaling.get(name)) != (D,) for name in ("x_mean", "x_scale")):
+        raise ValueError(
+            f"`scaling` must hold `x_mean` and `x_scale`, one number for each of the {D} inputs."
+        )
     return InUnits(model, np.asarray(scaling["x_mean"]), np.asarray(scaling["x_scale"]))
 
 # %% ../nbs/14_report.ipynb #5765370f
@@ -693,6 +701,7 @@ def fit_report(
     >>> print("Model of weight" in page, "<script" in page)
     True False
     """
+    require_model(model, "predict", "predict_f")
     names = input_names(model, names)
     seen, scaled, told = in_units(model, scaling), scaling is not None, summary_rows(model)
     rows = None
@@ -729,7 +738,7 @@ def checked_rows(
     model: PowerEPEstimator, X: ArrayLike, y: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows to judge on as arrays (N, D) and (N,). ValueError if they do not match."""
-    X, y = np.asarray(X, dtype=float), np.asarray(y)
+    X, y = as_floats(X, "X"), np.asarray(y)
     if X.ndim != 2 or X.shape[1] != model.n_features_in_ or len(X) == 0:
         raise ValueError(
             f"`X` must have at least one row and {model.n_features_in_} columns, as in `fit`; its shape is {X.shape}."
@@ -738,6 +747,12 @@ def checked_rows(
         raise ValueError(
             f"`y` must hold one target for each of the {len(X)} rows of `X`; its shape is {y.shape}."
         )
+    require_finite(X, "X")
+    if isinstance(model, SparsePEPClassifier):
+        require_known(y, model.classes_.tolist())
+    else:
+        y = as_floats(y, "y")
+        require_finite(y, "y")
     return X, y
 
 # %% ../nbs/14_report.ipynb #31470b49
@@ -825,6 +840,9 @@ def sweep_report(
     """
     if not rows:
         raise ValueError("`rows` must hold at least one row, of one fit each.")
+    for key in ("data", "power", "name", "split", "converged"):
+        if any(key not in row for row in rows):
+            raise ValueError(f"`rows`: a row has no {key!r}.")
     scores, names = (
         scores_in(rows),
         ", ".join(dict.fromkeys(str(row["data"]) for row in rows)),

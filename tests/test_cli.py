@@ -429,7 +429,7 @@ def test_predicting_without_an_input_column_names_it(model):
 
 
 def test_an_error_of_several_lines_becomes_one(monkeypatch):
-    def fail(path):
+    def fail(*_):
         raise ValueError("first\n  second")
 
     monkeypatch.setattr("sparse_pep.cli.check_output", fail)
@@ -437,12 +437,12 @@ def test_an_error_of_several_lines_becomes_one(monkeypatch):
 
 
 def test_our_own_errors_keep_their_traceback(monkeypatch):
-    monkeypatch.setattr("sparse_pep.cli.check_output", lambda path: 1 / 0)
+    monkeypatch.setattr("sparse_pep.cli.check_output", lambda *_: 1 / 0)
     assert isinstance(run("fit", "trial.csv", "--target", "y").exception, ZeroDivisionError)
 
 
 def test_stopping_is_not_an_error_of_the_user(monkeypatch):
-    def stop(path):
+    def stop(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sparse_pep.cli.check_output", stop)

@@ -119,7 +119,7 @@ BAD_TABLES = {  # content, target, words of the message
     "text in the target": ("a,y\n1,2\n3,low\n", "y", ["row 3", "'y'", "'low'"]),
     "decimal comma": ('a,y\n"1,5",2\n', "y", ["row 2", "'1,5'"]),
     "underscore": ("a,y\n2024_01,2\n", "y", ["row 2", "'2024_01'"]),
-    "true or false": ("a,y\nTrue,2\n", "y", ["row 2", "'True'"]),
+    "true or false": ("a,y\n2,True\n", "y", ["row 2", "'y'", "'True'"]),
     "empty cell": ("a,y\n1,2\n,4\n", "y", ["row 3", "'a'", "missing"]),
     "dash": ("a,y\n1,-\n", "y", ["row 2", "'y'", "missing"]),
     "none": ("a,y\nNone,2\n", "y", ["row 2", "'a'", "missing"]),
@@ -628,7 +628,7 @@ def test_banana_like():
     squares = np.sum((X - np.where(y[:, None] == 1, [1.0, 0.5], 0.0)) ** 2, axis=1)
     assert abs(squares.mean() - 1.125) < 0.03
     assert sorted(banana_like(2)[1].tolist()) == [-1, 1]
-    with pytest.raises(ValueError, match="`n` must be at least 2"):
+    with pytest.raises(ValueError, match="`n` must be a whole number, at least 2"):
         banana_like(1)
 
 

@@ -72,11 +72,11 @@ BAD_DATA = {
     "y too short": (X, y[:-1], ["40", "39"]),
     "X of one dimension": (X[:, 0], y, ["2D", "1D"]),
     "y with a constant column": (X, np.column_stack([y, 0 * y + 2.5]), ["column 1 of `y`", "2.5"]),
-    "y of three dimensions": (X, y.reshape(-1, 1, 1), ["dim 3"]),
+    "y of three dimensions": (X, y.reshape(-1, 1, 1), ["`y`", "(40, 1, 1)"]),
     "y of one value": (X, np.full(40, 2.5), ["y", "one value", "2.5"]),
     "one datum": (X[:1], y[:1], ["1 sample"]),
     "no columns": (X[:, :0], y, ["0 feature"]),
-    "text": (np.full((40, 2), "a"), y, ["could not convert"]),
+    "text": (np.full((40, 2), "a"), y, ["`X`", "'a'", "row 0"]),
     "complex": (X + 1j, y, ["omplex"]),
 }
 

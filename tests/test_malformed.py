@@ -1,0 +1,1270 @@
+"""Malformed input of every kind: one line that names the culprit, never a traceback from the depths, never an answer."""
+
+import gzip
+import inspect
+import json
+import os
+import subprocess
+import sys
+import traceback
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from click.testing import CliRunner
+from sklearn.exceptions import NotFittedError
+
+from sparse_pep import (
+    blocks,
+    cli,
+    datasets,
+    inference,
+    means,
+    plots,
+    regression,
+    report,
+)
+from sparse_pep.blocks import Partition
+from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.features import InducingPoints, features_from_config
+from sparse_pep.files import read_archive, write_archive
+from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Mixture, Wavelet
+from sparse_pep.kernels import (
+    Kernel,
+    Linear,
+    Matern12,
+    Matern32,
+    Periodic,
+    Product,
+    SquaredExponential,
+    Sum,
+    White,
+    kernel_from_config,
+)
+from sparse_pep.likelihoods import (
+    Gaussian,
+    NegativeBinomial,
+    NoisyProbit,
+    Poisson,
+    Probit,
+    StudentT,
+)
+from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
+from sparse_pep.models import Model
+from sparse_pep.multiclass import MultinomialProbit, Softmax
+from sparse_pep.training import train
+
+NAN, INF = np.nan, np.inf
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2.0, 2.0, (12, 2))
+y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=12)
+LABELS = np.where(X[:, 0] > 0.0, "right", "left")
+COUNTS = np.round(np.exp(X[:, 0]))
+Z = InducingPoints(X[:4])
+SE = SquaredExponential()
+KINDS = {
+    "regressor": (SparsePEPRegressor, y),
+    "classifier": (SparsePEPClassifier, LABELS),
+    "counts": (lambda **own: SparsePEP(**{"likelihood": "poisson"} | own), COUNTS),
+}
+
+
+def changed(array, index, value, dtype=None):
+    """The array with another value at one place."""
+    array = np.array(array, dtype=dtype)
+    array[index] = value
+    return array
+
+
+def estimator(kind="regressor", **arguments):
+    """An estimator that is fitted in no time."""
+    return KINDS[kind][0](**{"features": Z, "kernel": SE, "optimizer": None} | arguments)
+
+
+FITTED = {}
+
+
+def fitted(kind="regressor"):
+    """One of each kind, fitted once."""
+    if kind not in FITTED:
+        FITTED[kind] = estimator(kind).fit(X, KINDS[kind][1])
+    return FITTED[kind]
+
+
+# ---- the rule -------------------------------------------------------------------------------------------------------
+
+
+def innermost(error):
+    """The package, or library, that raised the error."""
+    file = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
+    parts = file.parts
+    return parts[parts.index("site-packages") + 1] if "site-packages" in parts else file.parent.name
+
+
+def refused(call, words, kind=ValueError):
+    """Check that the call raises an error of this kind, in one line that holds the words, from no depth."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(kind) as caught:
+            call()
+    error, message = caught.value, str(caught.value)
+    assert type(error) is kind or kind in (OSError, NotFittedError), repr(error)
+    assert message and "\n" not in message, message
+    from_files = isinstance(error, OSError)  # Python's own
+    assert from_files or innermost(error) in ("sparse_pep", "sklearn"), f"{innermost(error)}: {message}"
+    for word in [words] if isinstance(words, str) else words:
+        assert word in message, message
+
+
+def cases(table):
+    """A table as parameters of a test, named by its keys."""
+    return pytest.mark.parametrize("case", list(table.items()), ids=lambda case: str(case[0])[:70])
+
+
+# ---- files of a table, at the command line ---------------------------------------------------------------------------
+
+GOOD = "dose,age,response\n" + "".join(f"{i},{i * i % 7},{np.sin(i):.3f}\n" for i in range(12))
+LABELLED = "dose,kind\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(12))
+UTF8_BOM = b"\xef\xbb\xbf"
+
+
+def csv(*lines):
+    return "\n".join(lines) + "\n"
+
+
+TABLES = {  # content, words of the message
+    "empty.csv": ("", ["empty.csv", "is empty"]),
+    "blank.csv": ("\n \n\n", ["blank.csv", "is empty"]),
+    "bom.csv": (UTF8_BOM, ["bom.csv", "is empty"]),
+    "bom_text.csv": (UTF8_BOM + csv("dose,response", "1,2", "2,a").encode(), ["row 3", "'response'", "'a'"]),
+    "binary.csv": (bytes(range(256)) * 4, ["binary.csv", "not a text file"]),
+    "zeros.csv": (b"\0" * 100, ["zeros.csv", "not a text file"]),
+    "picture.csv": (b"\x89PNG\r\n\x1a\n" + b"\0\xff" * 50, ["picture.csv", "not a text file"]),
+    "utf16.csv": (GOOD.encode("utf-16"), ["utf16.csv", "UTF-8"]),
+    "utf16le.csv": (GOOD.encode("utf-16-le"), ["utf16le.csv", "not a text file"]),
+    "utf32.csv": (GOOD.encode("utf-32"), ["utf32.csv", "not a text file"]),
+    "latin1.csv": ("größe,response\n1,2\n".encode("latin-1"), ["latin1.csv", "UTF-8"]),
+    "headless.csv": (csv("1,2,3", "4,5,6"), ["headless.csv", "no header"]),
+    "header.csv": ("dose,response", ["header.csv", "no rows"]),
+    "nameless.csv": (csv(",dose,response", "0,1,2", "1,2,3"), ["nameless.csv", "column 1", "no name"]),
+    "repeated.csv": (csv("dose,dose,response", "1,2,3", "2,3,4"), ["repeated.csv", "'dose'", "more than one"]),
+    "twice.csv": (csv("dose,response,response", "1,2,3", "2,3,4"), ["twice.csv", "'response'", "more than one"]),
+    "long_row.csv": (csv("dose,response", "1,2", "2,3,4"), ["long_row.csv", "row 3", "3 cells", "header has 2"]),
+    "short_row.csv": (csv("dose,response", "1,2", "2"), ["short_row.csv", "row 3", "1 cells", "header has 2"]),
+    "trailing.csv": (csv("dose,response", "1,2,", "2,3,"), ["trailing.csv", "row 2", "3 cells"]),
+    "text.csv": (csv("dose,response", "1,2", "old,3"), ["text.csv", "row 3", "'dose'", "'old'"]),
+    "text_target.csv": (csv("dose,response", "1,high", "2,low"), ["row 2", "'response'", "'high'", "--likelihood auto"]),
+    "percent.csv": (csv("dose,response", "10%,2", "20%,3"), ["percent.csv", "row 2", "'dose'", "'10%'"]),
+    "units.csv": (csv("dose,response", "10 mg,2", "20 mg,3"), ["units.csv", "'dose'", "'10 mg'"]),
+    "date.csv": (csv("dose,response", "2024-01-02,2", "2024-01-03,3"), ["date.csv", "'dose'", "'2024-01-02'"]),
+    "underscore.csv": (csv("dose,response", "2024_01,2", "2024_02,3"), ["underscore.csv", "'dose'", "'2024_01'"]),
+    "thousands.csv": (csv("dose,response", '"1,000",2', '"2,000",3'), ["thousands.csv", "'dose'", "'1,000'"]),
+    "hex.csv": (csv("dose,response", "0x10,2", "0x11,3"), ["hex.csv", "'dose'", "'0x10'"]),
+    "truth.csv": (csv("dose,response", "yes,2", "no,3"), ["truth.csv", "'dose'", "'yes'"]),
+    "complex.csv": (csv("dose,response", "1+2j,2", "2,3"), ["complex.csv", "'dose'", "'1+2j'"]),
+    "nan.csv": (csv("dose,response", "1,2", "NaN,3"), ["nan.csv", "row 3", "'dose'", "missing"]),
+    "nan_target.csv": (csv("dose,response", "1,2", "2,nan"), ["nan_target.csv", "row 3", "'response'", "missing"]),
+    "hole.csv": (csv("dose,response", "1,2", ",3"), ["hole.csv", "row 3", "'dose'", "missing"]),
+    "na.csv": (csv("dose,response", "NA,2", "1,3"), ["na.csv", "row 2", "'dose'", "missing"]),
+    "question.csv": (csv("dose,response", "?,2", "1,3"), ["question.csv", "row 2", "'dose'", "missing"]),
+    "inf.csv": (csv("dose,response", "1,2", "inf,3"), ["inf.csv", "row 3", "'dose'", "finite"]),
+    "minus_inf.csv": (csv("dose,response", "1,-Infinity", "2,3"), ["row 2", "'response'", "finite"]),
+    "overflow.csv": (csv("dose,response", "1e999,2", "2,3"), ["overflow.csv", "row 2", "'dose'", "finite"]),
+    "huge.csv": (csv("dose,response", "1e300,1", "-1e300,2", "1,3"), ["'dose'", "too large"]),
+    "huge_target.csv": (csv("dose,response", "1,1e200", "2,-1e200", "3,1"), ["'response'", "too large"]),
+    "only.csv": (csv("response", "1", "2"), ["only.csv", "no input column", "'response'"]),
+    "one_row.csv": (csv("dose,response", "1,2"), ["'response'", "two different values"]),
+    "constant.csv": (csv("dose,response", *["1,5", "2,5"] * 9), ["'response'", "two different values"]),
+    "missing_column.csv": (csv("dose,Respons", "1,2", "2,3"), ["'response'", "Did you mean 'Respons'"]),
+    "other_columns.csv": (csv("a,b", "1,2", "2,3"), ["other_columns.csv", "'response'", "Its columns: a, b"]),
+    "quotes.csv": (csv("dose,response", '"1,2') + "2,3\n" * 20, ["quotes.csv", "row 2"]),
+    "quoted_header.csv": ('"dose,response\n' + "1,2\n" * 5, ["quoted_header.csv"]),
+    "long_quotes.csv": ('dose,response\n"' + "1,2\n" * 50_000, ["long_quotes.csv", "row 2"]),
+    "semicolons.csv": (csv("dose;response", "1;2", "2;3"), ["semicolons.csv", "commas", "dose;response"]),
+    "tabs.csv": (csv("dose\tresponse", "1\t2"), ["tabs.csv", "commas"]),
+    "pipes.csv": (csv("dose|response", "1|2", "2|3"), ["pipes.csv"]),
+    "spaces.csv": (csv("dose response", "1 2", "2 3"), ["spaces.csv", "'response'"]),
+    "decimal_commas.csv": (csv("dose,response", "1,5,2,5", "2,5,3,5"), ["decimal_commas.csv", "row 2", "4 cells"]),
+    "german.csv": (csv("dose;response", "1,5;2,5", "2,5;3,5"), ["german.csv", "commas"]),
+    "quoted_commas.csv": (csv("dose,response", '"1,5","2,5"', '"2,5","3,5"'), ["'dose'", "'1,5'"]),
+    "comment.csv": (csv("# made by hand", "dose,response", "1,2"), ["comment.csv", "'response'"]),
+    "page.csv": ("<!DOCTYPE html>\n<html><body>404, not found</body></html>\n", ["page.csv"]),
+    "json.csv": ('{"dose": [1, 2], "response": [2, 3]}\n', ["json.csv"]),
+    "cut.csv.gz": (gzip.compress(GOOD.encode())[:-12], ["cut.csv.gz", "damaged gzip"]),
+    "cut_head.csv.gz": (gzip.compress(GOOD.encode())[:5], ["cut_head.csv.gz", "damaged gzip"]),
+    "flipped.csv.gz": (gzip.compress(GOOD.encode())[:30] + b"\xff" * 40, ["flipped.csv.gz", "damaged gzip"]),
+    "zipped.csv": (b"PK\x03\x04" + b"\x14\0\0\0\x08\0" * 20, ["zipped.csv", "not a text file"]),
+    "text.parquet": (GOOD, ["text.parquet", "Parquet"]),
+    "empty.parquet": ("", ["empty.parquet", "Parquet"]),
+    "head.parquet": (b"PAR1" + b"\0" * 40, ["head.parquet", "Parquet"]),
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder to work in, with no data folder named."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    """Files that the command line wrote, and what can be broken about them."""
+    place = tmp_path_factory.mktemp("models")
+    here = os.getcwd()
+    os.chdir(place)
+    try:
+        Path("good.csv").write_text(GOOD)
+        Path("labelled.csv").write_text(LABELLED)
+        line = "fit good.csv --target response --inducing 3 --max-iter 2 --quiet --out model.npz"
+        assert command(*line.split()).exit_code == 0
+        Path("old.ckpt").write_bytes(checkpoint_of_other_data())
+        whole = Path("model.npz").read_bytes()
+        Path("truncated.npz").write_bytes(whole[: len(whole) // 2])
+        Path("last.npz").write_bytes(whole[:-1])
+        Path("nothing.npz").write_bytes(b"")
+        np.savez("foreign.npz", a=np.arange(3))
+        np.save("array.npy", np.arange(3))
+        Path("array.npz").write_bytes(Path("array.npy").read_bytes())
+        state = read_archive("model.npz", "sparse_pep model", 3)
+        write_archive("newer.npz", state, "sparse_pep model", 999)
+        broken(state, "kind.npz", lambda s: s["kernel"].update(kind="Exotic"))
+        broken(state, "estimator.npz", lambda s: s.update(estimator="Forest"))
+        broken(state, "incomplete.npz", lambda s: s.pop("posterior"))
+        broken(state, "scaling.npz", lambda s: s["extra"].update(x_scale=np.ones(5)))
+        broken(state, "unscaled.npz", lambda s: s["extra"].pop("x_mean"))
+        broken(state, "noise.npz", lambda s: s["likelihood"].update(noise_variance=-1.0))
+        broken(state, "shapes.npz", lambda s: s["posterior"].update(b=np.ones(7)))
+        fitted().save("python.npz")
+    finally:
+        os.chdir(here)
+    return place
+
+
+def broken(state, path, change):
+    """A model file whose state was changed."""
+    import copy
+
+    state = copy.deepcopy(state)
+    change(state)
+    write_archive(path, state, "sparse_pep model", 3)
+
+
+def checkpoint_of_other_data():
+    """What training writes on other data."""
+    SparsePEPRegressor(n_inducing=3, max_iter=2, random_state=0, checkpoint="own.ckpt").fit(X, y)
+    content = Path("own.ckpt").read_bytes()
+    Path("own.ckpt").unlink()
+    return content
+
+
+def command(*words, stdin=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return CliRunner().invoke(cli.main, [str(word) for word in words], prog_name="sparse-pep", input=stdin)
+
+
+def refused_line(words, message, stdin=None):
+    """Check that a command line ends with one line on standard error that holds the words, and writes nothing."""
+    before = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
+    result = command(*words, stdin=stdin)
+    assert result.exit_code == 2, (result.output, result.exception)
+    assert result.stderr.startswith("Error: ") and result.stderr.count("\n") == 1, result.stderr
+    assert result.stdout == ""
+    for word in [message] if isinstance(message, str) else message:
+        assert word in result.stderr, result.stderr
+    after = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
+    assert after == before
+
+
+@cases(TABLES)
+def test_files_to_fit(folder, case):
+    name, (content, words) = case
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    refused_line(["fit", name, "--target", "response", "--quiet", "--inducing", 3, "--max-iter", 2], words)
+
+
+@cases({name: TABLES[name] for name in list(TABLES)[::4]})
+def test_files_to_compare(folder, case):
+    name, (content, words) = case
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    refused_line(["compare", name, "--target", "response", "--quiet", "--inducing", 3, "--max-iter", 2], words)
+
+
+PARQUETS = {  # columns, words of the message
+    "numbers for names": ({0: [1.0, 2.0], 1: [1.0, 2.0]}, ["t.parquet", "'response'", "Its columns: 0, 1"]),
+    "text": ({"dose": ["a", "b"], "response": [1.0, 2.0]}, ["row 2", "'dose'", "'a'"]),
+    "a hole": ({"dose": [1.0, NAN], "response": [1.0, 2.0]}, ["row 3", "'dose'", "missing"]),
+    "a list": ({"dose": [[1.0], [2.0]], "response": [1.0, 2.0]}, ["row 2", "'dose'"]),
+    "a day": ({"dose": pd.to_datetime(["2024-01-02"] * 2), "response": [1.0, 2.0]}, ["row 2", "'dose'"]),
+    "bytes": ({"dose": [b"a", b"b"], "response": [1.0, 2.0]}, ["row 2", "'dose'"]),
+    "no name": ({"": [1.0, 2.0], "response": [1.0, 2.0]}, ["t.parquet", "column 1", "no name"]),
+    "no rows": ({"dose": [], "response": []}, ["t.parquet", "no rows"]),
+    "infinity": ({"dose": [1.0, INF], "response": [1.0, 2.0]}, ["row 3", "'dose'", "finite"]),
+    "a missing truth": ({"dose": pd.array([True, None], dtype="boolean"), "response": [1.0, 2.0]}, ["row 3", "'dose'"]),
+    "truths as target": ({"dose": [1.0, 2.0], "response": [True, False]}, ["row 2", "'response'", "--likelihood auto"]),
+}
+
+
+@cases(PARQUETS)
+def test_parquet_files_to_fit(folder, case):
+    _, (columns, words) = case
+    frame = pd.DataFrame(columns)
+    frame.columns = [str(name) for name in frame.columns]
+    frame.to_parquet("t.parquet")
+    refused_line("fit t.parquet --target response --quiet --inducing 3 --max-iter 2".split(), words)
+
+
+def test_columns_of_truth_values_are_zeros_and_ones(folder):
+    pd.DataFrame({"dose": [1.5, 2.5], "old": [True, False], "y": [1.0, 2.0]}).to_parquet("t.parquet")
+    Path("t.csv").write_text("dose,old,y\n1.5,True,1\n2.5,False,2\n")
+    for name in ("t.parquet", "t.csv"):
+        table = datasets.read_table(name, target="y")
+        assert table.X.tolist() == [[1.5, 1.0], [2.5, 0.0]]
+
+
+def test_columns_of_parquet_may_be_called_by_numbers(folder):
+    frame = pd.DataFrame({"0": [1.5, 2.5], "1": [1.0, 2.0]})
+    frame.to_parquet("t.parquet")
+    table = datasets.read_table("t.parquet", target="1")
+    assert table.feature_names == ("0",) and table.X.tolist() == [[1.5], [2.5]] and table.y.tolist() == [1.0, 2.0]
+
+
+MODELS = {  # model file, words of the message
+    "truncated.npz": ["truncated.npz", "damaged"],
+    "last.npz": ["last.npz", "damaged"],
+    "nothing.npz": ["nothing.npz", "not a sparse_pep model"],
+    "foreign.npz": ["foreign.npz", "not a sparse_pep model"],
+    "array.npz": ["array.npz", "not a sparse_pep model"],
+    "good.csv": ["good.csv", "not a sparse_pep model"],
+    "newer.npz": ["newer.npz", "newer version", "999"],
+    "kind.npz": ["kind.npz", "Exotic"],
+    "estimator.npz": ["estimator.npz", "Forest"],
+    "incomplete.npz": ["incomplete.npz", "posterior"],
+    "scaling.npz": ["scaling.npz", "x_scale"],
+    "unscaled.npz": ["unscaled.npz", "sparse-pep fit"],
+    "noise.npz": ["noise.npz", "noise_variance"],
+    "shapes.npz": ["shapes.npz", "posterior"],
+    "python.npz": ["python.npz", "sparse-pep fit"],
+    "old.ckpt": ["old.ckpt", "not a sparse_pep model"],
+    "absent.npz": ["absent.npz", "No such file"],
+    ".": ["'.'"],
+}
+
+
+@cases(MODELS)
+def test_models_to_predict_with(models, monkeypatch, case):
+    monkeypatch.chdir(models)
+    name, words = case
+    refused_line(["predict", name, "good.csv"], words)
+
+
+PREDICTED = {  # content, words of the message
+    "absent.csv": (None, ["absent.csv"]),
+    "no_dose.csv": ("age\n1\n", ["'dose'", "no_dose.csv"]),
+    "no_rows.csv": ("dose,age\n", ["no_rows.csv", "no rows"]),
+    "text.csv": ("dose,age\n1,old\n", ["row 2", "'age'", "'old'"]),
+    "ragged.csv": ("dose,age\n1,2,3\n", ["row 2", "3 cells"]),
+    "nan.csv": ("dose,age\n1,nan\n", ["row 2", "'age'", "missing"]),
+    "huge.csv": ("dose,age\n1,1e999\n", ["row 2", "'age'", "finite"]),
+    "capitals.csv": ("Dose,Age\n1,2\n", ["'dose'", "Did you mean 'Dose'"]),
+    "empty.csv": ("", ["empty.csv", "empty"]),
+}
+
+
+@cases(PREDICTED)
+def test_files_to_predict(models, folder, case):
+    name, (content, words) = case
+    if content is not None:
+        Path(name).write_text(content)
+    refused_line(["predict", models / "model.npz", name], words)
+
+
+# ---- options of the command line -------------------------------------------------------------------------------------
+
+FIT = "fit good.csv --target response --inducing 3 --max-iter 2 --quiet"
+KINDS_OF = "fit labelled.csv --target kind --inducing 3 --max-iter 2 --quiet --likelihood auto"
+COMPARE = "compare good.csv --target response --inducing 3 --max-iter 2 --quiet"
+OPTIONS = {  # command line, words of the message
+    "fit": ["'DATA'", "fit --help"],
+    "fit good.csv": ["--target", "fit --help"],
+    "fit --target response": ["'DATA'"],
+    "fit good.csv --target": ["--target", "argument"],
+    "fit good.csv --target ''": ["`target`", "''"],
+    "fit good.csv other.csv --target response": ["other.csv"],
+    "fit absent.csv --target response": ["absent.csv"],
+    "fit . --target response": ["'.'", "cannot be read"],
+    "fit good.csv --target age,response": ["'age,response'"],
+    **{
+        f"{FIT} --{option} {value}": [f"--{option}", value.strip("'")]
+        for option, values in {
+            "power": ["-0.1", "1.1", "nan", "inf", "half", "0,5", "''", "0.5,1"],
+            "inducing": ["0", "-3", "2.5", "many", "nan", "1e3"],
+            "max-iter": ["0", "-1", "1.5", "none"],
+            "tol": ["0", "-1", "small", "nan", "inf"],
+            "seed": ["-1", "1.5", "x", "99999999999999999999"],
+            "restarts": ["-1", "0.5", "x"],
+            "noise-variance": ["0", "-1", "x", "nan", "inf"],
+            "test-fraction": ["0", "1", "-0.1", "1.5", "x", "nan"],
+            "checkpoint-every": ["-1", "x", "nan"],
+            "blocks": ["0", "-1", "2.5", "x"],
+            "kernel": ["rbf", "SE2", "''"],
+            "mean": ["quadratic", "0", "''"],
+            "likelihood": ["normal", "binomial", "''"],
+        }.items()
+        for value in values
+    },
+    f"{FIT} --weight absent": ["--weight", "'absent'"],
+    f"{FIT} --weight response": ["--weight", "'response'", "target"],
+    f"{FIT} --known-variance absent": ["--known-variance", "'absent'"],
+    f"{FIT} --known-variance response": ["--known-variance", "'response'", "target"],
+    f"{FIT} --weight age --known-variance age": ["--known-variance", "--weight", "'age'"],
+    "fit two.csv --target response --weight dose": ["no input column"],
+    "fit weights.csv --target response --weight negative": ["--weight", "'negative'", "data row 2", "-1"],
+    "fit weights.csv --target response --weight zero": ["--weight", "'zero'", "two rows"],
+    "fit weights.csv --target response --weight single": ["--weight", "'single'", "two rows"],
+    "fit weights.csv --target response --known-variance negative": ["--known-variance", "'negative'", "data row 2", "-1"],
+    "fit holes.csv --target response --weight w": ["row 3", "'w'", "missing"],
+    "fit weights.csv --target response --weight zero --blocks 3": ["--weight", "--blocks"],
+    f"{FIT} --known-variance age --blocks 3": ["--known-variance", "--blocks"],
+    f"{FIT} --power held_out --blocks 3": ["--power", "--blocks"],
+    f"{KINDS_OF} --known-variance dose": ["--known-variance", "gaussian"],
+    f"{KINDS_OF} --noise-variance 1": ["--noise-variance", "gaussian"],
+    f"{FIT} --likelihood poisson": ["counts", "poisson"],
+    f"{FIT} --likelihood negative_binomial": ["counts"],
+    f"{FIT} --likelihood auto": ["'response'", "continuous"],
+    "fit labelled.csv --target kind": ["'kind'", "'a'", "--likelihood auto"],
+    "fit labelled.csv --target kind --likelihood poisson": ["'kind'", "'a'"],
+    "fit one_kind.csv --target kind --likelihood auto": ["'kind'", "two different values"],
+    "fit hole_kind.csv --target kind --likelihood auto": ["row 3", "'kind'", "no label"],
+    f"{FIT} --test-fraction 0.99": ["--test-fraction"],
+    f"{FIT} --out absent/model.npz": ["--out", "absent/model.npz"],
+    f"{FIT} --out .": ["--out", "'.'"],
+    f"{FIT} --out /dev/null": ["--out", "/dev/null"],
+    f"{FIT} --out ''": ["--out"],
+    f"{FIT} --out good.csv": ["--out", "good.csv", "data"],
+    f"{FIT} --report absent/report.html": ["--report", "absent/report.html"],
+    f"{FIT} --report .": ["--report", "'.'"],
+    f"{FIT} --report model.npz": ["--report", "model.npz"],
+    f"{FIT} --report good.csv": ["--report", "good.csv", "data"],
+    f"{FIT} --checkpoint absent/run.ckpt": ["--checkpoint", "absent/run.ckpt"],
+    f"{FIT} --checkpoint .": ["--checkpoint", "'.'"],
+    f"{FIT} --checkpoint model.npz": ["--checkpoint", "model.npz"],
+    f"{FIT} --checkpoint good.csv": ["--checkpoint", "good.csv"],
+    f"{FIT} --checkpoint run.html --report run.html": ["--checkpoint", "--report", "run.html"],
+    f"{FIT} --checkpoint other.ckpt": ["other.ckpt", "other data"],
+    f"{FIT} --checkpoint cut.ckpt": ["cut.ckpt", "damaged"],
+    f"{FIT} --checkpoint foreign.ckpt": ["foreign.ckpt", "checkpoint"],
+    f"{FIT} --checkpoint empty.ckpt": ["empty.ckpt", "checkpoint"],
+    f"{FIT} --colour red": ["--colour"],
+    f"{FIT} --likelihood": ["--likelihood"],
+    "predict": ["'MODEL'"],
+    "predict model.npz": ["'DATA'"],
+    "predict model.npz good.csv --out absent/p.csv": ["--out", "absent/p.csv"],
+    "predict model.npz good.csv --out .": ["--out", "'.'"],
+    "predict model.npz good.csv --out good.csv": ["--out", "good.csv"],
+    "predict model.npz good.csv --out model.npz": ["--out", "model.npz"],
+    "predict model.npz good.csv --json --out -": ["--out", "--json"],
+    "predict model.npz - --quiet": ["--quiet"],
+    "predict good.csv model.npz": ["good.csv", "not a sparse_pep model"],
+    "compare good.csv": ["--target"],
+    "compare --target response": ["--target", "name the file"],
+    "compare absent.csv --target response": ["absent.csv"],
+    f"{COMPARE} --data diabetes": ["--data"],
+    "compare --data absent": ["--data", "'absent'", "diabetes"],
+    "compare --data ''": ["--data", "''"],
+    "compare --data diabetes --data-dir absent": ["absent", "not a folder"],
+    "compare --data diabetes --data-dir good.csv": ["good.csv", "not a folder"],
+    "compare --data diabetes --data-dir bare": ["'bare'", "no folder `regression`"],
+    "compare --data broken --data-dir data": ["broken_splits.json.gz", "splits file"],
+    "compare --data listed --data-dir data": ["listed_splits.json.gz", "splits file"],
+    "compare --data rows --data-dir data": ["rows_splits.json.gz", "99 rows"],
+    "compare --data outside --data-dir data": ["outside_splits.json.gz", "unknown row"],
+    "compare --data both --data-dir data": ["both_splits.json.gz", "both parts"],
+    "compare --data fractions --data-dir data": ["fractions_splits.json.gz", "row numbers"],
+    "compare --data none --data-dir data": ["none_splits.json.gz", "no split"],
+    "compare --data twice --data-dir data": ["twice_splits.json.gz", "twice"],
+    "compare --data zipped --data-dir data": ["zipped.csv.gz", "damaged gzip"],
+    "compare --data targetless --data-dir data": ["targetless.csv.gz", "'y'"],
+    f"{COMPARE} --powers 0,two": ["--powers", "'two'"],
+    f"{COMPARE} --powers 0,,1": ["--powers", "''"],
+    f"{COMPARE} --powers ''": ["--powers"],
+    f"{COMPARE} --powers 0;1": ["--powers", "'0;1'"],
+    f"{COMPARE} --powers nan": ["--powers", "'nan'"],
+    f"{COMPARE} --powers 0,2": ["--powers", "'2'"],
+    f"{COMPARE} --powers auto": ["--powers", "'auto'"],
+    f"{COMPARE} --splits 0": ["--splits"],
+    f"{COMPARE} --splits 1.5": ["--splits"],
+    f"{COMPARE} --seed -1": ["--seed"],
+    f"{COMPARE} --likelihood poisson": ["counts"],
+    f"{COMPARE} --likelihood auto": ["'response'", "continuous"],
+    f"{COMPARE} --out absent/s.csv": ["--out", "absent/s.csv"],
+    f"{COMPARE} --out .": ["--out", "'.'"],
+    f"{COMPARE} --out good.csv": ["--out", "good.csv", "data"],
+    f"{COMPARE} --figure absent/f.png": ["--figure", "absent/f.png"],
+    f"{COMPARE} --figure .": ["--figure", "'.'"],
+    f"{COMPARE} --report .": ["--report", "'.'"],
+    f"{COMPARE} --figure a.png --report a.png": ["--report", "--figure", "a.png"],
+    f"{COMPARE} --out a.png --figure a.png": ["--figure", "--out", "a.png"],
+    f"{COMPARE} --json --out -": ["--json", "--out"],
+    "compare --data iris --likelihood gaussian": ["--likelihood", "labels"],
+    "compare --data diabetes --likelihood auto": ["--likelihood", "numbers"],
+    "demo --out good.csv": ["good.csv"],
+    "demo --inducing 0": ["--inducing"],
+    "demo --max-iter x": ["--max-iter"],
+    "demo extra": ["extra"],
+    "predictt": ["predictt"],
+    "--target y": ["--target"],
+}
+
+
+@pytest.fixture(scope="session")
+def bench(models):
+    """The folder of all files that the options name."""
+    os.chdir(here := models)
+    text = {
+        "two.csv": csv("dose,response", "1,2", "2,3"),
+        "weights.csv": csv("dose,negative,zero,single,response", "1,1,0,0,2", "2,-1,0,1,3", "3,1,0,0,5"),
+        "holes.csv": csv("dose,w,response", "1,1,2", "2,,3"),
+        "one_kind.csv": csv("dose,kind", "1,a", "2,a", "3,a"),
+        "hole_kind.csv": csv("dose,kind", "1,a", "2,", "3,b"),
+        "foreign.ckpt": "not one of ours",
+        "empty.ckpt": "",
+    }
+    for name, content in text.items():
+        Path(name).write_text(content)
+    whole = Path("old.ckpt").read_bytes()
+    Path("other.ckpt").write_bytes(whole)
+    Path("cut.ckpt").write_bytes(whole[: len(whole) // 2])
+    Path("bare").mkdir()
+    table, splits = csv("a,y", *(f"{i},{i % 5}" for i in range(10))), Path("data/regression")
+    splits.mkdir(parents=True)
+    one = {"train": None, "test": [0, 1]}
+    for name, content in {
+        "broken": '{"splits": [{"tr',
+        "listed": "[1, 2]",
+        "rows": json.dumps({"n_rows": 99, "splits": [one]}),
+        "outside": json.dumps({"splits": [{"train": None, "test": [0, 10]}]}),
+        "both": json.dumps({"splits": [{"train": [0, 1, 2], "test": [2, 3]}]}),
+        "fractions": json.dumps({"splits": [{"train": None, "test": [0.5, 1.5]}]}),
+        "none": json.dumps({"splits": []}),
+        "twice": json.dumps({"splits": [{"train": [0, 0, 1], "test": [2]}]}),
+        "zipped": json.dumps({"splits": [one]}),
+        "targetless": json.dumps({"splits": [one]}),
+    }.items():
+        own = table.replace("y", "z") if name == "targetless" else table
+        packed = gzip.compress(own.encode())
+        (splits / f"{name}.csv.gz").write_bytes(packed[:-9] if name == "zipped" else packed)
+        (splits / f"{name}_splits.json.gz").write_bytes(gzip.compress(content.encode()))
+    return here
+
+
+@cases(OPTIONS)
+def test_options(bench, monkeypatch, case):
+    import shlex
+
+    monkeypatch.chdir(bench)
+    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
+    line, words = case
+    refused_line(shlex.split(line), words)
+
+
+STREAMS = {  # command line, standard input, words of the message
+    "nothing": ("fit - --target response", "", ["standard input", "empty"]),
+    "header": ("fit - --target response", "dose,response\n", ["standard input", "no rows"]),
+    "text": ("fit - --target response", "dose,response\n1,2\nx,3\n", ["standard input", "row 3", "'dose'", "'x'"]),
+    "bytes": ("fit - --target response", b"\xff\xfe\0\1", ["standard input", "text"]),
+    "predict": ("predict model.npz -", "", ["standard input", "empty"]),
+    "compare": ("compare - --target response", "dose,response\n", ["standard input", "no rows"]),
+}
+
+
+@cases(STREAMS)
+def test_standard_input(bench, monkeypatch, case):
+    monkeypatch.chdir(bench)
+    _, (line, stdin, words) = case
+    refused_line(line.split(), words, stdin=stdin)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+def test_without_permission(folder):
+    Path("closed.csv").write_text(GOOD)
+    Path("closed.csv").chmod(0)
+    refused_line("fit closed.csv --target response".split(), ["closed.csv", "Permission denied"])
+
+
+SUBPROCESSES = (
+    ("fit", "empty.csv", "--target", "y"),
+    ("predict", "empty.csv", "empty.csv"),
+    ("compare", "--powers", "x"),
+)
+
+
+@pytest.mark.parametrize("words", SUBPROCESSES, ids=lambda words: words[0])
+def test_as_a_process(folder, words):
+    Path("empty.csv").write_text("")
+    program = [sys.executable, "-c", "from sparse_pep.cli import main; main(prog_name='sparse-pep')"]
+    told = subprocess.run([*program, *words], capture_output=True, text=True, check=False)
+    assert told.returncode == 2 and told.stdout == "" and "Traceback" not in told.stderr
+    assert told.stderr.startswith("Error: ") and told.stderr.count("\n") == 1
+
+
+# ---- arrays for the estimators ---------------------------------------------------------------------------------------
+
+BAD_X = {  # X, words of the message
+    "one dimension": (X[:, 0], ["`X`", "(12,)"]),
+    "three dimensions": (X[:, :, None], ["`X`", "(12, 2, 1)"]),
+    "a number": (1.5, ["`X`", "()"]),
+    "nothing": (None, ["`X`"]),
+    "text": (np.full((12, 2), "a"), ["`X`", "'a'"]),
+    "one text": ("abc", ["`X`"]),
+    "words among numbers": (changed(X, (3, 1), "tall", object), ["`X`", "'tall'", "row 3", "column 1"]),
+    "None among numbers": (changed(X, (3, 1), None, object), ["X", "row 3", "column 1"]),
+    "complex": (X + 1j, ["`X`", "omplex"]),
+    "dates": (np.full((12, 2), np.datetime64("2024-01-01")), ["`X`"]),
+    "NaN": (changed(X, (5, 1), NAN), ["X", "NaN", "row 5", "column 1"]),
+    "infinity": (changed(X, (0, 0), INF), ["X", "infinity", "row 0", "column 0"]),
+    "too large": (changed(X, (4, 1), 1e200), ["X", "row 4", "column 1", "1e+200"]),
+    "no rows": (X[:0], ["`X`", "(0, 2)"]),
+    "no columns": (X[:, :0], ["`X`", "(12, 0)"]),
+    "ragged": ([[1.0, 2.0], [3.0]] * 6, ["`X`"]),
+    "sparse": (scipy.sparse.csr_matrix(X), ["`X`", "parse"]),
+    "a frame of words": (pd.DataFrame({"a": ["x"] * 12, "b": [1.0] * 12}), ["`X`", "'x'"]),
+}
+FIT_X = {
+    "one row": (X[:1], ["`X`", "1 sample"]),
+    "one row less": (X[:-1], ["X", "11", "12"]),
+}
+
+
+@cases({f"{kind}, {name}": (kind, *given) for kind in KINDS for name, given in (BAD_X | FIT_X).items()})
+def test_inputs_to_fit(case):
+    _, (kind, bad, words) = case
+    model, target = estimator(kind), KINDS[kind][1]
+    refused(lambda: model.fit(bad, target[:1] if words[-1] == "1 sample" else target), words)
+    assert not hasattr(model, "kernel_")
+
+
+@pytest.mark.parametrize("cell", [object(), {"a": 1}, [1.0], 1j], ids=lambda cell: type(cell).__name__)
+def test_objects_among_numbers(cell):
+    """The kind of error is scikit-learn's, see its `check_dtype_object`."""
+    bad = X.astype(object)
+    bad[3, 1] = cell
+    refused(lambda: estimator().fit(bad, y), ["`X`", "row 3", "column 1"], TypeError)
+    refused(lambda: fitted().predict(bad), ["`X`", "row 3", "column 1"], TypeError)
+    bad = y.astype(object)
+    bad[3] = cell
+    refused(lambda: estimator().fit(X, bad), ["`y`", "row 3"], TypeError)
+
+
+@cases({f"{kind}, {name}": (kind, *given) for kind in KINDS for name, given in BAD_X.items()})
+def test_inputs_to_predict(case):
+    _, (kind, bad, words) = case
+    refused(lambda: fitted(kind).predict(bad), words)
+
+
+CALLS = {  # what takes inputs of a fitted model
+    "predict_f": lambda model, X: model.predict_f(X),
+    "sample_f": lambda model, X: model.sample_f(X),
+    "sample_y": lambda model, X: model.sample_y(X),
+    "partial_fit": lambda model, X: model.partial_fit(X, np.zeros(len(X))),
+    "predict_proba": lambda model, X: fitted("classifier").predict_proba(X),
+    "decision_function": lambda model, X: fitted("classifier").decision_function(X),
+}
+
+
+@cases({f"{call}, {name}": (CALLS[call], name) for call in CALLS for name in ("three columns", "NaN", "one dimension")})
+def test_other_calls_with_inputs(case):
+    _, (call, name) = case
+    bad, words = {
+        "three columns": (np.ones((3, 3)), ["3 features", "2 features"]),
+        "NaN": (changed(np.ones((3, 2)), (1, 0), NAN), ["X", "row 1", "column 0"]),
+        "one dimension": (np.ones(3), ["`X`", "(3,)"]),
+    }[name]
+    refused(lambda: call(fitted(), bad), words)
+
+
+BAD_Y = {  # estimator, y, words of the message
+    "one less": ("regressor", y[:-1], ["y", "12", "11"]),
+    "no values": ("regressor", y[:0], ["y", "12", "0"]),
+    "a number": ("regressor", 1.5, ["`y`"]),
+    "nothing": ("regressor", None, ["y", "None"]),
+    "three dimensions": ("regressor", y.reshape(-1, 1, 1), ["`y`", "(12, 1, 1)"]),
+    "no columns": ("regressor", np.ones((12, 0)), ["`y`", "(12, 0)"]),
+    "NaN": ("regressor", changed(y, 7, NAN), ["y", "NaN", "row 7"]),
+    "infinity": ("regressor", changed(y, 7, -INF), ["y", "infinity", "row 7"]),
+    "NaN among objects": ("regressor", changed(y, 7, NAN, object), ["y", "NaN", "row 7"]),
+    "None among objects": ("regressor", changed(y, 7, None, object), ["y", "row 7"]),
+    "too large": ("regressor", changed(y, 7, 1e200), ["y", "row 7", "1e+200"]),
+    "text": ("regressor", LABELS, ["`y`", "'"]),
+    "words among numbers": ("regressor", changed(y, 7, "high", object), ["`y`", "'high'", "row 7"]),
+    "complex": ("regressor", y + 1j, ["`y`", "omplex"]),
+    "constant": ("regressor", np.full(12, 2.5), ["`y`", "one value only", "2.5"]),
+    "a constant column": ("regressor", np.column_stack([y, 0 * y]), ["column 1 of `y`", "one value only"]),
+    "ragged": ("regressor", [[1.0], [1.0, 2.0]] * 6, ["`y`"]),
+    "sparse": ("regressor", scipy.sparse.csr_matrix(y[:, None]), ["`y`"]),
+    "two columns of counts": ("counts", np.column_stack([COUNTS] * 2), ["`y`", "(12, 2)"]),
+    "fractions of counts": ("counts", COUNTS + 0.5, ["`y`", "counts", "row 0"]),
+    "negative counts": ("counts", changed(COUNTS, 4, -1.0), ["`y`", "counts", "-1", "row 4"]),
+    "NaN counts": ("counts", changed(COUNTS, 4, NAN), ["y", "NaN", "row 4"]),
+    "text for counts": ("counts", LABELS, ["`y`"]),
+    "constant counts": ("counts", np.full(12, 3), ["`y`", "one value only"]),
+    "one class": ("classifier", np.full(12, "a"), ["`y`", "one class", "'a'"]),
+    "fractions as labels": ("classifier", y, ["`y`", "continuous"]),
+    "columns of labels": ("classifier", np.column_stack([LABELS] * 2), ["`y`", "(12, 2)"]),
+    "NaN labels": ("classifier", changed(np.arange(12.0) % 2, 3, NAN), ["y", "NaN", "row 3"]),
+    "None among labels": ("classifier", changed(LABELS, 3, None, object), ["`y`", "row 3"]),
+    "NaN among labels of text": ("classifier", changed(LABELS, 3, NAN, object), ["`y`", "row 3"]),
+    "numbers among labels of text": ("classifier", changed(LABELS, 3, 5, object), ["`y`"]),
+    "complex labels": ("classifier", np.arange(12) % 2 + 1j, ["`y`", "omplex"]),
+    "labels one less": ("classifier", LABELS[:-1], ["y", "12", "11"]),
+    "no labels": ("classifier", None, ["y", "None"]),
+    "lists as labels": ("classifier", [["a"], ["b", "c"]] * 6, ["`y`"]),
+}
+
+
+@cases(BAD_Y)
+def test_targets_to_fit(case):
+    _, (kind, bad, words) = case
+    model = estimator(kind)
+    refused(lambda: model.fit(X, bad), words)
+    assert not hasattr(model, "kernel_")
+
+
+WEIGHTS = {
+    "one less": (np.ones(11), "(12,)"),
+    "columns": (np.ones((12, 1)), "(12,)"),
+    "negative": (changed(np.ones(12), 3, -1.0), "row 3"),
+    "NaN": (changed(np.ones(12), 3, NAN), "row 3"),
+    "infinity": (changed(np.ones(12), 3, INF), "row 3"),
+    "text": (["a"] * 12, "`"),
+    "numbers as text": (["1.0"] * 12, "`"),
+    "complex": (np.ones(12) + 1j, "`"),
+    "ragged": ([[1.0], [1.0, 2.0]] * 6, "`"),
+    "sparse": (scipy.sparse.csr_matrix(np.ones((1, 12))), "`"),
+}
+
+
+@cases({f"{name}, {values}": (name, *WEIGHTS[values]) for name in ("sample_weight", "known_variance") for values in WEIGHTS})
+def test_weights_and_known_variances(case):
+    _, (name, bad, word) = case
+    refused(lambda: estimator().fit(X, y, **{name: bad}), [f"`{name}`", word])
+
+
+def linear_columns():
+    """A regressor of two outputs."""
+    return estimator().fit(X, np.column_stack([y, -y]))
+
+
+THETA = 8 + 3  # entries of Z, and of the kernel and the noise
+LATER = {  # call, words of the message, kind of the error
+    "all weights zero": (lambda: estimator().fit(X, y, np.zeros(12)), ["`sample_weight`", "two rows"]),
+    "one weight left": (lambda: estimator().fit(X, y, np.eye(12)[0]), ["`sample_weight`", "two rows"]),
+    "weights and blocks": (lambda: estimator(blocks=3).fit(X, y, np.ones(12)), ["`sample_weight`", "`blocks=None`"]),
+    "one value of positive weight": (lambda: estimator().fit(X, changed(0 * y, 3, 1.0), changed(np.ones(12), 3, 0.0)), ["`y`", "one value"]),
+    "one class of positive weight": (lambda: estimator("classifier").fit(X, changed(np.full(12, "a"), 3, "b"), changed(np.ones(12), 3, 0.0)), ["`y`", "one class"]),
+    "known variances of labels": (lambda: estimator("classifier").fit(X, LABELS, known_variance=np.ones(12)), "known_variance", TypeError),
+    "known variances and scaled columns": (lambda: estimator(normalize_y=True).fit(X, np.column_stack([y, -y]), known_variance=np.ones(12)), ["`known_variance`", "normalize_y"]),
+    "blocks and columns": (lambda: estimator(blocks=3).fit(X, np.column_stack([y, -y])), ["`blocks`", "columns"]),
+    "predict before fit": (lambda: estimator().predict(X), "not fitted", NotFittedError),
+    "predict_f before fit": (lambda: estimator().predict_f(X), "not fitted", NotFittedError),
+    "predict_proba before fit": (lambda: estimator("classifier").predict_proba(X), "not fitted", NotFittedError),
+    "sample_y before fit": (lambda: estimator().sample_y(X), "not fitted", NotFittedError),
+    "save before fit": (lambda: estimator().save("m.npz"), "not fitted", NotFittedError),
+    "summary before fit": (lambda: estimator().summary(), "not fitted", NotFittedError),
+    "parameters before fit": (lambda: estimator().parameters(), "not fitted", NotFittedError),
+    "evidence before fit": (lambda: estimator().log_marginal_likelihood(), "not fitted", NotFittedError),
+    "leave one out before fit": (lambda: estimator().leave_one_out(), "not fitted", NotFittedError),
+    "add points before fit": (lambda: estimator().add_inducing(1), "not fitted", NotFittedError),
+    "bounds before fit": (lambda: estimator().log_marginal_likelihood_bounds(), "not fitted", NotFittedError),
+    "noise before fit": (lambda: estimator().noise_variance_, "not fitted", NotFittedError),
+    "score before fit": (lambda: estimator().score(X, y), "not fitted", NotFittedError),
+    "std and cov": (lambda: fitted().predict(X, return_std=True, return_cov=True), ["`return_std`", "`return_cov`"]),
+    "cov of counts": (lambda: fitted("counts").predict(X, return_cov=True), "return_cov", TypeError),
+    "std of classes": (lambda: fitted("classifier").predict(X, return_std=True), "return_std", TypeError),
+    "unknown method argument": (lambda: fitted().predict(X, std=True), "std", TypeError),
+    "another frame": (lambda: estimator().fit(pd.DataFrame(X, columns=["a", "b"]), y).predict(X[:, :1]), ["1 features", "2 features"]),
+    **{
+        f"{call}, {value!r} samples": (
+            lambda call=call, kind=kind, value=value: getattr(fitted(kind), call)(X, n_samples=value), "`n_samples`"
+        )
+        for call in ("sample_f", "sample_y")
+        for kind in KINDS
+        for value in (0, -1, 1.5, "two", None, NAN, True, [2])
+    },
+    "seed of samples": (lambda: fitted().sample_y(X, random_state="a"), "`random_state`"),
+    "negative seed of samples": (lambda: fitted().sample_f(X, random_state=-1), "`random_state`"),
+    "density of other rows": (lambda: fitted().predict_log_density(X, y[:-1]), ["`y`", "(12,)", "(11,)"]),
+    "density of NaN": (lambda: fitted().predict_log_density(X, changed(y, 2, NAN)), ["`y`", "row 2"]),
+    "density of text": (lambda: fitted().predict_log_density(X, LABELS), "`y`"),
+    "density of fractions": (lambda: fitted("counts").predict_log_density(X, y), ["`y`", "counts"]),
+    "density of unknown labels": (lambda: fitted("classifier").predict_log_density(X, np.full(12, "up")), ["`y`", "'up'"]),
+    "density of numbers for labels": (lambda: fitted("classifier").predict_log_density(X, y), ["`y`", "row 0"]),
+    "density of no labels": (lambda: fitted("classifier").predict_log_density(X[:0], LABELS[:0]), "`X`"),
+    "score of other rows": (lambda: fitted().score(X, y[:-1]), ["y", "11", "12"]),
+    "score of NaN": (lambda: fitted().score(X, changed(y, 2, NAN)), ["y", "NaN"]),
+    "score of weights": (lambda: fitted("counts").score(X, COUNTS, sample_weight=np.ones(3)), "`sample_weight`"),
+    "score of negative weights": (lambda: fitted("counts").score(X, COUNTS, sample_weight=-np.ones(12)), "`sample_weight`"),
+    "score of zero weights": (lambda: fitted("counts").score(X, COUNTS, sample_weight=np.zeros(12)), "`sample_weight`"),
+    "theta too short": (lambda: fitted().log_marginal_likelihood(np.zeros(2)), ["`theta`", str(THETA)]),
+    "theta too long": (lambda: fitted().log_marginal_likelihood(np.zeros(99)), ["`theta`", str(THETA), "99"]),
+    "theta of NaN": (lambda: fitted().log_marginal_likelihood(np.full(THETA, NAN)), ["`theta`", "finite"]),
+    "theta of infinity": (lambda: fitted().log_marginal_likelihood(np.full(THETA, INF)), ["`theta`", "finite"]),
+    "theta too large": (lambda: fitted().log_marginal_likelihood(np.full(THETA, 1e4)), "`theta`"),
+    "theta of text": (lambda: fitted().log_marginal_likelihood(["a"] * THETA), "`theta`"),
+    "theta of columns": (lambda: fitted().log_marginal_likelihood(np.zeros((THETA, 1))), "`theta`"),
+    "theta, a number": (lambda: fitted().log_marginal_likelihood(1.0), "`theta`"),
+    **{
+        f"add {name}": (lambda bad=bad: estimator().fit(X, y).add_inducing(bad), words)
+        for name, bad, words in (
+            ("no points", 0, "`points`"), ("minus one", -1, "`points`"), ("a half", 1.5, "`points`"),
+            ("too many", 13, "`points`"), ("text", "many", "`points`"), ("nothing", None, "`points`"),
+            ("a truth", True, "`points`"), ("NaN", NAN, "`points`"), ("other columns", np.ones((2, 3)), "`points`"),
+            ("NaN points", np.full((2, 2), NAN), "`points`"), ("a row", np.ones(2), "`points`"),
+            ("no rows", np.ones((0, 2)), "`points`"),
+        )
+    },
+    **{
+        f"remove {name}": (lambda bad=bad: estimator().fit(X, y).remove_inducing(bad), words)
+        for name, bad, words in (
+            ("none", 0, "`points`"), ("minus one", -1, "`points`"), ("a half", 0.5, "`points`"), ("all", 4, "`points`"),
+            ("each", [0, 1, 2, 3], "`points`"), ("outside", [4], "`points`"), ("negative", [-1], "`points`"),
+            ("fractions", [0.5], "`points`"), ("text", ["a"], "`points`"), ("one text", "a", "`points`"),
+            ("truths", [True, False, True, False], "`points`"), ("a table", [[0], [1]], "`points`"),
+            ("no rows", [], "`points`"),
+        )
+    },
+    "add to waves": (lambda: SparsePEPRegressor(kernel=Matern32(), features=Fourier(-3.0, 3.0, 3), optimizer=None).fit(X[:, :1], y).add_inducing(1), ["pseudo-points", "Fourier"]),
+    "more data of other columns": (lambda: estimator().fit(X, y).partial_fit(X[:, :1], y), ["1 features", "2 features"]),
+    "more data of two outputs": (lambda: estimator().fit(X, y).partial_fit(X, np.column_stack([y, y])), ["`y`", "(12, 2)"]),
+    "more data of one output": (lambda: linear_columns().partial_fit(X, y), ["`y`", "2", "(12,)"]),
+    "more data with a new label": (lambda: estimator("classifier").fit(X, LABELS).partial_fit(X, np.full(12, "up")), ["`y`", "'up'", "row 0"]),
+    "more data with NaN": (lambda: estimator().fit(X, y).partial_fit(X, changed(y, 4, NAN)), ["y", "row 4"]),
+    "more data of no rows": (lambda: estimator().fit(X, y).partial_fit(X[:0], y[:0]), "`X`"),
+    "more data with blocks": (lambda: estimator(blocks=3).fit(X, y).partial_fit(X, y), ["`partial_fit`", "`blocks=None`"]),
+    "more powers than data": (lambda: estimator().fit(X, y).set_params(power=np.full(5, 0.5)).partial_fit(X, y), ["`power`", "12", "(5,)"]),
+    "more fractions of counts": (lambda: estimator("counts").fit(X, COUNTS).partial_fit(X, y), ["`y`", "counts"]),
+    "classes that are not there": (lambda: estimator("classifier").partial_fit(X, LABELS, classes=["left", "up"]), ["`y`", "'right'"]),
+    "one class given": (lambda: estimator("classifier").partial_fit(X, np.full(12, "a"), classes=["a"]), "`classes`"),
+    "no class given": (lambda: estimator("classifier").partial_fit(X, LABELS, classes=[]), "`classes`"),
+    "a table of classes": (lambda: estimator("classifier").partial_fit(X, LABELS, classes=[["left", "right"]]), "`classes`"),
+    "classes of NaN": (lambda: estimator("classifier").partial_fit(X, np.arange(12) % 2, classes=[0.0, 1.0, NAN]), "`classes`"),
+    "one text for classes": (lambda: estimator("classifier").partial_fit(X, LABELS, classes="left"), "`classes`"),
+    "other classes later": (lambda: fitted("classifier").partial_fit(X, LABELS, classes=["left", "up"]), "`classes`"),
+    "an unknown argument": (lambda: SparsePEPRegressor(alpha=1.0), "alpha", TypeError),
+    "arguments by position": (lambda: SparsePEPRegressor(SE), "positional", TypeError),
+    "an unknown parameter": (lambda: SparsePEPRegressor().set_params(alpha=1.0), "'alpha'"),
+}  # fmt: skip
+
+
+@cases(LATER)
+def test_calls_of_estimators(folder, case):
+    _, (call, words, *kind) = case
+    if kind == [TypeError]:  # Python's own
+        with pytest.raises(TypeError, match=words if isinstance(words, str) else words[0]):
+            call()
+    else:
+        refused(call, words, *kind)
+
+
+def test_a_loaded_model_says_what_is_missing(folder):
+    fitted().save("m.npz")
+    model = load("m.npz")
+    for call in (
+        model.leave_one_out, lambda: model.add_inducing(1), lambda: model.remove_inducing(1),
+        model.log_marginal_likelihood_gradient, model.log_marginal_likelihood_bounds, model.log_marginal_likelihood,
+    ):  # fmt: skip
+        name = getattr(call, "__name__", "")
+        refused(call, ["training data", "`fit`", *([f"`{name.removesuffix('_gradient')}`"] if name != "<lambda>" else [])])
+
+
+# ---- arguments of constructors ---------------------------------------------------------------------------------------
+
+WHOLE = [-1, 1.5, NAN, INF, "10", [5], True, {}, np.ones(2)]
+POSITIVE = [0, -1, NAN, INF, None, "1", [1.0], True, {}, np.ones(2)]
+ARGUMENTS = {
+    "kernel": ["rbf", "", 3, 1.0, True, NAN, [SE], SquaredExponential, {}, np.ones(2), SquaredExponential(1.0, [1.0, 1.0, 1.0]), SquaredExponential(active_dims=(4,)), Kernel()],
+    "features": ["points", 3, X, [X], [], (), InducingPoints, {}, True, NAN, InducingPoints(np.ones((3, 3))), [InducingPoints(X[:3]), 5]],
+    "n_inducing": [0, None, *WHOLE],
+    "power": [-0.1, 1.1, NAN, INF, None, "vfe", "0.5", "", [0.5], [0.5] * 11 + [1.1], [0.5] * 11 + [NAN], {}, True, ["a"] * 12, np.full((12, 1), 0.5), 0.5j, ["auto"]],
+    "blocks": [0, -1, 1.5, NAN, True, "a", "12", [0] * 11, np.zeros((12, 1)), [NAN] * 12, {}, [None] * 12, [0, "a"] * 6 + [None], [[0], [1, 2]] * 6, []],
+    "noise_variance": POSITIVE,
+    "optimizer": ["adam", "", True, 1, NAN, ["lbfgs"], {}, np.array(["lbfgs", "lbfgs"])],
+    "max_iter": [0, None, *WHOLE],
+    "jitter": [-1e-8, 1.0, NAN, INF, None, "x", [1e-8], True, {}],
+    "chunk_size": [0, *WHOLE],
+    "normalize_y": [None, "yes", "False", 2, NAN, [True], {}, np.array([True, False])],
+    "random_state": ["a", -1, 1.5, NAN, [1, "a"], {}, 2**40, [[1]]],
+    "verbose": ["yes", None, NAN, -1, 1.5, [1], {}],
+    "tol": POSITIVE,
+    "n_restarts": [None, *WHOLE],
+    "fixed": ["features.Z", ["nothing"], 3, None, [3], True, NAN, [None], [["features.Z"]], np.array(0)],
+    "mean": ["quadratic", "", 3, True, NAN, ["constant"], {}, np.ones(2), ZeroMean, LinearMean(0.0, [1.0]), LinearMean(0.0, np.ones((2, 3))), ConstantMean([1.0, 2.0, 3.0])],
+    "checkpoint": [3, True, NAN, ["a"], {}, ".", "absent/run.ckpt", ""],
+    "checkpoint_every": [-1, NAN, None, "a", [1.0], True, {}],
+}  # fmt: skip
+LIKELIHOODS = {
+    "counts": ["binomial", "", 3, None, Gaussian, True, ["gaussian"], {}, NAN, Softmax(3), Probit(), "probit"],
+    "classifier": ["gaussian", "", 3, None, Probit, True, ["probit"], {}, NAN, Softmax(3), Poisson(), Gaussian(), StudentT()],
+}
+
+
+@cases({f"{name} = {value!r}": (name, value) for name, values in ARGUMENTS.items() for value in values})
+def test_arguments(folder, case):
+    _, (name, value) = case
+    arguments = {"kernel": None, "features": None, "n_inducing": 4, "optimizer": "lbfgs", "max_iter": 2} | {name: value}
+    words = [f"`{name}"] if name in inspect.signature(SparsePEPRegressor).parameters else name
+    if isinstance(value, Kernel):
+        words = {(3,): "`lengthscale`", (): "`active_dims`" if value.active_dims else "Kernel"}[
+            np.shape(getattr(value, "lengthscale", 1.0))
+        ]
+    if isinstance(value, InducingPoints):
+        words = "features"
+    refused(lambda: estimator(**arguments).fit(X, y), words)
+
+
+@cases({
+    f"{kind}, {name} = {value!r}": (kind, name, value)
+    for kind in ("classifier", "counts")
+    for name in ("power", "blocks", "mean", "fixed", "n_inducing", "random_state")
+    for value in ARGUMENTS[name][::2]
+})  # fmt: skip
+def test_arguments_of_the_others(folder, case):
+    _, (kind, name, value) = case
+    arguments = {"kernel": None, "features": None, "n_inducing": 4, "optimizer": "lbfgs", "max_iter": 2} | {name: value}
+    refused(lambda: estimator(kind, **arguments).fit(X, KINDS[kind][1]), f"`{name}")
+
+
+@cases({f"{kind}, {value!r}": (kind, value) for kind, values in LIKELIHOODS.items() for value in values})
+def test_likelihoods_of_estimators(case):
+    _, (kind, value) = case
+    words = "`y`" if isinstance(value, Probit) and kind == "counts" or value == "probit" else "`likelihood`"
+    refused(lambda: estimator(kind, likelihood=value).fit(X, KINDS[kind][1]), words)
+
+
+PAIRS = {  # arguments that do not go together, words of the message
+    "normalised counts": ("counts", {"normalize_y": True}, ["`normalize_y`", "Poisson"]),
+    "held-out power in blocks": ("regressor", {"power": "held_out", "blocks": 3, "optimizer": "lbfgs"}, ["`power='held_out'`", "`blocks=None`"]),
+    "held-out power of nothing trained": ("regressor", {"power": "held_out"}, ["`power='held_out'`", "`optimizer`"]),
+    "powers of blocks": ("regressor", {"blocks": [0] * 6 + [1] * 6, "power": [0.1, 0.2, 0.3]}, ["`power`", "2 blocks"]),
+    "powers within a block": ("regressor", {"blocks": [0] * 6 + [1] * 6, "power": np.linspace(0, 1, 12)}, ["`power`", "block"]),
+    "waves and a smooth kernel": ("regressor", {"features": Fourier(-3.0, 3.0, 3)}, "column"),
+    "mixture of widths": ("regressor", {"features": [InducingPoints(X[:3]), InducingPoints(X[:3, :1])]}, ["`features`", "columns"]),
+    "blurred periodic": ("regressor", {"features": GaussianBlur(X[:3], 0.5), "kernel": Periodic()}, ["GaussianBlur", "Periodic"], NotImplementedError),
+    "slopes of a rough kernel": ("regressor", {"features": Derivative(X[:3], [0, 0, 1]), "kernel": Matern12()}, ["Derivative", "Matern12"], NotImplementedError),
+}  # fmt: skip
+
+
+@cases(PAIRS)
+def test_arguments_that_do_not_go_together(case):
+    _, (kind, arguments, words, *error) = case
+    refused(lambda: estimator(kind, **arguments).fit(X, KINDS[kind][1]), words, *error)
+
+
+# ---- kernels, features, likelihoods, means ---------------------------------------------------------------------------
+
+WRONG = [0.0, -1.0, NAN, INF, "a", None, 1j, [], {}, [[1.0]]]
+MATHS = {
+    **{f"{kind.__name__}, {name} {value!r}": (lambda kind=kind, name=name, value=value: kind(**{name: value}), [f"`{name}`", kind.__name__])
+       for kind, names in ((SquaredExponential, ("variance", "lengthscale")), (Periodic, ("period",)), (Linear, ("variance",)), (White, ("variance",)))
+       for name in names for value in WRONG},
+    "two variances": (lambda: SquaredExponential([1.0, 2.0]), ["`variance`", "one number"]),
+    "two periods": (lambda: Periodic(period=[1.0, 2.0]), ["`period`", "one number"]),
+    "one lengthscale of zero": (lambda: Matern32(1.0, [1.0, 0.0]), "`lengthscale`"),
+    "an unknown field": (lambda: Matern32(scale=1.0), "scale", TypeError),
+    **{f"active_dims {value!r}": (lambda value=value: Matern32(active_dims=value), "`active_dims`") for value in ((-1,), (0, 0), (), (0.5,), "a", (NAN,), ([0, 1],), (None,), True)},
+    "columns that are not there": (lambda: Matern32(active_dims=(5,))(X), ["`active_dims`", "2"]),
+    "linear columns that are not there": (lambda: Linear(active_dims=(5,))(X), ["`active_dims`", "2"]),
+    "lengthscales for other columns": (lambda: SquaredExponential(1.0, np.ones(3))(X), ["`lengthscale`", "3", "2"]),
+    "periodic lengthscales for other columns": (lambda: Periodic(1.0, np.ones(3))(X), ["`lengthscale`", "3", "2"]),
+    "linear variances for other columns": (lambda: Linear(np.ones(3))(X), ["`variance`", "3", "2"]),
+    "linear variances for other columns, diagonal": (lambda: Linear(np.ones(3)).diag(X), ["`variance`", "3", "2"]),
+    "inputs of other widths": (lambda: SE(X, X[:, :1]), ["`X2`", "1", "2"]),
+    "linear inputs of other widths": (lambda: Linear()(X, X[:, :1]), ["`X2`", "1", "2"]),
+    "periodic inputs of other widths": (lambda: Periodic()(X, X[:, :1]), ["`X2`", "1", "2"]),
+    "one dimension": (lambda: SE(X[:, 0]), ["`X1`", "(12,)", "X[:, None]"]),
+    "one dimension of the second": (lambda: SE(X, X[:, 0]), ["`X2`", "(12,)"]),
+    "one dimension of the diagonal": (lambda: SE.diag(X[:, 0]), ["`X`", "(12,)"]),
+    "text": (lambda: SE([["a"]]), "`X1`"),
+    "complex inputs": (lambda: SE(X + 1j), "`X1`"),
+    "ragged inputs": (lambda: SE([[1.0], [1.0, 2.0]]), "`X1`"),
+    "sparse inputs": (lambda: SE(scipy.sparse.csr_matrix(X)), "`X1`"),
+    "kernel plus a number": (lambda: SE + 1.0, "Kernel", TypeError),
+    "kernel times text": (lambda: SE * "a", "str", TypeError),
+    "sum of no kernels": (lambda: Sum(()), "`kernels`"),
+    "sum of numbers": (lambda: Sum((1.0, SE)), "`kernels`"),
+    "product of one kernel, not in a list": (lambda: Product(SE), "`kernels`"),
+    "an unknown kind of kernel": (lambda: kernel_from_config({"kind": "Exotic"}), "Exotic"),
+    "a kernel without a kind": (lambda: kernel_from_config({}), "kind"),
+    "a kernel's description, a list": (lambda: kernel_from_config([]), "kernel"),
+    "an unknown kind of features": (lambda: features_from_config({"kind": "Exotic"}), "features"),
+    **{f"Z {name}": (lambda bad=bad: InducingPoints(bad), "`Z`") for name, bad in (("of one dimension", X[:, 0]), ("of NaN", np.full((2, 2), NAN)), ("of text", [["a"]]), ("empty", np.ones((0, 2))), ("without columns", np.ones((2, 0))), ("a number", 3.0), ("nothing", None), ("complex", X + 1j), ("ragged", [[1.0], [1.0, 2.0]]), ("sparse", scipy.sparse.csr_matrix(X)))},
+    **{f"width {value!r}": (lambda value=value: GaussianBlur(X[:3], value), "`width`") for value in (0.0, -1.0, NAN, INF, "a", None, [1.0], np.ones((2, 2)), 1j)},
+    **{f"frequency {value!r}": (lambda value=value: Wavelet(X[:3], 1.0, value), "`frequency`") for value in (NAN, "a", None, np.ones(5))},
+    **{f"phase {value!r}": (lambda value=value: Wavelet(X[:3], 1.0, 1.0, value), "`phase`") for value in (NAN, "a", None, np.ones(5))},
+    **{f"dims {value!r}": (lambda value=value: Derivative(X[:3], value), "`dims`") for value in ([0, 1], [0, 1, 2], [-2, 0, 0], [0.5, 0, 0], 0, ["a"] * 3, [NAN] * 3, None)},
+    **{f"Fourier {value!r}": (lambda value=value: Fourier(*value), name) for value, name in (((1.0, 0.0, 3), "`a`"), ((0.0, 0.0, 3), "`a`"), ((NAN, 1.0, 3), "`a`"), ((0.0, INF, 3), "`b`"), (("x", 1.0, 3), "`a`"), ((0.0, None, 3), "`b`"), (([0.0], 1.0, 3), "`a`"), ((0.0, 1.0, 0), "`frequencies`"), ((0.0, 1.0, -2), "`frequencies`"), ((0.0, 1.0, 2.5), "`frequencies`"), ((0.0, 1.0, [1.0, 1.0]), "`frequencies`"), ((0.0, 1.0, [-1.0]), "`frequencies`"), ((0.0, 1.0, [NAN]), "`frequencies`"), ((0.0, 1.0, "a"), "`frequencies`"), ((0.0, 1.0, []), "`frequencies`"), ((0.0, 1.0, None), "`frequencies`"))},
+    "mixture of nothing": (lambda: Mixture([]), "`features`"),
+    "mixture of one, not in a list": (lambda: Mixture(Z), "`features`"),
+    "mixture of numbers": (lambda: Mixture([1, 2]), "`features`"),
+    "mixture, a number": (lambda: Mixture(3), "`features`"),
+    "points at other columns": (lambda: Z.Kuf(SE, X[:, :1]), ["`X`", "1", "2"]),
+    "blurs at other columns": (lambda: GaussianBlur(X[:3], 1.0).Kuf(SE, X[:, :1]), ["`X`", "1", "2"]),
+    "waves in two dimensions": (lambda: Fourier(0.0, 1.0, 2).Kuf(Matern32(), X), ["`X`", "one column"]),
+    "waves of a smooth kernel": (lambda: Fourier(0.0, 1.0, 2).Kuu(SE), ["Fourier", "SquaredExponential"], NotImplementedError),
+    "blur of white noise": (lambda: GaussianBlur(X[:3], 1.0).Kuu(Periodic()), ["GaussianBlur", "Periodic"], NotImplementedError),
+    "slopes of a rough kernel": (lambda: Derivative(X[:1], [0]).Kuu(Matern12()), ["Derivative", "Matern12"], NotImplementedError),
+    "waves and blurs": (lambda: Mixture([Fourier(0.0, 1.0, 2), Wavelet(X[:2, :1], 1.0, 1.0)]).Kuu(Matern32()), ["Wavelet", "Matern32"], NotImplementedError),
+    **{f"{kind.__name__}, {name} {value!r}": (lambda kind=kind, name=name, value=value: kind(**{name: value}), f"`{name}`")
+       for kind, name in ((Gaussian, "noise_variance"), (StudentT, "df"), (StudentT, "scale"), (NegativeBinomial, "dispersion"))
+       for value in (0.0, -1.0, NAN, INF, "a", None, [1.0], True, 1j)},
+    **{f"flip {value!r}": (lambda value=value: NoisyProbit(flip=value), "`flip`") for value in (0.0, 0.5, -0.1, NAN, "a", None, [0.1], True)},
+    **{f"n_classes {value!r}": (lambda value=value: Softmax(value), "`n_classes`") for value in (1, 0, -1, 2.5, NAN, "a", None, [3], True)},
+    "fractions of classes": (lambda: Softmax(3).check([0.5, 1.0]), ["`y`", "row 0"]),
+    "classes beyond the last": (lambda: MultinomialProbit(3).check([0, 3]), ["`y`", "row 1"]),
+    "labels other than signs": (lambda: Probit().check([0.0, 1.0]), ["`y`", "row 0"]),
+    "text for counts": (lambda: Poisson().check(["a"]), "`y`"),
+    "complex targets": (lambda: Gaussian().check(np.array([1.0 + 1j])), "`y`"),
+    "NaN targets": (lambda: StudentT().check([1.0, NAN]), ["`y`", "row 1"]),
+    **{f"mean {value!r}": (lambda value=value: ConstantMean(value), ["`intercept`", "ConstantMean"]) for value in (NAN, INF, "a", None, 1j, [[1.0], [1.0, 2.0]])},
+    **{f"slope {value!r}": (lambda value=value: LinearMean(0.0, value), ["`slope`", "LinearMean"]) for value in (NAN, "a", None)},
+    "a slope without an intercept": (lambda: LinearMean(slope=[1.0]), "intercept", TypeError),
+    "a mean of other columns": (lambda: means.starting_mean(LinearMean(0.0, [1.0]), X, y), ["`mean`", "2 columns"]),
+}  # fmt: skip
+
+
+@cases(MATHS)
+def test_parts_of_models(case):
+    _, (call, words, *kind) = case
+    if kind == [TypeError]:
+        with pytest.raises(TypeError, match=words):
+            call()
+    else:
+        refused(call, words, *kind)
+
+
+# ---- functions of arrays ---------------------------------------------------------------------------------------------
+
+
+def covariances(rows):
+    return Z.Kuf(SE, X[rows]), SE.diag(X[rows]), None
+
+
+KUU = Z.Kuu(SE)
+GIVEN = {"evidence": dict(Kuu=KUU, covariances=covariances, y=y, noise_variance=0.1, power=0.5),
+         "infer": dict(Kuu=KUU, covariances=covariances, likelihood=Gaussian(0.1), y=y, power=0.5),
+         "train": dict(model=Model(SE, Z, Gaussian(0.1)), X=X, y=y, max_iter=2)}  # fmt: skip
+FUNCTIONS = {"evidence": regression.evidence, "infer": inference.infer, "train": train}
+
+
+def called(name, **other):
+    return lambda: FUNCTIONS[name](**GIVEN[name] | other)
+
+
+PROBA = np.full((12, 2), 0.5)
+SWEEP = [{"data": "a", "power": 0.5, "name": "Power EP", "split": 0, "SMSE": 0.1, "converged": "yes", "seconds": 1.0}]
+ARRAYS = {
+    "partition of nothing": (lambda: Partition([]), "`labels`"),
+    "partition of a table": (lambda: Partition([[0, 1]]), "`labels`"),
+    "partition of NaN": (lambda: Partition([0.0, NAN]), "`labels`"),
+    "partition of None": (lambda: Partition([0, None]), "`labels`"),
+    "partition of text and numbers": (lambda: Partition(np.array([0, "a"], dtype=object)), "`labels`"),
+    "partition, ragged": (lambda: Partition([[0], [1, 2]]), "`labels`"),
+    "partition, a number": (lambda: Partition(3), "`labels`"),
+    "partition of other data": (lambda: Partition([0, 1]).require(3), ["`blocks`", "2", "3"]),
+    "powers of other blocks": (lambda: Partition([0, 0, 1]).powers([0.1] * 4), ["`power`", "(4,)"]),
+    "powers above one": (lambda: Partition([0, 0, 1]).powers(1.5), "`power`"),
+    "powers of text": (lambda: Partition([0, 0, 1]).powers("a"), "`power`"),
+    "blocks of no data": (lambda: blocks.contiguous_blocks(5, 0), "`size`"),
+    "blocks of half a datum": (lambda: blocks.contiguous_blocks(5, 1.5), "`size`"),
+    "evidence, Kuu that is not one": (called("evidence", Kuu=-KUU), "Kuu", np.linalg.LinAlgError),
+    "evidence, Kuu of NaN": (called("evidence", Kuu=changed(KUU, (0, 0), NAN)), "Kuu", np.linalg.LinAlgError),
+    "infer, unknown method": (called("infer", method="magic"), ["`method`", "'magic'"]),
+    "train, X of other columns": (called("train", X=X[:, :1]), ["`X`", "2"]),
+    "smse of other lengths": (lambda: datasets.smse(y, y[:-1]), ["`mean`", "(12,)"]),
+    "smse of NaN": (lambda: datasets.smse(y, changed(y, 2, NAN)), ["`mean`", "position 2"]),
+    "smse of text": (lambda: datasets.smse(y, LABELS), "`mean`"),
+    "smse of columns": (lambda: datasets.smse(y[:, None], y), "`y_true`"),
+    "smse of nothing": (lambda: datasets.smse([], []), "`y_true`"),
+    "smse of a constant": (lambda: datasets.smse(np.ones(12), y), "`y_true`"),
+    "smse of complex": (lambda: datasets.smse(y + 1j, y), "`y_true`"),
+    "smll of no variance": (lambda: datasets.smll(y, y, 0 * y, y), "`var`"),
+    "smll of other lengths": (lambda: datasets.smll(y, y, y[:-1] ** 2, y), "`var`"),
+    "smll of a constant": (lambda: datasets.smll(y, y, y**2 + 1, np.ones(12)), "`y_train`"),
+    "error of other lengths": (lambda: datasets.classification_error(LABELS, LABELS[:-1]), "`y_pred`"),
+    "error of nothing": (lambda: datasets.classification_error([], []), "`y_true`"),
+    "error of fractions": (lambda: datasets.classification_error(y, y), "`y_true`"),
+    "error of two kinds": (lambda: datasets.classification_error(LABELS, np.arange(12)), "`y_pred`"),
+    "error of ragged": (lambda: datasets.classification_error([[1], [1, 2]], [1, 2]), "`y_true`"),
+    "nll of an unknown label": (lambda: datasets.mean_nll(["up"] * 12, PROBA, ["left", "right"]), ["`y_true`", "'up'"]),
+    "nll of other rows": (lambda: datasets.mean_nll(LABELS, PROBA[:3], ["left", "right"]), "`proba`"),
+    "nll of no probabilities": (lambda: datasets.mean_nll(LABELS, 2 * PROBA, ["left", "right"]), ["`proba`", "row 0"]),
+    "nll of NaN": (lambda: datasets.mean_nll(LABELS, NAN * PROBA, ["left", "right"]), ["`proba`", "row 0"]),
+    "nll of text": (lambda: datasets.mean_nll(LABELS, np.full((12, 2), "a"), ["left", "right"]), "`proba`"),
+    "nll of a class twice": (lambda: datasets.mean_nll(LABELS, PROBA, ["left", "left"]), "`classes`"),
+    "a table that is not there": (lambda: datasets.read_table("absent.csv"), ["`path`", "absent.csv"]),
+    "a table called None": (lambda: datasets.read_table(None), "`path`"),
+    "a table called by a number": (lambda: datasets.read_table(3), "`path`"),
+    "a target that is a number": (lambda: datasets.read_table("good.csv", target=2), ["`target`", "2"]),
+    "columns that are one text": (lambda: datasets.read_table("good.csv", columns="dose"), "`columns`"),
+    "columns that are not there": (lambda: datasets.read_table("good.csv", columns=["dosage"]), ["`columns`", "'dosage'"]),
+    "columns named twice": (lambda: datasets.read_table("good.csv", columns=["dose", "dose"]), ["`columns`", "'dose'"]),
+    "no columns": (lambda: datasets.read_table("good.csv", columns=[]), "`columns`"),
+    "the target among the columns": (lambda: datasets.read_table("good.csv", "age", ["age"]), ["`columns`", "'age'"]),
+    "an unknown set": (lambda: datasets.load_regression("absent"), ["`name`", "'absent'", "diabetes"]),
+    "a set of labels": (lambda: datasets.load_regression("iris"), ["`name`", "load_classification"]),
+    "a set of numbers": (lambda: datasets.load_classification("diabetes"), ["`name`", "load_regression"]),
+    "a set called None": (lambda: datasets.load_regression(None), "`name`"),
+    "a set up a folder": (lambda: datasets.load_regression("../iris"), "`name`"),
+    "an unknown kind": (lambda: datasets.list_datasets(kind="survival"), ["`kind`", "'survival'"]),
+    "splits of one row": (lambda: datasets.random_splits(1), "`n`"),
+    "splits of half a row": (lambda: datasets.random_splits(10.5), "`n`"),
+    "splits without a share": (lambda: datasets.random_splits(10, 1, 0.0), "`test_fraction`"),
+    "splits, a share of text": (lambda: datasets.random_splits(10, 1, "a"), "`test_fraction`"),
+    "splits, no seed": (lambda: datasets.random_splits(10, 1, 0.1, -1), "`seed`"),
+    "splits, none": (lambda: datasets.random_splits(10, 0), "`count`"),
+    "no data in one dimension": (lambda: datasets.snelson_like(0), "`n`"),
+    "half a datum": (lambda: datasets.snelson_like(1.5), "`n`"),
+    "one datum of two classes": (lambda: datasets.banana_like(1), "`n`"),
+    "a seed of text": (lambda: datasets.banana_like(10, "a"), "`seed`"),
+    "a seed below zero": (lambda: datasets.snelson_like(10, -1), "`seed`"),
+    "load of nothing": (lambda: load("absent.npz"), "absent.npz", FileNotFoundError),
+    "load of a folder": (lambda: load("."), "'.'", OSError),
+    "load of a table": (lambda: load("good.csv"), ["good.csv", "not a sparse_pep model"]),
+    "load of None": (lambda: load(None), "`path`"),
+    "load of a number": (lambda: load(3), "`path`"),
+    "save to a folder": (lambda: fitted().save("."), "'.'", OSError),
+    "save to no folder": (lambda: fitted().save("absent/m.npz"), "absent", FileNotFoundError),
+    "save to None": (lambda: fitted().save(None), "`path`"),
+    "save with an object": (lambda: fitted().save("m.npz", extra={"a": object()}), "`extra`"),
+    "save with a list": (lambda: fitted().save("m.npz", extra=[1]), "`extra`"),
+    "save with text": (lambda: fitted().save("m.npz", extra="a"), "`extra`"),
+    "plot of two inputs in one dimension": (lambda: plots.plot_posterior_1d(fitted(), X, y), ["`X`", "2 columns"]),
+    "plot of other lengths": (lambda: plots.plot_posterior_2d(fitted(), X, y[:-1]), ["`X`", "`y`"]),
+    "plot of NaN": (lambda: plots.plot_posterior_2d(fitted(), changed(X, (0, 0), NAN), y), "`X`"),
+    "plot of text": (lambda: plots.plot_posterior_2d(fitted(), X, LABELS), "`y`"),
+    "plot of no model": (lambda: plots.plot_posterior_2d("model", X, y), "`model`"),
+    "plot before fit": (lambda: plots.plot_posterior_2d(estimator(), X, y), "not fitted", NotFittedError),
+    "plot of no grid": (lambda: plots.plot_posterior_2d(fitted(), X, y, n_grid=1), "`n_grid`"),
+    "plot of half a grid": (lambda: plots.plot_posterior_2d(fitted(), X, y, n_grid=2.5), "`n_grid`"),
+    "plot of a margin of text": (lambda: plots.plot_posterior_2d(fitted(), X, y, margin="a"), "`margin`"),
+    "plot on one axes": (lambda: plots.plot_posterior_2d(fitted(), X, y, axes=3), "`axes`"),
+    "plot on no axes": (lambda: plots.plot_residuals(y, y, y**2 + 1, ax="a"), "`ax`"),
+    "plot of one input in two dimensions": (lambda: plots.plot_classification_2d(fitted("classifier"), X[:, :1], LABELS), "`X`"),
+    "plot of unknown labels": (lambda: plots.plot_classification_2d(fitted("classifier"), X, np.full(12, "up")), ["`y`", "'up'"]),
+    "plot of labels of another length": (lambda: plots.plot_classification_2d(fitted("classifier"), X, LABELS[:3]), "`y`"),
+    "plot of classes of a regressor": (lambda: plots.plot_classification_2d(fitted(), X, LABELS), "`model`"),
+    "plot of classes before fit": (lambda: plots.plot_classification_2d(estimator("classifier"), X, LABELS), "not fitted", NotFittedError),
+    "plot of classes in one dimension": (lambda: plots.plot_classification_1d(fitted("classifier"), X, LABELS), "`X`"),
+    "calibration of negative std": (lambda: plots.plot_calibration(y, y, -np.ones(12)), "`std`"),
+    "calibration of other lengths": (lambda: plots.plot_calibration(y, y[:3], np.ones(12)), "`mean`"),
+    "calibration of text": (lambda: plots.plot_calibration(LABELS, y, np.ones(12)), "`y`"),
+    "calibration of no draws": (lambda: plots.plot_calibration_draws(y, np.ones((12, 0))), "`draws`"),
+    "calibration of draws of text": (lambda: plots.plot_calibration_draws(y, np.full((12, 2), "a")), "`draws`"),
+    "residuals of NaN": (lambda: plots.plot_residuals(y, changed(y, 0, NAN), np.ones(12)), "`mean`"),
+    "reliability of no bins": (lambda: plots.plot_reliability(LABELS, PROBA, ["left", "right"], n_bins=0), "`n_bins`"),
+    "reliability of bins of text": (lambda: plots.plot_reliability(LABELS, PROBA, ["left", "right"], n_bins="a"), "`n_bins`"),
+    "reliability of one class": (lambda: plots.plot_reliability(LABELS, PROBA, ["left"]), "`classes`"),
+    "reliability of an unknown class": (lambda: plots.plot_reliability(LABELS, PROBA, ["left", "right"], positive="up"), "`positive`"),
+    "reliability of no probabilities": (lambda: plots.plot_reliability(LABELS, 2 * PROBA, ["left", "right"]), "`proba`"),
+    "relevance of no kernel": (lambda: plots.plot_relevance("se"), "`kernel`"),
+    "relevance without lengthscales": (lambda: plots.plot_relevance(SE), "`kernel`"),
+    "relevance of other names": (lambda: plots.plot_relevance(SquaredExponential(1.0, [1.0, 2.0]), ["a"]), "`names`"),
+    "trace of nothing": (lambda: plots.plot_energy_trace([]), "`values`"),
+    "trace of NaN": (lambda: plots.plot_energy_trace([NAN, NAN]), "`values`"),
+    "trace of text": (lambda: plots.plot_energy_trace(["a"]), "`values`"),
+    "changes of nothing": (lambda: plots.plot_site_changes([]), "`values`"),
+    "changes of a table": (lambda: plots.plot_site_changes([[1.0]]), "`values`"),
+    "changes of text": (lambda: plots.plot_site_changes(["a"]), "`values`"),
+    "paths of no record": (lambda: plots.plot_pseudo_points({}), "`record`"),
+    "paths of what was not trained": (lambda: plots.plot_pseudo_points(fitted()), "`record`"),
+    "sweep of nothing": (lambda: plots.plot_power_sweep([], "smse"), "`table`"),
+    "sweep without the score": (lambda: plots.plot_power_sweep(SWEEP, "rmse"), ["`table`", "'rmse'"]),
+    "sweep of text": (lambda: plots.plot_power_sweep([SWEEP[0] | {"SMSE": "good"}], "SMSE"), ["`table`", "'SMSE'"]),
+    "sweep of numbers": (lambda: plots.plot_power_sweep([1, 2], "SMSE"), "`table`"),
+    "sweep of one row": (lambda: plots.plot_power_sweep(SWEEP[0], "SMSE"), "`table`"),
+    "report of no model": (lambda: report.fit_report("model", X, y), "`model`"),
+    "report before fit": (lambda: report.fit_report(estimator(), X, y), "not fitted", NotFittedError),
+    "report of other columns": (lambda: report.fit_report(fitted(), X[:, :1], y), ["`X`", "2 columns"]),
+    "report of other lengths": (lambda: report.fit_report(fitted(), X, y[:-1]), "`y`"),
+    "report of text": (lambda: report.fit_report(fitted(), np.full((12, 2), "a"), y), "`X`"),
+    "report of NaN": (lambda: report.fit_report(fitted(), changed(X, (2, 0), NAN), y), ["X", "row 2"]),
+    "report of NaN in y": (lambda: report.fit_report(fitted(), X, changed(y, 2, NAN)), ["y", "row 2"]),
+    "report of other names": (lambda: report.fit_report(fitted(), X, y, names=["a"]), "`names`"),
+    "report of unknown labels": (lambda: report.fit_report(fitted("classifier"), X, np.full(12, "up")), ["`y`", "'up'"]),
+    "report of another scaling": (lambda: report.fit_report(fitted(), X, y, scaling={"x_mean": [0.0]}), "`scaling`"),
+    "report of no rows": (lambda: report.sweep_report([]), "`rows`"),
+    "report of rows without a power": (lambda: report.sweep_report([{"data": "a"}]), ["`rows`", "'power'"]),
+}  # fmt: skip
+
+
+@cases(ARRAYS)
+def test_functions(folder, case):
+    _, (call, words, *kind) = case
+    Path("good.csv").write_text(GOOD)
+    refused(call, words, *kind)
+
+
+# ---- what cannot be saved --------------------------------------------------------------------------------------------
+
+
+class Own(SquaredExponential):
+    """A kernel that no file knows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lifted(SquaredExponential):
+    """A kernel with a field that is not trained."""
+
+    floor: float = 0.0
+
+
+Lifted.__name__ = "SquaredExponential"  # a name that is known
+
+
+class OwnNoise(Gaussian):
+    """A likelihood that no file knows."""
+
+
+class OwnPoints(InducingPoints):
+    """Features that no file knows."""
+
+
+class OwnMean(ConstantMean):
+    """A mean that no file knows."""
+
+
+UNSAVED = {  # argument, its value, words of the message
+    "kernel": ("regressor", "kernel", Own(), ["`kernel`", "Own"]),
+    "kernel with a field": ("regressor", "kernel", Lifted(floor=2.0), ["`kernel`"]),
+    "kernel in a sum": ("regressor", "kernel", SE + Own(), ["`kernel`", "Own"]),
+    "kernel in a product": ("regressor", "kernel", SE * (SE + Lifted()), ["`kernel`"]),
+    "features": ("regressor", "features", OwnPoints(X[:3]), ["`features`", "OwnPoints"]),
+    "features in a mixture": ("regressor", "features", [Z, OwnPoints(X[5:7])], ["`features`", "OwnPoints"]),
+    "likelihood": ("counts", "likelihood", OwnNoise(0.5), ["`likelihood`", "OwnNoise"]),
+    "mean": ("regressor", "mean", OwnMean(1.0), ["`mean`", "OwnMean"]),
+}
+
+
+@cases(UNSAVED)
+def test_parts_that_do_not_come_back_are_not_saved(folder, case):
+    _, (kind, name, value, words) = case
+    model = estimator(kind, **{name: value}).fit(X, KINDS[kind][1])
+    refused(lambda: model.save("m.npz"), words)
+    assert list(folder.iterdir()) == []
+
+
+# ---- the table itself ------------------------------------------------------------------------------------------------
+
+
+def test_the_table_is_long_enough():
+    tables = (TABLES, MODELS, PREDICTED, OPTIONS, STREAMS, BAD_X, BAD_Y, WEIGHTS, LATER, PAIRS, MATHS, ARRAYS, UNSAVED)
+    assert sum(map(len, tables)) + sum(map(len, ARGUMENTS.values())) > 200
