@@ -11,6 +11,8 @@ from reference.compare import differences, error, properties
 from reference.problems import problems
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
+from sparse_pep.checkpoints import Sites
+from sparse_pep.checks import distinct_rows
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, NegativeBinomial, Poisson, Probit, StudentT
@@ -273,3 +275,71 @@ def test_the_starting_lengthscale_is_that_of_the_data():
         assert start.likelihood.noise_variance == 0.5 and start.features is Z
     model = SparsePEPRegressor(n_inducing=60, random_state=0, tol=1e-3).fit(t, seen)
     assert model.score(t, seen) > 0.9
+
+
+class TestDistinctRows:
+    @pytest.mark.parametrize(
+        ("estimator", "more", "targets"),
+        [
+            (SparsePEPRegressor, {}, y),
+            (SparsePEPRegressor, {"power": "held_out", "normalize_y": True}, np.column_stack([y, y**2])),
+            (SparsePEPClassifier, {}, np.where(y > 0, "up", "down")),
+            (SparsePEP, {"likelihood": "student_t"}, y),
+        ],
+        ids=["regressor", "outputs", "classifier", "student-t"],
+    )
+    def test_weights_and_repeats_train_to_the_same_bits(self, estimator, more, targets):
+        """Whatever the order of the rows, and k-means included."""
+        order = rng.permutation(len(rows))
+        options = {"n_inducing": 5, "max_iter": 6, "tol": 1e9, "random_state": 0} | more
+        longer = estimator(**options).fit(X[rows][order], targets[rows][order])
+        weighted = estimator(**options).fit(X[::-1], targets[::-1], copies[::-1])
+        for name, value in longer.parameters().items():
+            assert np.array_equal(value, weighted.parameters()[name]), name
+        assert error(np.array(weighted.predict_f(X)), np.array(longer.predict_f(X))) < 1e-7
+        assert longer.site_precision_.shape[-1] == len(rows)
+
+    def test_all_rows_are_found_again(self):
+        Y, known = np.column_stack([y, np.round(y)]), np.round(rng.uniform(size=30), 1)
+        again = rng.integers(0, 30, size=200)
+        seen = distinct_rows(X[again], Y[again], Extras(known_variance=known[again]))
+        assert len(seen.first) == len(np.unique(again)) and seen.extras.weight.sum() == 200
+        for part in (X[again], Y[again], known[again]):
+            assert np.array_equal(part[seen.first][seen.inverse], part)
+        assert np.array_equal(seen.extras.known_variance, known[again][seen.first])
+
+    def test_what_differs_in_anything_is_different(self):
+        twice, first = np.vstack([X, X]), slice(0, 30)
+        assert len(distinct_rows(twice, np.append(y, y), Extras()).first) == 30
+        for targets, extras, power in (
+            (np.append(y, y + 1e-12), Extras(), None),
+            (np.append(y, y), Extras(known_variance=np.arange(60.0)), None),
+            (np.append(y, y), Extras(), np.repeat([0.2, 0.3], 30)),
+            (np.append(np.repeat("a", 30), np.repeat("b", 30)), Extras(), None),
+        ):
+            assert distinct_rows(twice, targets, extras, power).inverse is None
+        assert distinct_rows(X, y, Extras()).first == slice(None) and first == slice(0, 30)
+
+    def test_zeros_of_both_signs_are_one(self):
+        assert len(distinct_rows(np.array([[0.0], [-0.0]]), np.ones(2), Extras()).first) == 1
+
+    def test_sites_of_all_rows(self):
+        seen = distinct_rows(np.array([[1.0], [0.0], [1.0]]), np.array([2.0, 3.0, 2.0]), Extras())
+        sites = Sites(np.array([[10.0, 20.0, 99.0]]), np.array([[1.0, 2.0, 9.0]]))  # two rows and a memory
+        spread = seen.all_sites(sites)
+        assert spread.site_precision.tolist() == [[20.0, 10.0, 20.0, 99.0]] and spread.site_shift.tolist() == [
+            [2.0, 1.0, 2.0, 9.0]
+        ]
+        assert seen.all_sites(None) is None
+
+    def test_private_powers_and_blocks_go_with_their_rows(self):
+        twice, targets = np.vstack([X, X]), np.append(y, y)
+        powers = np.repeat([0.1, 0.9], 30)
+        options = {"n_inducing": 5, "max_iter": 3, "tol": 1e9, "random_state": 0}
+        model = SparsePEPRegressor(power=powers, **options).fit(twice, targets)
+        assert np.array_equal(model.power_, powers)
+        assert np.all(
+            model.site_precision_[:30] >= model.site_precision_[30:]
+        )  # more is left in the noise of the others
+        blocked = SparsePEPRegressor(blocks=np.repeat([0, 1], 30), **options).fit(twice, targets)
+        assert blocked.site_precision_.shape == (60,)
