@@ -153,7 +153,7 @@ def test_one_datum_can_be_drawn():
         ({"y": np.c_[Y, Y]}, "`y` has 2 columns"),
         ({"y": Y[:-1]}, "same length; they have 9 and 8"),
         ({"Z_start": np.zeros((3, 2))}, "`Z` has 2 columns"),
-        ({"n_grid": 1}, "`n_grid` must be at least 2"),
+        ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
     ],
 )
 def test_a_posterior_of_another_shape_is_refused_and_nothing_is_opened(change, words):
@@ -420,7 +420,7 @@ def test_a_model_that_tells_nothing_of_f_has_a_map_of_y():
         ({"X": np.full((3, 2), np.nan)}, "`X` holds NaN"),
         ({"y": [0.0, 1.0]}, "same length; they have 3 and 2"),
         ({"y": [0.0, np.inf, 0.0]}, "`y` holds NaN or infinity"),
-        ({"n_grid": 1}, "`n_grid` must be at least 2"),
+        ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
     ],
 )
 def test_a_surface_of_another_shape_is_refused_and_nothing_is_opened(change, words):
@@ -474,7 +474,7 @@ def test_of_three_classes_on_a_line_each_has_a_curve():
         ({"X": np.zeros((3, 2))}, "`X` has 2 columns"),
         ({"y": [0, 1]}, "one label for each of the 3 rows"),
         ({"y": [0, 1, 2]}, r"the label 2, which is none of the classes \[0, 1\]"),
-        ({"n_grid": 1}, "`n_grid` must be at least 2"),
+        ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
     ],
 )
 def test_labels_on_a_line_that_do_not_fit_are_refused_and_nothing_is_opened(change, words):
@@ -586,7 +586,7 @@ def test_one_datum_of_a_class_can_be_drawn():
         ({"y": [1, 1]}, "one label for each of the 5 rows"),
         ({"y": [1, 1, -1, 2, 1]}, r"the label 2, which is none of the classes \[-1, 1\]"),
         ({"y": ["1"] * 5}, "the label '1', which is none"),
-        ({"n_grid": 1}, "`n_grid` must be at least 2"),
+        ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
     ],
 )
 def test_a_plane_of_another_shape_is_refused_and_nothing_is_opened(change, words):
