@@ -18,7 +18,7 @@ from sparse_pep.means import (
     mean_to_config,
     starting_mean,
 )
-from sparse_pep.models import Model, model_evidence, model_gradient, model_predict
+from sparse_pep.models import Extras, Model, model_evidence, model_gradient, model_predict
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(12, 2))
@@ -99,6 +99,20 @@ def test_the_gradient_for_any_likelihood_and_for_blocks(likelihood, power, block
 
         numeric = differences(at, getattr(start.mean, name), 1e-3)
         assert error(gradient[f"mean.{name}"], numeric, 1.0) < 1e-6
+
+
+def test_the_gradient_with_weights():
+    p = Problem(7, 12, 4, 2)
+    extras = Extras(rng.integers(0, 4, size=12))
+    start = Model(p.model.kernel, p.model.features, Probit(), ConstantMean(0.2))
+    given = p.X, np.sign(p.y), 0.6
+    _, gradient = model_gradient(start, *given, tol=1e-11, extras=extras)
+
+    def at(value):
+        moved = Model(start.kernel, start.features, Probit(), ConstantMean(value))
+        return model_evidence(moved, *given, tol=1e-11, extras=extras).log_evidence
+
+    assert error(gradient["mean.intercept"], differences(at, 0.2, 1e-3), 1.0) < 1e-6
 
 
 def test_training_finds_a_trend_and_goes_on_with_it():
