@@ -35,14 +35,17 @@ WIDE_GAP = 0.01  # nats a datum between the bounds
 SMALL_SHARE, LARGE_SHARE = 0.01, 0.2  # of the prior variance of f
 FEW_DIRECTIONS = 0.25  # of those there are
 NOTHING = 1.0  # directions, below which nothing was learned
-SMALL_NOISE = 1e-4  # of the variance of the targets
+SMALL_NOISE = {
+    False: 1e-6,
+    True: 1e-2,
+}  # of the variance of the targets; at powers above 0.5
 COARSE = 1e-6  # error of the quadrature
 SHALLOW = 0.01  # of the precision, left in a cavity
 
 
 def bounds_of(model: object) -> tuple[float, float] | None:
-    """Bounds on the exact log marginal likelihood, where they exist and the training data are
-    there.
+    """Bounds on the exact log marginal likelihood, where they exist and all the training data
+    are there.
 
     Examples
     --------
@@ -59,7 +62,8 @@ def bounds_of(model: object) -> tuple[float, float] | None:
     >>> print(np.round(bounds_of(model), 1))
     [-10.9  -3.2]
     """
-    if hasattr(model, "log_marginal_likelihood_bounds") and hasattr(model, "_X"):
+    all_there = hasattr(model, "_X") and model._extras.memory is None
+    if all_there and hasattr(model, "log_marginal_likelihood_bounds"):
         return model.log_marginal_likelihood_bounds()
     return None
 
@@ -104,7 +108,8 @@ def advice(model: object, bounds: tuple[float, float] | None = None) -> list[str
     """
     told, M = model.diagnostics_, len(model.features_) * len(model._posteriors)
     n, share = told["n_samples"], told["unexplained_share"]
-    noise, scale = getattr(model, "noise_variance_", np.inf), told["target_variance"]
+    noise = getattr(model.likelihood_, "noise_variance", np.inf)
+    scale = told["target_variance"] * SMALL_NOISE[bool(np.max(model.power_) > 0.5)]
     few, dead = told["determined_directions"], told["determined_directions"] < NOTHING
     wide = bounds is not None and bounds[1] - bounds[0] > WIDE_GAP * n
     wide &= share > SMALL_SHARE  # the upper bound is loose where hardly anything is missing
@@ -115,7 +120,7 @@ def advice(model: object, bounds: tuple[float, float] | None = None) -> list[str
         (bounds is None and share > LARGE_SHARE, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help"),
         (not dead and few < FEW_DIRECTIONS * M, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and as good"),
         (told["jitter"] > model.jitter, "Kuu needed more jitter than was asked for: inducing variables nearly repeat each other; use fewer, or a larger `jitter`"),
-        (noise < SMALL_NOISE * scale, "hardly any noise is left, which near power 1 is often untrue: compare with a lower `power`; for outliers `SparsePEP(likelihood='student_t')`"),
+        (noise < scale, "hardly any noise is left, which near power 1 is often untrue: compare with a lower `power`; for outliers `SparsePEP(likelihood='student_t')`"),
         (told.get("quadrature_error", 0.0) > COARSE, "the quadrature is coarse somewhere: the kernel's variance is very large; a prior guess `kernel=` may help"),
         (told.get("smallest_cavity", 1.0) < SHALLOW, "some datum determines nearly all of what is known about it: look at it with `leave_one_out()`"),
     )  # fmt: skip

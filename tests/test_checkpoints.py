@@ -238,3 +238,15 @@ def test_fit_killed_by_the_system_goes_on(likelihood, tmp_path):
         assert np.array_equal(ours.parameters()[name], value), name
     assert np.array_equal(np.array(ours.predict_f(inputs[:50])), np.array(theirs.predict_f(inputs[:50])))
     assert all(path.suffix == ".part" for path in tmp_path.glob(".*"))  # what a killed save leaves
+
+
+def test_another_question_ends_the_list(tmp_path):
+    record = Checkpoint(tmp_path / "c.npz", "me")
+    for x in range(5):
+        record.add(Answer(digest(np.array([float(x)])), float(x), np.zeros(1)))
+    record.save()
+    back = Checkpoint(tmp_path / "c.npz", "me")
+    assert back.recall(np.array([0.0])).log_evidence == 0.0
+    assert back.recall(np.array([7.0])) is None and len(back.answers) == 1
+    back.add(Answer(digest(np.array([7.0])), 7.0, np.zeros(1)))
+    assert back.recall(np.array([2.0])) is None and [answer.log_evidence for answer in back.answers] == [0.0, 7.0]
