@@ -379,7 +379,7 @@ def starting_model(
         scale = initial_kernel(X, rest, likelihood, weight)
         kernel = KERNELS[kernel or "se"](scale.variance, scale.lengthscale)
     if suggested:
-        likelihood = likelihood.within_range(rest, weight)
+        likelihood = likelihood.within_range(rest, *(() if weight is None else (weight,)))
     if features is None:
         features = InducingPoints(kmeans_points(X, n_inducing, rng, weight))
         if len(features) < n_inducing:

@@ -10,8 +10,8 @@ __all__ = ['DEFAULTS', 'CLASSIFIERS', 'COUNTS', 'NUMERIC', 'json_option', 'SCORE
            'demo_text', 'demo_regression', 'demo_classification', 'demo_command', 'read_training',
            'describe_likelihood', 'describe_fit', 'fit_result', 'training_options', 'Power', 'fit_options',
            'take_columns', 'check_known', 'held_out_rows', 'check_files', 'check_fit', 'write_text', 'command_line',
-           'report_of_fit', 'fit_command', 'prediction_table', 'predict_command', 'parse_powers', 'load_named',
-           'chosen_data', 'check_sets', 'average_rows', 'score_tables', 'compare_result', 'sweep_figure',
+           'report_of_fit', 'told_of_fit', 'fit_command', 'prediction_table', 'predict_command', 'parse_powers',
+           'load_named', 'chosen_data', 'check_sets', 'average_rows', 'score_tables', 'compare_result', 'sweep_figure',
            'compare_command']
 
 # %% ../nbs/15_cli.ipynb #2f96d384
@@ -404,6 +404,7 @@ def score_rows(
     train: np.ndarray,
     test: np.ndarray,
     scaling: Mapping,
+    known_variance: np.ndarray | None = None,
 ) -> dict:
     """Scores of a trained model on test rows; the smaller the better.
 
@@ -417,6 +418,8 @@ def score_rows(
         Row numbers.
     scaling : mapping
         From `find_scaling` of the training rows.
+    known_variance : ndarray, shape (N,), optional
+        Known noise of all targets, on top of the trained one.
 
     Returns
     -------
@@ -427,9 +430,10 @@ def score_rows(
     """
     first, second = predict_unscaled(model, X[test], scaling)
     if isinstance(model, SparsePEPRegressor):
+        more = 0.0 if known_variance is None else known_variance[test]
         return {
             "SMSE": smse(y[test], first),
-            "SMLL": smll(y[test], first, second**2, y[train]),
+            "SMLL": smll(y[test], first, second**2 + more, y[train]),
         }
     scaled = (X[test] - scaling["x_mean"]) / scaling["x_scale"]
     nll = -float(np.mean(model.predict_log_density(scaled, y[test])))
@@ -1073,6 +1077,26 @@ def report_of_fit(
     )
 
 # %% ../nbs/15_cli.ipynb #63d68efa
+def told_of_fit(
+    model: PowerEPEstimator,
+    parts: tuple[np.ndarray, np.ndarray],
+    target: str,
+    scores: Mapping | None,
+    files: tuple[str, str | None],
+) -> tuple[str, dict]:
+    """What `fit` prints, as text and for `--json`; `parts` are the rows to train on and those
+    held out, `files` those of the model and of the report.
+    """
+    train, test = map(len, parts)
+    text, result = describe_fit(model, train, target), fit_result(model, train, target)
+    result |= {"file": files[0]} | ({"report": files[1]} if files[1] else {})
+    if scores is not None:
+        result |= {"n_held_out": test, "scores": scores}
+        listed = ", ".join(f"{key} {value:.4f}" for key, value in scores.items())
+        text += f"\n{test} rows held out: {listed}"
+    return f"{text}\nwrote {' and '.join(filter(None, files))}", result
+
+# %% ../nbs/15_cli.ipynb #08295ff2
 @main.command("fit")
 @click.argument("data")
 @click.option(
@@ -1130,27 +1154,21 @@ def fit_command(
     training |= {"verbose": int(not quiet)} | (
         {} if noise is None else {"noise_variance": noise}
     )
-    known = {argument: values[train] for argument, values in known.items()}
+    given = {argument: values[train] for argument, values in known.items()}
     with one_line_warnings() as said:
-        model = fit_scaled(X, y, scaling, standardize, known=known, **training)
-    text = describe_fit(model, len(train), target)
-    result = fit_result(model, len(train), target) | {"file": out}
+        model = fit_scaled(X, y, scaling, standardize, known=given, **training)
     scores = None
     if len(test):
-        scores = score_rows(model, table.X, table.y, train, test, scaling)
-        result |= {"n_held_out": len(test), "scores": scores}
-        listed = ", ".join(f"{key} {value:.4f}" for key, value in scores.items())
-        text += f"\n{len(test)} rows held out: {listed}"
+        everything = model, table.X, table.y, *parts, scaling
+        scores = score_rows(*everything, known.get("known_variance"))
     save_model(out, model, table.feature_names, target, scaling)
     if training["checkpoint"] is not None:
         Path(training["checkpoint"]).unlink(missing_ok=True)
     if report is not None:
         page = report_of_fit(model, table, parts, scaling, scores, said)
         write_text(report, page, "--report")
-        result["report"] = report
-    print_result(
-        f"{text}\nwrote {' and '.join(filter(None, (out, report)))}", result, as_json
-    )
+    text, result = told_of_fit(model, parts, target, scores, (out, report))
+    print_result(text, result, as_json)
 
 # %% ../nbs/15_cli.ipynb #e27c8cf8
 def prediction_table(

@@ -183,7 +183,8 @@ class PowerEPEstimator(BaseEstimator):
         With Gaussian noise and `optimizer=None` the result is that of one fit to all data, to
         rounding. With an optimizer everything that is not `fixed` is trained on; pseudo-points
         are chosen among the old ones and the new inputs first, `n_inducing` in all. The scale
-        of y stays as it was in the first fit.
+        of y stays as it was in the first fit. With other likelihoods what was learned first is
+        not revised, so the order of the data matters: mixed batches are best.
 
         Parameters and errors as of `fit`. ValueError too with `blocks`.
 
@@ -227,6 +228,8 @@ class PowerEPEstimator(BaseEstimator):
         given = parts, self.n_inducing, self.optimizer is not None, rng, seen.extras
         start = starting_model(self._X[seen.first], few, *given)
         self._check_fixed(start)
+        if set(self.likelihood_.parameters()) & set(self.fixed):
+            start = replace(start, likelihood=self.likelihood_)
         self.n_samples_seen_ = len(self._X)
         start = self._choose_power(start, few, seen, rng)
         return self._conclude(*self._train(start, seen, rng))
@@ -302,7 +305,8 @@ class PowerEPEstimator(BaseEstimator):
                 "`power='held_out'` needs a model with `blocks=None` and an `optimizer`: it trains at several powers."
             )
         given = start, self._X[seen.first], y, rng, seen.extras
-        power, model, self._sweep = held_out_power(*given, **self._options())
+        shown = {"progress": bool(self.verbose)}
+        power, model, self._sweep = held_out_power(*given, **self._options(), **shown)
         self._power = np.asarray(power)
         return model
 
@@ -532,14 +536,22 @@ class PowerEPEstimator(BaseEstimator):
 
     def predict_log_density(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
         """log p(y | X, training data) (S,) of each test datum, in nats, with y as it was given
-        to `fit`; of several outputs that of all of them.
+        to `fit`.
         """
+        return self._log_density(X, y)
+
+    def _log_density(
+        self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
+    ) -> np.ndarray:
+        """`predict_log_density`, with noise of known variance (S,) if there is any."""
         mean, var = self._latent(X)
         y, outputs = np.asarray(y), self._posteriors[0].b.shape[1:]
         if y.shape != mean.shape[-1:] + outputs:
             raise ValueError(
                 f"`y` must have shape {mean.shape[-1:] + outputs}, one row for each of X; got {y.shape}."
             )
+        _, extras = counted(len(y), None, known_variance)
+        var = var + self._in_scale(extras).known_variance
         density = predictive_log_density(self.likelihood_, self._encoded(y), mean, var)
         return density - np.sum(np.log(self.y_scale_) * np.ones(outputs))
 
@@ -978,7 +990,7 @@ class SparsePEPRegressor(NumericTargets):
     checkpoint : str or path, optional
         A file that training is saved to every `checkpoint_every` seconds. If it exists, training goes on from
         there and ends where it would have ended; it needs the same data, arguments and
-        `random_state`, but for `max_iter` and `tol`.
+        `random_state`, but for `max_iter` and `tol`. The file stays when training is done.
     checkpoint_every : float
         Seconds.
 
@@ -1144,12 +1156,31 @@ class SparsePEPRegressor(NumericTargets):
         self._warn_if_far_from_zero(y)
         return self._scaled(y, weight), Gaussian(self.noise_variance)
 
+    def predict_log_density(
+        self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
+    ) -> np.ndarray:
+        """log p(y | X, training data) (S,) of each test datum, in nats, noise included; of
+        several outputs that of all of them.
+
+        Parameters
+        ----------
+        X : array (S, D)
+        y : array (S,) or (S, K)
+        known_variance : array (S,), optional
+            Of the noise of these measurements, as in `fit`.
+        """
+        return self._log_density(X, y, known_variance)
+
     def log_marginal_likelihood_bounds(self) -> tuple[float, float]:
         """A lower and an upper bound, in nats, on the log marginal likelihood that the exact
         GP has with this kernel and noise. If they are close, more inducing variables change
-        nothing. Cost 6NM² flops.
+        nothing. Cost 6NM² flops. ValueError after `partial_fit`, which has no longer all data.
         """
         model = self._model_at(None, "`log_marginal_likelihood_bounds`")
+        if self._extras.memory is not None:
+            raise ValueError(
+                "`log_marginal_likelihood_bounds` needs all training data; after `partial_fit` the earlier ones are gone."
+            )
         given = self._X, self._y, self.jitter, self.chunk_size, self._extras
         return model_bounds(model, *given)
 
@@ -1289,7 +1320,7 @@ class SparsePEP(NumericTargets):
     checkpoint : str or path, optional
         A file that training is saved to every `checkpoint_every` seconds. If it exists, training goes on from
         there and ends where it would have ended; it needs the same data, arguments and
-        `random_state`, but for `max_iter` and `tol`.
+        `random_state`, but for `max_iter` and `tol`. The file stays when training is done.
     checkpoint_every : float
         Seconds.
 
@@ -1525,7 +1556,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
     checkpoint : str or path, optional
         A file that training is saved to every `checkpoint_every` seconds. If it exists, training goes on from
         there and ends where it would have ended; it needs the same data, arguments and
-        `random_state`, but for `max_iter` and `tol`.
+        `random_state`, but for `max_iter` and `tol`. The file stays when training is done.
     checkpoint_every : float
         Seconds.
 
@@ -1699,7 +1730,8 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
             unknown = np.flatnonzero(self.classes_[index] != y)
         if len(unknown):
             raise ValueError(
-                f"`y` must hold the labels that were fitted; got {y[unknown[0]]!r} in row {unknown[0]}."
+                f"`y` must hold the labels that were fitted; got {str(y[unknown[0]])!r} in row {unknown[0]}. "
+                "If more are to come, name all of them in `classes=` of the first `partial_fit`."
             )
         binary = isinstance(self.likelihood_, Binary)
         return self.likelihood_.check(2.0 * index - 1.0 if binary else index)

@@ -31,6 +31,7 @@ from sparse_pep.linalg import (
     one_blas_thread,
     solve_lower,
 )
+from .regression import each_datum
 from sparse_pep.sites import (
     Posterior,
     cavity,
@@ -682,7 +683,7 @@ def infer(
     """
     if method not in METHODS:
         raise ValueError(f"`method` must be one of {', '.join(METHODS)}; got {method!r}.")
-    power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
+    power, weight = each_datum(y, power=power, weight=weight)
     data = whiten(factorise(Kuu, jitter, "Kuu"), covariances, len(y), chunk_size, weight)
     sites = (
         first_sites(likelihood, y, data.explained, data.dff)

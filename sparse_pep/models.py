@@ -338,7 +338,7 @@ def task_of(
         return Task(where, targets, power, kind, noise, 1.0, {})
     covariances, trained, common = chunk_covariances(model, X), noise, np.mean(power)
     noise, power, weight = each_datum(
-        y, noise + extras.known_variance, power, extras.weight
+        y, noise_variance=noise + extras.known_variance, power=power, weight=extras.weight
     )
     share = trained / noise
     if memory is not None:

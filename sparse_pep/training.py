@@ -640,6 +640,13 @@ def train(
     >>> print(round(float(np.sqrt(result.model.likelihood.noise_variance)), 1))
     0.1
     """
+    unknown = sorted(set(fixed) - set(model.parameters()))
+    if unknown:
+        raise ValueError(
+            f"`fixed` must name parameters of the model ({', '.join(model.parameters())}); got {unknown}."
+        )
+    if len(X) != len(y):
+        raise ValueError(f"`X` and `y` must have as many rows; got {len(X)} and {len(y)}.")
     rng, record = rng or np.random.default_rng(0), None
     n_data = float(np.sum(np.broadcast_to(extras.weight, len(y))))
     if checkpoint is not None:

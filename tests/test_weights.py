@@ -190,6 +190,36 @@ class TestEstimators:
         scaled.fit(X, 100.0 * seen, known_variance=np.where(poor, 9e4, 0.0))
         assert 5.0 < scaled.noise_std_ < 45.0
 
+    def test_densities_of_measurements_with_known_noise(self):
+        known = np.resize([0.0, 4.0], 30)
+        model = SparsePEPRegressor(**FIXED, noise_variance=0.1, normalize_y=True).fit(X, 10.0 * y, known_variance=known)
+        mean, std = model.predict(X, return_std=True)
+        expected = -0.5 * (np.log(2 * np.pi * (std**2 + known)) + (10.0 * y - mean) ** 2 / (std**2 + known))
+        assert error(model.predict_log_density(X, 10.0 * y, known), expected) < 1e-10
+        assert error(model.predict_log_density(X, 10.0 * y, 0.0), model.predict_log_density(X, 10.0 * y)) == 0.0
+
+    def test_held_out_rows_are_judged_with_their_known_noise(self):
+        known = np.where(np.arange(30) % 2 == 0, 9.0, 0.0)
+        seen = y + np.sqrt(known) * rng.normal(size=30)
+        model = SparsePEPRegressor(n_inducing=8, power="held_out", tol=1e-2, random_state=1).fit(
+            X, seen, known_variance=known
+        )
+        assert np.min(model.diagnostics_["power_sweep"]["log_density"]) > -10.0
+
+    def test_fixed_noise_stays_and_targets_far_from_zero_are_said(self):
+        model = SparsePEPRegressor(
+            n_inducing=5, noise_variance=1e-9, fixed=["log_noise_variance"], max_iter=3, tol=1e9, random_state=0
+        )
+        assert model.fit(X, y).noise_variance_ == pytest.approx(1e-9)
+        with pytest.warns(UserWarning, match="mean of `y` is .* times"):
+            SparsePEPRegressor(n_inducing=5, max_iter=1, tol=1e9).fit(X, y + 1000.0)
+
+    def test_a_fit_that_learned_nothing_says_so(self):
+        far = InducingPoints(np.linspace(500, 600, 5)[:, None])
+        with pytest.warns(UserWarning, match="nothing was learned"):
+            model = SparsePEPRegressor(features=far, fixed=["features.Z"], max_iter=5, tol=1e-2).fit(X, y)
+        assert "nothing was learned" in model.summary()
+
     def test_outputs(self, tmp_path):
         Y = np.column_stack([y, 100.0 + 10.0 * np.cos(X[:, 0])])
         options = FIXED | {"noise_variance": 0.1, "normalize_y": True}
