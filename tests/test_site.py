@@ -343,3 +343,10 @@ def test_named_operators_are_spaced_only_where_tex_does():
     assert space_operators(unchanged) == unchanged
     limit = "<munder>" + log + "<mi>n</mi></munder>"
     assert space_operators(limit) == limit
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "nbs").rglob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebooks_are_notebooks_and_not_what_an_editor_left(path):
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    assert notebook["metadata"] == {"kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}}
+    assert not any("jupytext" in "".join(cell["source"]) for cell in notebook["cells"])
