@@ -265,12 +265,12 @@ class Rows:
         return Sites(*(np.hstack([part[:, self.inverse], part[:, n:]]) for part in sites))
 
 
-def has_repeats(keys: np.ndarray) -> bool:
-    """Whether some row of `keys` (N, K) is there twice, judged by one number a row; hardly ever
-    wrongly so. Cost O(NK + N log N).
+def has_repeats(columns: Sequence[np.ndarray]) -> bool:
+    """Whether some row of K columns (N,) is there twice, judged by one number a row; hardly ever
+    wrongly so. Cost O(NK + N log N), memory O(N).
     """
-    mixed = np.zeros(len(keys))
-    for column, factor in zip(keys.T, np.random.default_rng(0).normal(size=keys.shape[1])):
+    mixed = np.zeros(len(columns[0]))
+    for column, factor in zip(columns, np.random.default_rng(0).normal(size=len(columns))):
         mixed += factor * column  # elementwise, so that equal rows give equal sums
     mixed.sort()
     return bool(np.any(mixed[1:] == mixed[:-1]))
@@ -294,9 +294,10 @@ def distinct_rows(
         y = np.unique(y, return_inverse=True)[1]
     known, power = extras.known_variance, 0.0 if power is None else power
     singles = (np.broadcast_to(value, len(X)) for value in (known, power))
-    keys = np.column_stack([X, y, *singles]) + 0.0  # −0.0 becomes 0.0
-    if np.ndim(extras.weight) == 0 and not has_repeats(keys):
+    columns = [*X.T, *np.atleast_2d(y.T), *singles]
+    if np.ndim(extras.weight) == 0 and not has_repeats(columns):
         return Rows(slice(None), None, extras)
+    keys = np.column_stack(columns) + 0.0  # −0.0 becomes 0.0
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     counts = np.bincount(inverse.ravel(), np.broadcast_to(extras.weight, len(X)))
     return Rows(first, inverse.ravel(), replace(extras.at(first), weight=counts))
