@@ -12,7 +12,7 @@ __all__ = ['DEFAULTS', 'CLASSIFIERS', 'COUNTS', 'NUMERIC', 'json_option', 'SCORE
            'take_columns', 'check_known', 'held_out_rows', 'check_files', 'check_fit', 'write_text', 'command_line',
            'report_of_fit', 'told_of_fit', 'fit_command', 'prediction_table', 'predict_command', 'parse_powers',
            'load_named', 'chosen_data', 'check_sets', 'average_rows', 'score_tables', 'compare_result', 'sweep_figure',
-           'compare_command']
+           'compared', 'write_comparison', 'compare_command']
 
 # %% ../nbs/15_cli.ipynb #2f96d384
 import contextlib
@@ -1457,6 +1457,50 @@ def sweep_figure(rows: Sequence[Mapping]) -> object:
     return figure
 
 # %% ../nbs/15_cli.ipynb #a184b9c5
+def compared(
+    sets: Sequence[tuple[Dataset, str]],
+    powers: Sequence[float],
+    quiet: bool,
+    training: Mapping,
+) -> tuple[list[dict], list[str]]:
+    """The row of `run_split` for each data set, power and split, and the warnings; `training`
+    are the options of training.
+    """
+    jobs = [
+        (one, kind, power, split)
+        for one, kind in sets
+        for power in powers
+        for split in range(len(one.splits))
+    ]
+    rows, said = [], []
+    with tqdm(jobs, desc="compare", unit="fit", disable=quiet) as bar:
+        for one, kind, power, split in bar:
+            bar.set_postfix_str(f"{one.name}, power {power:g}, split {split}")
+            options = {**training, "likelihood": kind, "said": said}
+            rows.append(run_split(one, split, power, **options)[0])
+    return rows, said
+
+
+def write_comparison(
+    rows: Sequence[Mapping],
+    said: Sequence[str],
+    out: str | None,
+    figure: str | None,
+    report: str | None,
+) -> None:
+    """Write those of the files of `compare` that are asked for: scores, figure, report."""
+    if out is not None:
+        columns = list(dict.fromkeys(key for row in rows for key in row))
+        write_csv(out, columns, [[row.get(key, "") for key in columns] for row in rows])
+    if figure is not None:
+        save_figure(figure, sweep_figure(rows))
+    if report is not None:
+        from sparse_pep.report import sweep_report  # takes a second to load
+
+        page = sweep_report(rows, messages=said, command=command_line())
+        write_text(report, page, "--report")
+
+# %% ../nbs/15_cli.ipynb #29a4610f
 @main.command("compare")
 @click.argument("data", required=False)
 @click.option("--target", help="Column of DATA to predict.")
@@ -1537,28 +1581,8 @@ def compare_command(
     chosen = parse_powers(powers)
     sets = chosen_data(data, target, names, data_dir, splits, likelihood)
     check_sets(sets)
-    jobs = [
-        (s, kind, power, split)
-        for s, kind in sets
-        for power in chosen
-        for split in range(len(s.splits))
-    ]
-    rows, said = [], []
-    with tqdm(jobs, desc="compare", unit="fit", disable=quiet) as bar:
-        for one, kind, power, split in bar:
-            bar.set_postfix_str(f"{one.name}, power {power:g}, split {split}")
-            options = training | {"likelihood": kind, "said": said}
-            rows.append(run_split(one, split, power, **options)[0])
+    rows, said = compared(sets, chosen, quiet, training)
     seconds = sum(row["seconds"] for row in rows)
     text = f"{score_tables(rows)}\n\n{len(rows)} fits in {seconds:.1f} seconds"
     print_result(text, compare_result(rows, out), as_json)
-    if out is not None:
-        columns = list(dict.fromkeys(key for row in rows for key in row))
-        write_csv(out, columns, [[row.get(key, "") for key in columns] for row in rows])
-    if figure is not None:
-        save_figure(figure, sweep_figure(rows))
-    if report is not None:
-        from sparse_pep.report import sweep_report  # takes a second to load
-
-        page = sweep_report(rows, messages=said, command=command_line())
-        write_text(report, page, "--report")
+    write_comparison(rows, said, out, figure, report)
