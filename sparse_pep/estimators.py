@@ -1730,7 +1730,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
             unknown = np.flatnonzero(self.classes_[index] != y)
         if len(unknown):
             raise ValueError(
-                f"`y` must hold the labels that were fitted; got {str(y[unknown[0]])!r} in row {unknown[0]}. "
+                f"`y` must hold the labels that were fitted; got {np.asarray(y[unknown[0]]).item()!r} in row {unknown[0]}. "
                 "If more are to come, name all of them in `classes=` of the first `partial_fit`."
             )
         binary = isinstance(self.likelihood_, Binary)
