@@ -6,8 +6,8 @@
 __all__ = ['KMEANS_ROWS', 'LOG_LIMIT', 'WINDOW', 'STALLED', 'SNAPSHOTS', 'KEPT_NUMBERS', 'EXHAUSTED', 'SITE_TOL', 'SHORTER',
            'NOISES', 'JUDGED_ROWS', 'POWERS', 'HELD_OUT', 'kmeans_points', 'column_spread', 'greedy_points',
            'initial_kernel', 'Objective', 'TrainingResult', 'sites_of', 'Progress', 'ascend', 'climb', 'outcome_of',
-           'path_of', 'WarmGradient', 'disturbed', 'owner_of', 'train', 'starting_lengthscale', 'advised_power',
-           'held_out_power', 'predictive_log_density']
+           'path_of', 'WarmGradient', 'disturbed', 'owner_of', 'check_training', 'train', 'starting_lengthscale',
+           'advised_power', 'held_out_power', 'predictive_log_density']
 
 # %% ../nbs/10_training.ipynb #bc6d1589
 from collections.abc import Callable, Collection, Sequence
@@ -572,6 +572,19 @@ def owner_of(
     return digest(kinds, to_vector(model.parameters()), *values, past)
 
 
+def check_training(
+    model: Model, X: np.ndarray, y: np.ndarray, fixed: Collection[str]
+) -> None:
+    """Raise a ValueError if `fixed` names what the model has not, or rows are missing."""
+    unknown = sorted(set(fixed) - set(model.parameters()))
+    if unknown:
+        raise ValueError(
+            f"`fixed` must name parameters of the model ({', '.join(model.parameters())}); got {unknown}."
+        )
+    if len(X) != len(y):
+        raise ValueError(f"`X` and `y` must have as many rows; got {len(X)} and {len(y)}.")
+
+
 @one_blas_thread()
 def train(
     model: Model,
@@ -640,13 +653,7 @@ def train(
     >>> print(round(float(np.sqrt(result.model.likelihood.noise_variance)), 1))
     0.1
     """
-    unknown = sorted(set(fixed) - set(model.parameters()))
-    if unknown:
-        raise ValueError(
-            f"`fixed` must name parameters of the model ({', '.join(model.parameters())}); got {unknown}."
-        )
-    if len(X) != len(y):
-        raise ValueError(f"`X` and `y` must have as many rows; got {len(X)} and {len(y)}.")
+    check_training(model, X, y, fixed)
     rng, record = rng or np.random.default_rng(0), None
     n_data = float(np.sum(np.broadcast_to(extras.weight, len(y))))
     if checkpoint is not None:
