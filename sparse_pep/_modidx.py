@@ -1191,6 +1191,7 @@ d = { 'settings': { 'branch': 'main',
                                      'sparse_pep.training.predictive_log_density': ( 'training.html#predictive_log_density',
                                                                                      'sparse_pep/training.py'),
                                      'sparse_pep.training.sites_of': ('training.html#sites_of', 'sparse_pep/training.py'),
+                                     'sparse_pep.training.spaced_rows': ('training.html#spaced_rows', 'sparse_pep/training.py'),
                                      'sparse_pep.training.starting_lengthscale': ( 'training.html#starting_lengthscale',
                                                                                    'sparse_pep/training.py'),
                                      'sparse_pep.training.train': ('training.html#train', 'sparse_pep/training.py')}}}

@@ -108,6 +108,7 @@ from sparse_pep.training import (
     held_out_power,
     kmeans_points,
     predictive_log_density,
+    spaced_rows,
     train,
 )
 
@@ -250,7 +251,7 @@ class PowerEPEstimator(BaseEstimator):
         moving = any(f"features.{name}" not in self.fixed for name in names)
         moving &= self.optimizer is not None
         if moving and isinstance(start.features, InducingPoints):
-            points = np.vstack([start.features.Z, self._X])
+            points = np.vstack([start.features.Z, self._X[spaced_rows(len(self._X))]])
             size = max(len(start.features), self.n_inducing if self.features is None else 0)
             chosen = greedy_points(start.kernel, points, min(size, len(points)))
             start = replace(start, features=InducingPoints(chosen))
@@ -446,7 +447,8 @@ class PowerEPEstimator(BaseEstimator):
             require_finite(more, "`points`")
             return self._whole(self._refit_points, np.vstack([Z, more]))
         size = len(Z) + require_count(points, "points", len(self._X))
-        all_points = greedy_points(self.kernel_, self._X, size, given=Z)
+        candidates = self._X[spaced_rows(len(self._X))]
+        all_points = greedy_points(self.kernel_, candidates, size, given=Z)
         if len(all_points) < size:
             warnings.warn(
                 f"only {len(all_points) - len(Z)} pseudo-points were added: they leave nothing unexplained.",

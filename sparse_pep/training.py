@@ -6,8 +6,8 @@
 __all__ = ['KMEANS_ROWS', 'LOG_LIMIT', 'WINDOW', 'STALLED', 'SNAPSHOTS', 'KEPT_NUMBERS', 'EXHAUSTED', 'SITE_TOL', 'SHORTER',
            'NOISES', 'JUDGED_ROWS', 'POWERS', 'HELD_OUT', 'kmeans_points', 'column_spread', 'greedy_points',
            'initial_kernel', 'Objective', 'TrainingResult', 'sites_of', 'Progress', 'ascend', 'climb', 'outcome_of',
-           'path_of', 'WarmGradient', 'disturbed', 'owner_of', 'check_training', 'train', 'starting_lengthscale',
-           'advised_power', 'held_out_power', 'predictive_log_density']
+           'path_of', 'WarmGradient', 'disturbed', 'owner_of', 'check_training', 'train', 'spaced_rows',
+           'starting_lengthscale', 'advised_power', 'held_out_power', 'predictive_log_density']
 
 # %% ../nbs/10_training.ipynb #bc6d1589
 from collections.abc import Callable, Collection, Sequence
@@ -675,7 +675,12 @@ def train(
 # %% ../nbs/10_training.ipynb #fbf10dff
 SHORTER = (1.0, 0.3, 0.1, 0.03)
 NOISES = (0.5, 0.1, 0.01)  # in units of the kernel's variance
-JUDGED_ROWS = 20_000  # the start is judged on at most so many rows
+JUDGED_ROWS = 20_000  # a start, or a choice of points, is judged on at most so many rows
+
+
+def spaced_rows(n_data: int) -> np.ndarray:
+    """At most 20000 of N row numbers, at even distances."""
+    return np.arange(0, n_data, -(-n_data // JUDGED_ROWS))
 
 
 def starting_lengthscale(
@@ -692,7 +697,7 @@ def starting_lengthscale(
     extras : Extras
         Of all rows.
     """
-    rows = np.arange(0, len(X), -(-len(X) // JUDGED_ROWS))
+    rows = spaced_rows(len(X))
     given = X[rows], y[rows], 0.5, 1e-8
 
     def shortened(factor: float) -> Model:
