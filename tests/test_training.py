@@ -529,3 +529,13 @@ def test_where_the_latent_function_starts():
     assert StudentT(3.0, 1e9).within_range(y).df == 3.0
     assert 0.7 < StudentT(3.0, 1e9).within_range(y).scale < 1.3
     assert NegativeBinomial(7.0).within_range(counts) == NegativeBinomial(7.0)
+
+
+def test_a_line_search_that_makes_the_function_absurdly_wide_is_turned_back():
+    """Its quadrature would take minutes, for several classes."""
+    X, labels = np.random.default_rng(42).uniform(size=(15, 30)), np.arange(15) % 3
+    wide = Model(SquaredExponential(1e8, np.ones(30)), InducingPoints(X[:4]), Softmax(3))
+    gradient_of = WarmGradient(X, labels, 0.5, 1e-8)
+    gradient_of(replace(wide, kernel=SquaredExponential(1.0, np.ones(30))))
+    with pytest.raises(np.linalg.LinAlgError, match="out of range"):
+        gradient_of(wide)
