@@ -52,7 +52,7 @@ from sparse_pep.features import (
     features_from_config,
     features_to_config,
 )
-from .files import read_archive, without_arrays, write_archive
+from .files import as_plain, read_archive, without_arrays, write_archive
 from .inference import Inference
 from .interdomain import Mixture
 from sparse_pep.kernels import (
@@ -89,8 +89,10 @@ from sparse_pep.models import (
     model_evidence,
     model_gradient,
     model_leave_one_out,
+    model_left_out,
     model_predict,
     one_or_all,
+    predictive_log_density,
     to_vector,
 )
 from sparse_pep.multiclass import (
@@ -104,10 +106,10 @@ from .sites import Posterior, determined_directions
 from .streaming import remember
 from sparse_pep.training import (
     advised_power,
+    check_fixed,
     greedy_points,
     held_out_power,
     kmeans_points,
-    predictive_log_density,
     spaced_rows,
     train,
 )
@@ -228,7 +230,7 @@ class PowerEPEstimator(BaseEstimator):
         parts = self.kernel, features, self.likelihood_, self.mean
         given = parts, self.n_inducing, self.optimizer is not None, rng, seen.extras
         start = starting_model(self._X[seen.first], few, *given)
-        self._check_fixed(start)
+        check_fixed(start, self.fixed)
         if set(self.likelihood_.parameters()) & set(self.fixed):
             start = replace(start, likelihood=self.likelihood_)
         self.n_samples_seen_ = len(self._X)
@@ -240,7 +242,7 @@ class PowerEPEstimator(BaseEstimator):
         self._check_arguments()
         if self._blocks is not None or self.blocks is not None:
             raise ValueError("`partial_fit` needs a model with `blocks=None`.")
-        self._check_fixed(self._model)
+        check_fixed(self._model, self.fixed)
         memory = remember(
             self._posteriors, self.log_marginal_likelihood_value_, self.features_
         )
@@ -387,13 +389,8 @@ class PowerEPEstimator(BaseEstimator):
         if hasattr(self, "_sweep"):
             self.diagnostics_["power_sweep"] = vars(self).pop("_sweep")
         self._conclude_sites(fit, n)
-        if self.optimizer and self.diagnostics_["determined_directions"] < 1.0:
-            warnings.warn(
-                "nothing was learned, the predictions are those of the prior: look at the scales of X, where the "
-                "lengthscales started, and where the inducing variables are.",
-                UserWarning,
-                stacklevel=5,
-            )
+        if self.optimizer and diagnostics.learned_nothing(self):
+            warnings.warn(f"{diagnostics.LEARNED_NOTHING}.", UserWarning, stacklevel=5)
         return self
 
     def _conclude_sites(self, fit: Fit, n: int) -> None:
@@ -555,7 +552,7 @@ class PowerEPEstimator(BaseEstimator):
         _, extras = counted(len(y), None, known_variance)
         var = var + self._in_scale(extras).known_variance
         density = predictive_log_density(self.likelihood_, self._encoded(y), mean, var)
-        return density - np.sum(np.log(self.y_scale_) * np.ones(outputs))
+        return density - self._log_scale()
 
     def leave_one_out(self) -> np.ndarray:
         """log p(yₙ | all other training data) (N,) in nats, of each training datum, from the
@@ -564,12 +561,28 @@ class PowerEPEstimator(BaseEstimator):
         O(N); with Gaussian noise 2NM² flops. ValueError with `blocks`, whose cavities leave
         out a whole block.
         """
-        model = self._model_at(None, "`leave_one_out`")
+        return model_leave_one_out(*self._left_out("`leave_one_out`")) - self._log_scale()
+
+    def leave_one_out_f(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the latent function at each training input given all other
+        training data, shapes and units as of `predict_f`; cost, NaN and errors as of
+        `leave_one_out`.
+        """
+        mean, var = model_left_out(*self._left_out("`leave_one_out_f`"))
+        return self.y_mean_ + self.y_scale_ * mean.T, self._spread(var.T)
+
+    def _left_out(self, what: str) -> tuple:
+        """The arguments of `model_left_out`."""
+        model = self._model_at(None, what)
         if self._blocks is not None:
-            raise ValueError("`leave_one_out` needs a model with `blocks=None`.")
+            raise ValueError(f"{what} needs a model with `blocks=None`.")
         given = self._X, self._y, self._power, self.chunk_size, self._extras
-        density = model_leave_one_out(model, self._fit_, *given) - np.log(self.y_scale_)
-        return density.sum(axis=1) if density.ndim == 2 else density
+        return model, self._fit_, *given
+
+    def _log_scale(self) -> float:
+        """What the log density of y has less than that of y as it was modelled, in nats."""
+        outputs = self._posteriors[0].b.shape[1:]
+        return float(np.sum(np.log(self.y_scale_) * np.ones(outputs)))
 
     def sample_f(
         self,
@@ -677,10 +690,7 @@ class PowerEPEstimator(BaseEstimator):
         if not isinstance(extra, (Mapping, type(None))):
             raise ValueError(f"`extra` must be a dictionary; got {shown(extra)}.")
         try:
-            json.dumps(
-                without_arrays(dict(extra or {}), {}),
-                default=lambda v: v.item() if isinstance(v, np.generic) else list(v),
-            )
+            json.dumps(without_arrays(dict(extra or {}), {}), default=as_plain)
         except TypeError as error:
             raise ValueError(
                 f"`extra` must hold values that JSON knows, and arrays: {error}."
@@ -756,14 +766,6 @@ class PowerEPEstimator(BaseEstimator):
                     + (f", or one of {', '.join(KERNELS)}" if name == "kernel" else "")
                     + f"; got {shown(getattr(self, name))}."
                 )
-
-    def _check_fixed(self, start: Model) -> None:
-        """Raise a ValueError if `fixed` names what the model has not."""
-        unknown = sorted(set(self.fixed) - set(start.parameters()))
-        if unknown:
-            raise ValueError(
-                f"`fixed` must name parameters of the model ({', '.join(start.parameters())}); got {unknown}."
-            )
 
     def _model_at(self, theta: ArrayLike | None, what: str = "this") -> Model:
         """The fitted model, or the same at other parameters; the training data, which `what`
@@ -914,7 +916,6 @@ class NumericTargets(RegressorMixin, PowerEPEstimator):
         if self.normalize_y:
             mean = np.average(y, axis=0, weights=weight)
             scale = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=weight))
-            scale = np.where(scale > 0.0, scale, 1.0)
             single = y.ndim == 1
             self.y_mean_, self.y_scale_ = (
                 (float(mean), float(scale)) if single else (mean, scale)
@@ -990,9 +991,10 @@ class SparsePEPRegressor(NumericTargets):
         What f is expected to be before any data, see `sparse_pep.means`; its coefficients are
         trained.
     checkpoint : str or path, optional
-        A file that training is saved to every `checkpoint_every` seconds. If it exists, training goes on from
-        there and ends where it would have ended; it needs the same data, arguments and
-        `random_state`, but for `max_iter` and `tol`. The file stays when training is done.
+        A file that training is saved to every `checkpoint_every` seconds. If it exists,
+        training goes on from there and ends where it would have ended; it needs the same data,
+        arguments and `random_state`, but for `max_iter` and `tol`. The file stays when training
+        is done.
     checkpoint_every : float
         Seconds.
 
@@ -1320,9 +1322,10 @@ class SparsePEP(NumericTargets):
         What f is expected to be before any data, see `sparse_pep.means`; its coefficients are
         trained.
     checkpoint : str or path, optional
-        A file that training is saved to every `checkpoint_every` seconds. If it exists, training goes on from
-        there and ends where it would have ended; it needs the same data, arguments and
-        `random_state`, but for `max_iter` and `tol`. The file stays when training is done.
+        A file that training is saved to every `checkpoint_every` seconds. If it exists,
+        training goes on from there and ends where it would have ended; it needs the same data,
+        arguments and `random_state`, but for `max_iter` and `tol`. The file stays when training
+        is done.
     checkpoint_every : float
         Seconds.
 
@@ -1556,9 +1559,10 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         What f is expected to be before any data, see `sparse_pep.means`; its coefficients are
         trained.
     checkpoint : str or path, optional
-        A file that training is saved to every `checkpoint_every` seconds. If it exists, training goes on from
-        there and ends where it would have ended; it needs the same data, arguments and
-        `random_state`, but for `max_iter` and `tol`. The file stays when training is done.
+        A file that training is saved to every `checkpoint_every` seconds. If it exists,
+        training goes on from there and ends where it would have ended; it needs the same data,
+        arguments and `random_state`, but for `max_iter` and `tol`. The file stays when training
+        is done.
     checkpoint_every : float
         Seconds.
 

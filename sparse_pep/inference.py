@@ -6,7 +6,7 @@
 __all__ = ['KEPT_ENTRIES', 'PATIENCE', 'SHORTEST', 'FINEST_AND_COARSEST', 'FLOOR', 'MEMORY', 'METHODS', 'WhitenedData', 'whiten',
            'add_weighted_outer', 'posteriors_of', 'State', 'project', 'datum_terms', 'all_marginals', 'look',
            'proposal', 'first_sites', 'Mixer', 'Inference', 'valid', 'Pace', 'settle', 'has_settled', 'residual_of',
-           'runaway', 'attempt', 'advance', 'infer', 'settle_in_turn', 'leave_one_out']
+           'runaway', 'attempt', 'advance', 'infer', 'settle_in_turn', 'left_out', 'leave_one_out']
 
 # %% ../nbs/06_inference.ipynb #f913a389
 from collections.abc import Callable, Sequence
@@ -742,6 +742,21 @@ def settle_in_turn(
     return Inference(last, data, change <= tol, sweep, change, 1.0, np.array(trace))
 
 # %% ../nbs/06_inference.ipynb #1d613927
+def left_out(fit: Inference) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance (C, N) of each fₙ given all other data, all copies of it left out; the
+    mean is NaN where that leaves no distribution. ValueError if a site stands for several data.
+    """
+    if not isinstance(fit.data, WhitenedData):
+        raise ValueError(
+            "`fit` must have a site for each datum; its sites stand for blocks."
+        )
+    state, copies = fit.state, fit.data.weight
+    proper = np.all(copies * state.precision * state.var < 1.0, axis=0)
+    sites = np.where(proper, [state.precision, state.shift], 0.0)
+    mean, var = cavity(state.mean, state.var, *sites, copies)
+    return np.where(proper, mean, np.nan), var + fit.dff
+
+
 def leave_one_out(fit: Inference, likelihood: Likelihood, y: np.ndarray) -> np.ndarray:
     """log p(yₙ | all other data) (N,) in nats, from the cavities; NaN where removing a whole
     site, or the sites of all copies of a datum, leaves no distribution. Cost: one projection a
@@ -761,15 +776,9 @@ def leave_one_out(fit: Inference, likelihood: Likelihood, y: np.ndarray) -> np.n
     >>> print(np.exp(leave_one_out(fit, Probit(), y)).round(2))  # probability of each label
     [0.6  0.54 0.41]
     """
-    if not isinstance(fit.data, WhitenedData):
-        raise ValueError(
-            "`fit` must have a site for each datum; its sites stand for blocks."
-        )
-    state, ones = fit.state, np.ones(len(y))
-    copies = fit.data.weight
-    proper = np.all(copies * state.precision * state.var < 1.0, axis=0)
-    precision = np.where(proper, state.precision, 0.0)
-    shift = np.where(proper, state.shift, 0.0)
-    mean, var = cavity(state.mean, state.var, precision, shift, copies)
-    log_density = project(likelihood, y, mean, var + fit.dff, ones)[0]
+    mean, var = left_out(fit)
+    proper = np.isfinite(mean[0])
+    log_density = project(likelihood, y, np.where(proper, mean, 0.0), var, np.ones(len(y)))[
+        0
+    ]
     return np.where(proper, log_density, np.nan)

@@ -33,6 +33,8 @@ class Likelihood:
         Whether log p is concave in f.
     n_latent : int
         Latent functions a datum.
+    widest : float
+        Variance of f beyond which training does not go, because the quadrature would take long.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Likelihood:
     width = 1.0
     log_concave = True
     n_latent = 1
+    widest = np.inf
 
     def check(self, y: ArrayLike) -> np.ndarray:
         """y (N,) as float64. ValueError if the likelihood cannot have produced it."""

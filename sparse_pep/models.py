@@ -6,7 +6,7 @@
 __all__ = ['TILE', 'KEPT_KBB', 'SINGLE', 'IN_BLOCKS', 'PLAIN', 'Fit', 'Model', 'to_vector', 'from_vector', 'chunk_covariances',
            'within_blocks', 'block_covariances', 'Way', 'way_of', 'Extras', 'Task', 'task_of', 'continued',
            'model_inference', 'model_evidence', 'model_gradient', 'gradient_by_name', 'one_or_all', 'model_predict',
-           'model_bounds', 'model_leave_one_out', 'light']
+           'model_bounds', 'predictive_log_density', 'model_left_out', 'model_leave_one_out', 'light']
 
 # %% ../nbs/10_models.ipynb #1ce59af0
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from sparse_pep.blocks import (
 from .checkpoints import Sites
 from .energies import energy_adjoints
 from .features import Features
-from .inference import Inference, infer, leave_one_out
+from .inference import Inference, infer, left_out
 from .interdomain import added
 from .kernels import Kernel
 from .likelihoods import Gaussian, Likelihood
@@ -40,7 +40,7 @@ from sparse_pep.regression import (
     adjoints,
     each_datum,
     evidence,
-    gaussian_leave_one_out,
+    gaussian_left_out,
     predict_f,
     upper_bound,
 )
@@ -273,6 +273,12 @@ class Extras:
     memory: Memory | None = None
     kept: bool = True
 
+    @property
+    def plain(self) -> bool:
+        """Whether there is nothing to know: weights of 1, no known noise, no memory."""
+        once = bool(np.all(np.equal(self.weight, 1.0)))
+        return once and self.memory is None and not np.any(self.known_variance)
+
     def at(self, rows: np.ndarray) -> "Extras":
         """The same for some of the rows."""
         weight, known = (
@@ -332,7 +338,7 @@ def task_of(
     if not closed and (shifted or memory is not None):
         kind = Continued(kind, offset.T, () if memory is None else memory.owner)
     if blocks is not None:
-        if extras is not PLAIN:
+        if not extras.plain:
             raise ValueError("`blocks` go without weights, known variances and memory.")
         where = block_covariances(model, X), blocks
         return Task(where, targets, power, kind, noise, 1.0, {})
@@ -637,7 +643,41 @@ def model_bounds(
     return low + earlier, high + earlier
 
 
+def predictive_log_density(
+    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray
+) -> np.ndarray:
+    """log p(y | X) (S,) in nats of y (S,), or of the rows of y (S, K), given the latent mean
+    (S,), (C, S) or (K, S) and variance.
+    """
+    if y.ndim == 1:
+        return likelihood.predict_log_density(y, mean, var)
+    return sum(likelihood.predict_log_density(*pair, var) for pair in zip(y.T, mean))
+
+
 @one_blas_thread()
+def model_left_out(
+    model: Model,
+    fit: Fit,
+    X: np.ndarray,
+    y: np.ndarray,
+    power: float | np.ndarray,
+    chunk_size: int | None = None,
+    extras: Extras = PLAIN,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of f at each datum given all the others, in the shapes of
+    `model_predict`; `fit` is what `model_evidence` returned. The mean is NaN where a datum
+    cannot be left out. Cost O(N); with Gaussian noise 2NM² flops.
+    """
+    if isinstance(fit, Inference):
+        mean, var = (one_or_all(part[:, : len(X)]) for part in left_out(fit))
+    else:
+        task = task_of(model, X, y, power, None, extras)
+        given = *task.where, task.y, task.noise, task.power, chunk_size
+        mean, var = gaussian_left_out(fit, *given, **task.counted)
+        mean, var = mean[..., : len(X)], var[: len(X)]
+    return mean + model.mean(X).T, var
+
+
 def model_leave_one_out(
     model: Model,
     fit: Fit,
@@ -647,8 +687,8 @@ def model_leave_one_out(
     chunk_size: int | None = None,
     extras: Extras = PLAIN,
 ) -> np.ndarray:
-    """log p(yₙ | all other data) (N,) in nats, or (N, K) of K outputs; `fit` is what
-    `model_evidence` returned. Cost O(N); with Gaussian noise 2NM² flops.
+    """log p(yₙ | all other data) (N,) in nats, of all outputs together; NaN where a datum
+    cannot be left out. Arguments and cost as in `model_left_out`.
 
     Examples
     --------
@@ -666,11 +706,14 @@ def model_leave_one_out(
     >>> print(density.shape, round(float(density.mean()), 2))  # nats a datum
     (40,) 0.14
     """
-    task = task_of(model, X, y, power, None, extras)
-    if isinstance(fit, Inference):
-        return leave_one_out(fit, task.likelihood, task.y)[: len(X)]
-    given = *task.where, task.y, task.noise, task.power, chunk_size
-    return gaussian_leave_one_out(fit, *given, **task.counted)[: len(X)]
+    mean, var = model_left_out(model, fit, X, y, power, chunk_size, extras)
+    proper = np.isfinite(np.atleast_2d(mean)[0])
+    var = var + extras.known_variance
+    density = np.full(len(X), np.nan)
+    density[proper] = predictive_log_density(
+        model.likelihood, y[proper], mean[..., proper], var[..., proper]
+    )
+    return density
 
 
 def light(fit: Fit) -> Fit:

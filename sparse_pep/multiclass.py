@@ -261,6 +261,7 @@ class MultiClass(Likelihood):
     """
 
     n_classes: int = 3
+    widest = 1e4  # a datum takes longer the wider the cavity
 
     def __post_init__(self):
         whole = isinstance(self.n_classes, (int, np.integer))

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['LIMITS', 'gaussian_sites', 'single_datum_terms', 'Evidence', 'forward_chunks', 'each_datum', 'evidence',
-           'upper_bound', 'predict_f', 'predict_f_cov', 'gaussian_log_density', 'gaussian_leave_one_out',
-           'adjoint_chunk', 'log_noise_adjoint', 'whitened_moments', 'Kuu_adjoint', 'backward_chunks', 'adjoints']
+           'upper_bound', 'predict_f', 'predict_f_cov', 'gaussian_log_density', 'gaussian_left_out', 'adjoint_chunk',
+           'log_noise_adjoint', 'whitened_moments', 'Kuu_adjoint', 'backward_chunks', 'adjoints']
 
 # %% ../nbs/04_regression.ipynb #181c706f
 from collections.abc import Callable, Sequence
@@ -176,7 +176,11 @@ def forward_chunks(
     return precision_sum, shift_sum, n_clipped
 
 # %% ../nbs/04_regression.ipynb #88d5b8c7
-LIMITS = {"power": (0.0, 1.0), "weight": (0.0, np.inf), "noise_variance": (0.0, np.inf)}
+LIMITS = {
+    "power": (0.0, 1.0),
+    "weight": (0.0, np.inf),
+    "noise_variance": (np.finfo(float).tiny, np.inf),  # above 0
+}
 
 
 def each_datum(y: np.ndarray, **values: float | np.ndarray) -> list[np.ndarray]:
@@ -404,7 +408,7 @@ def gaussian_log_density(y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np
 
 # %% ../nbs/04_regression.ipynb #d7bf68bf
 @one_blas_thread()
-def gaussian_leave_one_out(
+def gaussian_left_out(
     fit: Evidence,
     covariances: Callable,
     y: np.ndarray,
@@ -412,29 +416,28 @@ def gaussian_leave_one_out(
     power: float | np.ndarray,
     chunk_size: int | None = None,
     weight: float | np.ndarray = 1.0,
-) -> np.ndarray:
-    """log p(yₙ | all other data) in nats, shape of y, all copies of a datum left out.
-    Arguments as in `adjoints`. Cost 2NM² flops.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (N,), or (K, N) of K outputs, and variance (N,) of each fₙ given all other data; all
+    copies of a datum are left out. Arguments as in `adjoints`. Cost 2NM² flops.
     """
     noise, power, weight = each_datum(
         y, noise_variance=noise_variance, power=power, weight=weight
     )
     precision, shift = gaussian_sites(y, fit.dff, noise, power)
-    density = np.empty(y.shape)
+    mean, var = np.empty(y.T.shape), np.empty(len(y))
 
     def work(share: Sequence[slice]) -> None:
         for rows in share:
             Kuf, _, _ = covariances(rows)
             V = solve_lower(fit.posterior.Kuu, Kuf, out=Kuf)
             T = solve_lower(fit.posterior.B, V, out=V)
-            var = np.einsum("mn,mn->n", T, T)
-            rho = 1.0 - weight[rows] * precision[rows] * var
-            others = fit.posterior.b.T @ T - weight[rows] * var * shift[rows].T
-            spread = var / rho + fit.dff[rows] + noise[rows]
-            density[rows] = gaussian_log_density(y[rows].T, others / rho, spread).T
+            own = np.einsum("mn,mn->n", T, T)
+            rho = 1.0 - weight[rows] * precision[rows] * own
+            others = fit.posterior.b.T @ T - weight[rows] * own * shift[rows].T
+            mean[..., rows], var[rows] = others / rho, own / rho + fit.dff[rows]
 
     map_chunks(work, chunk_slices(len(y), len(fit.precision), chunk_size))
-    return density
+    return mean, var
 
 # %% ../nbs/04_regression.ipynb #a8ec688e
 def adjoint_chunk(

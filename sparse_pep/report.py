@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MOST_ROWS', 'Part', 'SCORES', 'N_DRAWS', 'PAGE', 'as_text', 'table', 'picture', 'side_by_side', 'in_figure',
-           'InUnits', 'class_names', 'in_units', 'Judged', 'latent_at', 'features_at', 'left_out', 'can_leave_out',
+           'InUnits', 'class_names', 'in_units', 'Judged', 'as_modelled', 'latent_at', 'left_out', 'can_leave_out',
            'judged', 'natural', 'summary_rows', 'fit_part', 'parameters_part', 'scores_part', 'warnings_part',
            'training_part', 'name_axes', 'draws_of', 'numbers_part', 'labels_part', 'judged_part', 'relevance_part',
            'posterior_part', 'surface_figures', 'page', 'fit_report', 'input_names', 'checked_rows', 'scores_in',
@@ -32,9 +32,7 @@ from sparse_pep.estimators import (
     SparsePEPClassifier,
     SparsePEPRegressor,
 )
-from .features import unexplained_variance
 from .kernels import as_floats
-from .linalg import chunk_slices, factorise, solve_lower
 from sparse_pep.plots import (
     ard_parts,
     plot_calibration,
@@ -53,7 +51,6 @@ from sparse_pep.plots import (
     require_model,
     sweep_lines,
 )
-from .sites import cavity
 
 # %% ../nbs/14_report.ipynb #e974364e
 def as_text(value: object) -> str:
@@ -224,60 +221,33 @@ class Judged:
         return Judged(where, self.X[kept], self.y[kept], mean, var)
 
 # %% ../nbs/14_report.ipynb #7ae2bcbe
-def latent_at(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of f, (N,) or (C, N), at X (N, D), as the likelihood sees them."""
-    mean, var = model.predict_f(X)
+def as_modelled(
+    model: PowerEPEstimator, mean: np.ndarray, var: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of f, (N,) or (N, C) in the units of y, as the likelihood sees them."""
     return (mean.T - model.y_mean_) / model.y_scale_, var.T / model.y_scale_**2
 
-# %% ../nbs/14_report.ipynb #d7e32ba6
-def features_at(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Mean and variance (C, N) of wₙᵀu under q, and the unexplained variance (N,), at X (N,
-    D). Cost 2CNM² flops.
-    """
-    kernel, features, M = model.kernel_, model.features_, len(model.features_)
-    root = factorise(features.Kuu(kernel), model.diagnostics_["jitter"], "Kuu")
-    # q in whitened coordinates, where its variance can be told from the prior's
-    q_mean = np.stack([solve_lower(root, m) for m in model.q_mean_.reshape(-1, M)])
-    q_cov = [
-        solve_lower(root, solve_lower(root, S).T) for S in model.q_cov_.reshape(-1, M, M)
-    ]
-    (mean, var), dff = np.empty((2, len(q_mean), len(X))), np.empty(len(X))
-    for rows in chunk_slices(len(X), M):
-        V = solve_lower(root, features.Kuf(kernel, X[rows]))
-        mean[:, rows] = q_mean @ V
-        var[:, rows] = [np.einsum("mn,mn->n", V, S @ V) for S in q_cov]
-        dff[rows], _ = unexplained_variance(kernel.diag(X[rows]), V)
-    return mean, var, dff
 
-# %% ../nbs/14_report.ipynb #69029efd
-def left_out(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of f, (N,) or (C, N), at each training input X (N, D) from all the
-    other data, as the likelihood sees them; NaN where the site cannot be left out.
+def latent_at(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of f, (N,) or (C, N), at X (N, D), as the likelihood sees them."""
+    return as_modelled(model, *model.predict_f(X))
+
+# %% ../nbs/14_report.ipynb #d7e32ba6
+def left_out(model: PowerEPEstimator) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of f, (N,) or (C, N), at each training input from all the other data,
+    as the likelihood sees them; NaN where the site cannot be left out.
     """
-    mean, var, dff = features_at(model, X)
-    precision, shift = (
-        np.atleast_2d(model.site_precision_),
-        np.atleast_2d(model.site_shift_),
-    )
-    proper = np.all(precision * var < 1.0, axis=0)
-    sites = np.where(proper, precision, 0.0), np.where(proper, shift, 0.0)
-    cavity_mean, cavity_var = cavity(mean, var, *sites, np.ones(len(X)))
-    now, _ = latent_at(model, X)
-    moved = (cavity_mean - mean).reshape(now.shape)  # a mean function stays where it is
-    return np.where(proper, now + moved, np.nan), (cavity_var + dff).reshape(now.shape)
+    return as_modelled(model, *model.leave_one_out_f())
 
 # %% ../nbs/14_report.ipynb #d93c7f19
 def can_leave_out(model: PowerEPEstimator, X: np.ndarray) -> bool:
-    """Whether X (N, D) are the training inputs of the model, each with a site of its own that
-    counts once.
+    """Whether X (N, D) are the training inputs of the model, each with a site of its own and no
+    known noise, which a picture would not show.
     """
-    own, extras = getattr(model, "_X", None), getattr(model, "_extras", None)
+    own = getattr(model, "_X", None)
     if own is None or model.blocks is not None or not np.array_equal(own, X):
         return False
-    once = extras is None or (
-        np.all(extras.weight == 1.0) and np.all(extras.known_variance == 0.0)
-    )
-    return bool(once) and model.site_precision_.shape[-1] == len(X)
+    return not np.any(model._extras.known_variance)
 
 # %% ../nbs/14_report.ipynb #379ce8cf
 def judged(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, held_out: bool) -> Judged:
@@ -285,7 +255,7 @@ def judged(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, held_out: bool
     rows as it is, of its training rows each left out, if that can be done.
     """
     if not held_out and can_leave_out(model, X):
-        rows = Judged("training rows, each left out", X, y, *left_out(model, X))
+        rows = Judged("training rows, each left out", X, y, *left_out(model))
         rows = rows.part(np.all(np.isfinite(np.atleast_2d(rows.mean)), axis=0), rows.where)
     else:
         where = "held-out rows" if held_out else "training rows, which the model has seen"

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from sparse_pep.blocks import contiguous_blocks
 from sparse_pep.checkpoints import Answer, Checkpoint, Sites
 from sparse_pep.features import InducingPoints
 from sparse_pep.files import digest, read_archive
-from sparse_pep.kernels import SquaredExponential
+from sparse_pep.kernels import Constant, Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.models import Extras, Model, model_gradient, to_vector
 from sparse_pep.training import train
@@ -94,6 +95,10 @@ def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_pa
         lambda given: given | {"extras": Extras(np.full(80, 2.0))},
         lambda given: given | {"blocks": contiguous_blocks(80, 5)},
         lambda given: given | {"model": start(Gaussian(0.2))},
+        lambda given: given | {"model": replace(start(Gaussian(0.1)), kernel=Matern32(1.0, np.ones(2)))},
+        lambda given: (
+            given | {"model": replace(start(Gaussian(0.1)), kernel=SquaredExponential(1.0, np.ones(2), (1, 0)))}
+        ),
     ],
 )
 def test_a_checkpoint_of_another_training_is_refused(change, tmp_path):
@@ -250,3 +255,13 @@ def test_another_question_ends_the_list(tmp_path):
     assert back.recall(np.array([7.0])) is None and len(back.answers) == 1
     back.add(Answer(digest(np.array([7.0])), 7.0, np.zeros(1)))
     assert back.recall(np.array([2.0])) is None and [answer.log_evidence for answer in back.answers] == [0.0, 7.0]
+
+
+def test_sums_of_other_kernels_are_other_trainings(tmp_path):
+    """Though their parameters have the same names and values."""
+    one, other = Constant(1.0) + Linear(1.0), Linear(1.0) + Constant(1.0)
+    given = {"X": X, "y": y, "power": 0.5, "max_iter": 2, "checkpoint": tmp_path / "c.npz"}
+    assert list(one.parameters()) == list(other.parameters())
+    train(replace(start(Gaussian(0.1)), kernel=one), **given)
+    with pytest.raises(ValueError, match="other data or arguments"):
+        train(replace(start(Gaussian(0.1)), kernel=other), **given)

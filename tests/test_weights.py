@@ -1,7 +1,5 @@
 """Weights, known variances and several outputs: the same as longer, noisier and separate data."""
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -163,15 +161,20 @@ class TestEstimators:
         assert error(weighted.log_marginal_likelihood_value_, longer.log_marginal_likelihood_value_) < 1e-7
         assert weighted.site_precision_.shape[-1] == np.sum(copies > 0)
 
-    def test_training_starts_the_same_with_weights(self):
-        """Up to rounding, which training amplifies."""
-        weighted, longer = SparsePEPRegressor(random_state=0), SparsePEPRegressor(random_state=0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            weighted.fit(X, y, copies)
-            longer.fit(X[rows], y[rows])
-        assert weighted.n_iter_ == longer.n_iter_
-        assert error(weighted.predict(X), longer.predict(X)) < 1e-5
+    def test_the_latent_function_left_out(self):
+        """Its density is the leave-one-out score, for one output and for two, with a mean."""
+        model = SparsePEPRegressor(**FIXED, noise_variance=0.1, normalize_y=True, mean="constant").fit(
+            X, y, np.maximum(copies, 1)
+        )
+        mean, var = model.leave_one_out_f()
+        var = var + model.noise_std_**2
+        assert error(-0.5 * (np.log(2 * np.pi * var) + (y - mean) ** 2 / var), model.leave_one_out()) < 1e-10
+        both = SparsePEPRegressor(**FIXED, noise_variance=0.1, normalize_y=True, mean="constant").fit(
+            X, np.column_stack([y, -2.0 * y]), np.maximum(copies, 1)
+        )
+        means, variances = both.leave_one_out_f()
+        assert error(means[:, 0], mean) < 1e-10 and error(means[:, 1], -2.0 * mean) < 1e-10
+        assert variances.shape == (30, 2) and error(variances[:, 1], 4.0 * variances[:, 0]) < 1e-10
 
     def test_no_weights_are_weights_of_one(self):
         options = {"n_inducing": 6, "random_state": 0, "power": 0.3}
