@@ -59,9 +59,10 @@ def inputs_2d(X: ArrayLike, name: str = "X") -> np.ndarray:
 
 def can_expand(A: np.ndarray, B: np.ndarray) -> bool:
     """Whether ‖a‖² + ‖b‖² − 2aᵀb keeps enough digits for these (centred) points."""
-    return all(
-        np.einsum("nd,nd->n", P, P).max(initial=0.0) <= EXPANSION_LIMIT for P in (A, B)
-    )
+    for P in (A, B) if A is not B else (A,):
+        if len(P) and not np.einsum("nd,nd->n", P, P).max() <= EXPANSION_LIMIT:
+            return False
+    return True
 
 # %% ../nbs/01_kernels.ipynb #6e7a9bda
 def minus_half_square(
@@ -86,8 +87,11 @@ def minus_half_square(
     """
     if not (can_expand(A, B) if expand is None else expand):
         return offset - 0.5 * cdist(A, B, "sqeuclidean")
-    left = np.column_stack([A, offset - 0.5 * np.einsum("md,md->m", A, A), np.ones(len(A))])
-    right = np.vstack([B.T, np.ones(len(B)), -0.5 * np.einsum("nd,nd->n", B, B)])
+    D = A.shape[1]
+    left, right = np.ones((len(A), D + 2)), np.ones((D + 2, len(B)))
+    left[:, :D], right[:D] = A, B.T
+    left[:, D] = offset - 0.5 * np.einsum("md,md->m", A, A)
+    right[D + 1] = -0.5 * np.einsum("nd,nd->n", B, B)
     return left @ right
 
 # %% ../nbs/01_kernels.ipynb #8d4f7972
@@ -120,10 +124,9 @@ def weighted_moments(
             for delta in differences
         ]
         return np.column_stack([c[0] for c in columns]), np.array([c[1] for c in columns])
-    moments = W @ np.column_stack([B, np.ones(len(B))])
-    WB, total = moments[:, :D], moments[:, D:]
+    WB, total = W @ B, W @ np.ones((len(B), 1))
     columns = np.ones(len(A)) @ W
-    return WB - A * total, columns @ B**2 + (A**2 * total - 2 * A * WB).sum(0)
+    return WB - A * total, columns @ B**2 + (A * (A * total - 2.0 * WB)).sum(axis=0)
 
 # %% ../nbs/01_kernels.ipynb #e1cd2b9b
 class Kernel:

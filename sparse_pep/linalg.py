@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['JITTER_STEPS', 'PRODUCT_RCOND', 'HOLD', 'CHUNK_ENTRIES', 'log1p_ratio', 'expm1_ratio', 'blas_routine',
            'require_buffer', 'triangular_in_place', 'Factor', 'factor_from_lower', 'factorise', 'solve_lower',
-           'inverse_factor', 'add_outer', 'add_rank_one', 'mirror', 'keep_freed_memory', 'BlasHold', 'blas_pools',
-           'one_blas_thread', 'chunk_slices', 'map_chunks', 'Scratch']
+           'inverse_factor', 'add_outer', 'add_rank_one', 'mirror', 'lower_half', 'keep_freed_memory', 'BlasHold',
+           'blas_pools', 'one_blas_thread', 'chunk_slices', 'map_chunks', 'Scratch']
 
 # %% ../nbs/00_linalg.ipynb #62d70364
 import ctypes
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ContextDecorator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from threading import Lock
 
 import numpy as np
@@ -242,14 +242,16 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
     >>> print(factorise(twice).jitter > 0)
     True
     """
-    if not np.all(np.isfinite(K)):
+    if not np.isfinite(K).all():
         raise np.linalg.LinAlgError(
             f"`{name}` has entries that are not finite; check the parameters that made it."
         )
-    own = np.where(np.diag(K) > 0.0, np.diag(K), np.mean(np.diag(K)))  # some may be 0
+    own = K.diagonal()
+    own = np.where(own > 0.0, own, own.mean())  # some may be 0
     for used in (jitter, *(step for step in JITTER_STEPS if step > jitter)):
-        shifted = K + np.diag(used * own) if used else K
-        lower, info = lapack.dpotrf(shifted.T, lower=0, clean=1)
+        shifted = np.array(K, dtype=float, order="C")
+        np.einsum("mm->m", shifted)[:] += used * own  # a view of the diagonal
+        lower, info = lapack.dpotrf(shifted.T, lower=0, clean=1, overwrite_a=1)
         if info == 0:
             return factor_from_lower(np.ascontiguousarray(lower.T), used)
     raise np.linalg.LinAlgError(
@@ -350,7 +352,13 @@ def add_rank_one(T: np.ndarray, b: np.ndarray, d: np.ndarray) -> None:
 # %% ../nbs/00_linalg.ipynb #759ee324
 def mirror(S: np.ndarray) -> np.ndarray:
     """The symmetric matrix (M, M) whose lower triangle is that of S."""
-    return np.tril(S) + np.tril(S, -1).T
+    return np.where(lower_half(len(S)), S, S.T)
+
+
+@lru_cache(maxsize=4)
+def lower_half(M: int) -> np.ndarray:
+    """Where the lower triangle of a matrix (M, M) is, the diagonal included."""
+    return np.tri(M, dtype=bool)
 
 # %% ../nbs/00_linalg.ipynb #b19f672a
 @cache

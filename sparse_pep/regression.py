@@ -155,23 +155,29 @@ def forward_chunks(
     power: np.ndarray,
     weight: np.ndarray,
     dff: np.ndarray,
+    kept: dict | None,
     rows_list: Sequence[slice],
 ) -> tuple:
     """Sums over some chunks: V diag(wτ) Vᵀ (lower triangle), V (wν) and the clipping count;
-    fills `dff`.
+    fills `dff`, and `kept` unless it is None.
     """
     M = len(Kuu.lower)
     precision_sum, shift_sum = np.zeros((M, M)), np.zeros((M, *y.shape[1:]))
-    n_clipped = 0
+    n_clipped, scratch = 0, Scratch()
     for rows in rows_list:
-        Kuf, kff, _ = covariances(rows)
-        V = solve_lower(Kuu, Kuf, out=Kuf)
+        Kuf, kff, pull = covariances(rows)
+        if kept is None:
+            root = V = solve_lower(Kuu, Kuf, out=Kuf)
+        else:  # the pull-back may need Kuf as it is
+            V, root = solve_lower(Kuu, Kuf), scratch("root", Kuf.shape)
+            kept[rows.start, rows.stop] = V, pull
         dff[rows], clipped = unexplained_variance(kff, V)
         here = y[rows], dff[rows], noise_variance[rows], power[rows]
         precision, shift = gaussian_sites(*here)
         shift_sum += V @ (weight[rows] * shift.T).T
-        V *= np.sqrt(weight[rows] * precision)
-        add_outer(precision_sum, V)
+        add_outer(
+            precision_sum, np.multiply(V, np.sqrt(weight[rows] * precision), out=root)
+        )
         n_clipped += clipped
     return precision_sum, shift_sum, n_clipped
 
@@ -190,14 +196,14 @@ def each_datum(y: np.ndarray, **values: float | np.ndarray) -> list[np.ndarray]:
     each = []
     for name, value in values.items():
         value = np.asarray(value, dtype=float)
-        if value.shape not in ((), y.shape[:1]):
+        if value.shape != () and value.shape != y.shape[:1]:
             raise ValueError(
                 f"`{name}` must be one number or one for each of the {len(y)} data; got shape {value.shape}."
             )
         low, high = LIMITS[name]
-        if not np.all((value >= low) & (value <= high)):
+        if not (value.size == 0 or (value.min() >= low and value.max() <= high)):
             raise ValueError(f"`{name}` must lie in [{low:g}, {high:g}]; got {value}.")
-        each.append(np.broadcast_to(value, y.shape[:1]))
+        each.append(value if value.ndim else np.full(len(y), value))
     return each
 
 
@@ -211,6 +217,7 @@ def evidence(
     jitter: float = 0.0,
     chunk_size: int | None = None,
     weight: float | np.ndarray = 1.0,
+    kept: dict | None = None,
 ) -> Evidence:
     """log Z_PEP and q(u) for Gaussian noise, at the fixed point of Power EP.
 
@@ -219,7 +226,8 @@ def evidence(
     Kuu : ndarray (M, M)
         Prior covariance of u.
     covariances : callable
-        covariances(rows) → Kuf (M, n), kff (n,), pull-back; Kuf may be overwritten.
+        covariances(rows) → Kuf (M, n), kff (n,), pull-back; Kuf may be overwritten, unless
+        there is `kept`.
     y : ndarray (N,) or (N, K)
         Targets, of one output or of K with the same covariances.
     noise_variance : float or ndarray (N,)
@@ -233,11 +241,14 @@ def evidence(
         Rows a chunk.
     weight : float or ndarray (N,)
         How often each datum counts, w ≥ 0.
+    kept : dict, optional
+        Is filled with V and the pull-back of each chunk, so that `adjoints` need not compute
+        them again.
 
     Returns
     -------
     Evidence
-        Cost: 2NM² flops; memory O(chunk·M + M²) and a vector of length N.
+        Cost: 2NM² flops; memory O(chunk·M + M²) and a vector of length N, O(NM) if `kept`.
 
     Raises
     ------
@@ -269,7 +280,7 @@ def evidence(
         y, noise_variance=noise_variance, power=power, weight=weight
     )
     slices = chunk_slices(len(y), len(Kuu), chunk_size)
-    given = factor, covariances, y, noise, power, weight, dff
+    given = factor, covariances, y, noise, power, weight, dff, kept
     parts = map_chunks(lambda share: forward_chunks(*given, share), slices)
     precision, shift, n_clipped = (sum(part) for part in zip(*parts))
     terms = float(weight @ single_datum_terms(y, dff, noise, power))
@@ -460,7 +471,7 @@ def adjoint_chunk(
     whitened : ndarray (M,) or (M, K), ndarray (M, M)
         Mean β and covariance B⁻¹ of q in whitened coordinates.
     V : ndarray (M, n)
-        Luu⁻¹ Kuf of the chunk; overwritten by the result.
+        Luu⁻¹ Kuf of the chunk.
     precision, shift, power, weight : ndarray (n,)
         Sites τ and ν at their fixed point, α and w, of the chunk; of K outputs `shift` is
         (n, K).
@@ -472,7 +483,7 @@ def adjoint_chunk(
     Returns
     -------
     Kuf_bar : ndarray (M, n)
-        ∂ log Z / ∂ Kuf.
+        ∂ log Z / ∂ Kuf; in `scratch`, so to be used before the next chunk.
     kff_bar : ndarray (n,)
         ∂ log Z / ∂ kff.
     var, d1 : ndarray (n,)
@@ -489,13 +500,13 @@ def adjoint_chunk(
     U *= weight * total
     for b, d in zip(np.atleast_2d(beta.T), outputs):
         add_rank_one(U, -b, weight * d)
+    bar = scratch("bar", V.shape)
     if e.any():  # all zero at power 0
-        root = np.sqrt(weight * e)
-        add_outer(outer, np.multiply(V, root, out=scratch("root", V.shape)))
-    V *= weight * (total - e)
-    V -= U
-    solve_lower(Kuu, V, transpose=True, out=V)
-    return V, 0.5 * weight * (e - total), var, d1
+        add_outer(outer, np.multiply(V, np.sqrt(weight * e), out=bar))
+    np.multiply(V, weight * (total - e), out=bar)
+    bar -= U
+    solve_lower(Kuu, bar, transpose=True, out=bar)
+    return bar, 0.5 * weight * (e - total), var, d1
 
 
 def log_noise_adjoint(
@@ -534,10 +545,16 @@ def Kuu_adjoint(
     `precision` is V diag(wτ) Vᵀ and `outer` the full V diag(we) Vᵀ. Cost O(M³).
     """
     outputs, cov = np.atleast_2d(whitened[0].T), whitened[1]
-    H = len(outputs) * (precision - np.eye(len(cov)) + cov) + outputs.T @ outputs - outer
-    half = solve_lower(Kuu, H, transpose=True)
-    bar = -0.5 * solve_lower(Kuu, np.ascontiguousarray(half.T), transpose=True)
-    return bar + Kuu.jitter * np.diag(np.diag(bar))
+    H = precision + cov
+    np.einsum("mm->m", H)[:] -= 1.0  # a view of the diagonal
+    H *= len(outputs)
+    H += outputs.T @ outputs
+    H -= outer
+    half = np.ascontiguousarray(solve_lower(Kuu, H, transpose=True, out=H).T)
+    bar = solve_lower(Kuu, half, transpose=True, out=half)
+    bar *= -0.5
+    np.einsum("mm->m", bar)[:] *= 1.0 + Kuu.jitter  # a view of the diagonal
+    return bar
 
 # %% ../nbs/04_regression.ipynb #51e1ee0e
 def backward_chunks(
@@ -549,16 +566,20 @@ def backward_chunks(
     weight: np.ndarray,
     var: np.ndarray,
     d1: np.ndarray,
+    kept: dict | None,
     rows_list: Sequence[slice],
 ) -> tuple:
     """Sums over some chunks: V diag(we) Vᵀ (lower triangle) and what the pull-backs return;
-    fills `var` and `d1`.
+    fills `var` and `d1`, and empties `kept`.
     """
     Kuu, scratch = fit.posterior.Kuu, Scratch()
     outer, pulled = np.zeros_like(fit.precision), 0.0
     for rows in rows_list:
-        Kuf, _, pull = covariances(rows)
-        V = solve_lower(Kuu, Kuf, out=scratch("V", Kuf.shape))
+        if kept:
+            V, pull = kept.pop((rows.start, rows.stop))
+        else:
+            Kuf, _, pull = covariances(rows)
+            V = solve_lower(Kuu, Kuf, out=scratch("V", Kuf.shape))
         here = sites[0][rows], sites[1][rows], power[rows], weight[rows]
         Kuf_bar, kff_bar, var[rows], d1[..., rows] = adjoint_chunk(
             Kuu, whitened, V, *here, outer, scratch
@@ -576,6 +597,7 @@ def adjoints(
     power: float | np.ndarray,
     chunk_size: int | None = None,
     weight: float | np.ndarray = 1.0,
+    kept: dict | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """All derivatives of `fit.log_evidence`, by one more pass over the data.
 
@@ -586,6 +608,8 @@ def adjoints(
     covariances : callable
         covariances(rows) → Kuf (M, n), kff (n,), pull, where pull(Kuf_bar, kff_bar) →
         ndarray. Kuf is left alone here.
+    kept : dict, optional
+        As `evidence` filled it; it is used up.
 
     Returns
     -------
@@ -633,7 +657,7 @@ def adjoints(
         np.empty(y.T.shape),
     )
     slices = chunk_slices(len(y), len(fit.precision), chunk_size)
-    given = fit, whitened, covariances, sites, power, weight, var, d1
+    given = fit, whitened, covariances, sites, power, weight, var, d1, kept
     outer, pulled = (
         sum(part)
         for part in zip(*map_chunks(lambda share: backward_chunks(*given, share), slices))
