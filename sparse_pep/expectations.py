@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['TOLERANCE', 'STRICT', 'FALL', 'MASS', 'X', 'XX', 'SLOPE', 'SLOPE2', 'CURVATURE', 'PLAIN', 'SMALL', 'STEP',
-           'STEPS_A_SPREAD', 'FEWEST', 'SIZES', 'WIDEST', 'BLOCK', 'NODES', 'WEIGHTS', 'PANELS', 'HALVINGS', 'TINY',
-           'LOST', 'column', 'between', 'across', 'find_modes', 'TiltedDensities', 'locate', 'Accuracy', 'find_reach',
-           'integrands', 'log_integral', 'by_position', 'moments', 'trapezoid', 'estimated_error', 'size_for',
-           'few_nodes', 'panel_sums', 'add_panels', 'raise_scales', 'many_nodes', 'by_laplace', 'Tilted',
-           'tilted_moments']
+           'STEPS_A_SPREAD', 'FEWEST', 'SIZES', 'WIDEST', 'BLOCK', 'CALL', 'NODES', 'WEIGHTS', 'PANELS', 'HALVINGS',
+           'TINY', 'LOST', 'column', 'between', 'across', 'find_modes', 'TiltedDensities', 'locate', 'Accuracy',
+           'find_reach', 'integrands', 'log_integral', 'by_position', 'moments', 'trapezoid', 'estimated_error',
+           'size_for', 'joined', 'few_nodes', 'panel_sums', 'add_panels', 'raise_scales', 'many_nodes', 'by_laplace',
+           'Tilted', 'tilted_moments']
 
 # %% ../nbs/05_expectations.ipynb #f052db2b
 from collections.abc import Callable
@@ -338,11 +338,27 @@ STEP, STEPS_A_SPREAD = 0.1, 0.6  # of u, and of the tilted density's own spread
 FEWEST, SIZES = 24, np.array([12, 18, 24, 36, 48, 72, 96, 144, 192, 288])
 WIDEST = 10.0  # widths: further away than this, the map is looked at again
 BLOCK = 12_000  # nodes worked on at a time: they stay in the processor's cache
+CALL = 1_000  # nodes that cost as much as the overhead of one block
 
 
 def size_for(wanted: np.ndarray) -> np.ndarray:
     """The smallest of `SIZES` that is not below what is wanted (n,); 0 where none is."""
     return np.append(SIZES, 0)[np.searchsorted(SIZES, wanted)]
+
+
+def joined(size: np.ndarray) -> np.ndarray:
+    """Sizes (n,) of which a few data have their own are raised to the next, while the nodes
+    that adds cost less than working on them apart.
+    """
+    steps, member, count = np.unique(size, return_inverse=True, return_counts=True)
+    to = np.arange(len(steps))
+    for i in range(len(steps) - 1):
+        if count[i] * (steps[i + 1] - steps[i]) < CALL:
+            to[i] = i + 1
+            count[i + 1] += count[i]
+    for i in reversed(range(len(steps) - 1)):
+        to[i] = to[to[i]]
+    return steps[to][member]
 
 
 def few_nodes(
@@ -363,6 +379,8 @@ def few_nodes(
     rows = np.flatnonzero(size)
     while len(rows):
         found = np.empty((4, 7 + n_more, len(rows)))
+        if accuracy.relative > TOLERANCE:  # else each datum has what it has on its own
+            size[rows] = joined(size[rows])
         for steps in np.unique(size[rows]):
             group = np.flatnonzero(size[rows] == steps)
             for part in np.array_split(group, -(-len(group) * steps // BLOCK)):
