@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from sparse_pep import datasets
 from sparse_pep.datasets import (
     banana_like,
     classification_error,
@@ -21,11 +22,13 @@ from sparse_pep.datasets import (
     drop_column,
     list_datasets,
     load_classification,
+    load_mnist,
     load_regression,
     mean_nll,
     parse_labels,
     parse_numbers,
     random_splits,
+    read_idx,
     read_splits,
     read_table,
     smll,
@@ -784,3 +787,114 @@ HALVES = [[0.5, 0.5], [0.5, 0.5]]
 def test_bad_scores_of_labels(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+# ---- idx files and MNIST --------------------------------------------------------------------------------------------
+
+
+def idx(array, shape=None):
+    """The bytes of an idx file; `shape` is what its header says, if that is not true."""
+    shape = array.shape if shape is None else shape
+    sizes = b"".join(size.to_bytes(4, "big") for size in shape)
+    return bytes((0, 0, 8, len(shape))) + sizes + array.astype(np.uint8).tobytes()
+
+
+@settings(max_examples=30, deadline=None)
+@given(array=arrays(np.uint8, st.lists(st.integers(0, 300), min_size=1, max_size=3).map(tuple)), zipped=st.booleans())
+def test_an_idx_file_is_read_back(tmp_path_factory, array, zipped):
+    path = tmp_path_factory.mktemp("idx") / "file"
+    path.write_bytes(gzip.compress(idx(array)) if zipped else idx(array))
+    found = read_idx(path, array.ndim)
+    assert found.dtype == np.uint8
+    np.testing.assert_array_equal(found, array)
+
+
+SQUARE = np.arange(6).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("content", "n_axes", "words"),
+    [
+        (idx(SQUARE)[:-1], 2, r"should hold 6 bytes .*shape \(2, 3\); it holds 5"),
+        (idx(SQUARE) + b"x", 2, "should hold 6 bytes .* it holds 7"),
+        (idx(SQUARE), 1, "not an idx file of bytes with 1 axes; it begins with 00 00 08 02"),
+        (b"\x00\x00\x0d\x02" + idx(SQUARE)[4:], 2, "begins with 00 00 0d 02"),
+        (b"\x00\x00\x08\x02\x00\x00", 2, "not an idx file"),
+        (b"a,b,y\n1,2,3\n", 2, "begins with 61 2c 62 2c"),
+        (b"", 2, "begins with nothing"),
+        (gzip.compress(idx(SQUARE))[:-9], 2, "damaged gzip file"),
+    ],
+)
+def test_a_file_that_is_no_idx_file(tmp_path, content, n_axes, words):
+    (tmp_path / "digits").write_bytes(content)
+    with pytest.raises(ValueError, match=f"`path`: .*digits' .*{words}"):
+        read_idx(tmp_path / "digits", n_axes)
+    with pytest.raises(ValueError, match="there is no file"):
+        read_idx(tmp_path / "absent", n_axes)
+
+
+def mnist_folder(tmp_path, monkeypatch):
+    """A data folder with three images to train on and two to test on, and what is in them."""
+    monkeypatch.setattr(datasets, "MNIST", (("train", 3), ("t10k", 2)))
+    images, labels = np.random.default_rng(0).integers(0, 256, size=(5, 28, 28)), np.array([4, 9, 0, 1, 6])
+    images[0, 0, 1] = 255
+    (tmp_path / "mnist").mkdir(exist_ok=True)
+    for part, rows in (("train", slice(0, 3)), ("t10k", slice(3, 5))):
+        for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
+            (tmp_path / "mnist" / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(idx(array[rows])))
+    return tmp_path, images, labels
+
+
+def test_images_are_rows_between_0_and_1_and_even_is_plus_one(tmp_path, monkeypatch):
+    folder, images, labels = mnist_folder(tmp_path, monkeypatch)
+    data = load_mnist(folder)
+    assert data.name == "mnist" and data.y.tolist() == [1, -1, 1, -1, 1] and data.y.dtype == np.int64
+    assert data.X.dtype == np.float64 and data.X[0, 1] == 1.0 and data.feature_names[1] == "pixel_0_1"
+    np.testing.assert_allclose(data.X.reshape(5, 28, 28) * 255, images, rtol=1e-12)
+    assert [part.tolist() for part in data.splits[0]] == [[0, 1, 2], [3, 4]] and len(data.splits) == 1
+    monkeypatch.setenv("SPARSE_PEP_DATA", str(folder))
+    assert load_mnist(digits="all").y.tolist() == labels.tolist()
+
+
+def test_what_is_not_mnist_is_said(tmp_path, monkeypatch):
+    folder, images, labels = mnist_folder(tmp_path, monkeypatch)
+
+    def refused(file, content, words):
+        path = folder / "mnist" / file
+        before = path.read_bytes()
+        path.write_bytes(gzip.compress(content))
+        with pytest.raises(ValueError, match=words):
+            load_mnist(folder)
+        path.write_bytes(before)
+
+    refused("t10k-labels-idx1-ubyte.gz", idx(labels[:1]), "holds 2 images, .*t10k-labels.* 1 labels")
+    refused("train-labels-idx1-ubyte.gz", idx(labels[:3] + 3), r"labels from 0 to 9; got \(28, 28\) and 12")
+    refused("t10k-images-idx3-ubyte.gz", idx(images[:2, :, :27]), r"28 x 28 .*got \(28, 27\)")
+    refused("t10k-images-idx3-ubyte.gz", idx(images[:2])[:-5], "t10k-images-idx3-ubyte.gz' should hold 1568 bytes")
+    for kind, array in (("images-idx3", images[:0]), ("labels-idx1", labels[:0])):
+        (folder / "mnist" / f"t10k-{kind}-ubyte.gz").write_bytes(idx(array))
+    with pytest.raises(ValueError, match="0 images, .* 0 labels; they must be as many, and not none"):
+        load_mnist(folder)
+    mnist_folder(tmp_path, monkeypatch)
+    monkeypatch.setattr(datasets, "MNIST", (("train", 3), ("t10k", 10)))
+    with pytest.raises(ValueError, match="part 't10k' of MNIST has 10 images; .* has 2"):
+        load_mnist(folder)
+    (folder / "mnist" / "train-images-idx3-ubyte.gz").unlink()
+    with pytest.raises(ValueError, match="`data_dir`: there is no file .*train-images-idx3-ubyte.gz'"):
+        load_mnist(folder)
+    with pytest.raises(ValueError, match="`digits` must be 'even_odd' or 'all'; got 'odd'"):
+        load_mnist(folder, digits="odd")
+    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
+    with pytest.raises(ValueError, match="`data_dir` must name the folder"):
+        load_mnist()
+
+
+def test_the_real_mnist(data_dir):
+    if not (data_dir / "mnist").is_dir():
+        pytest.skip("no folder mnist/")
+    data = load_mnist(data_dir, digits="all")
+    train, test = data.splits[0]
+    ours = [np.bincount(data.y[rows]).tolist() for rows in (train, test)]
+    assert ours[0] == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]  # the counts of the source
+    assert ours[1] == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+    assert data.X.shape == (70000, 784) and data.X.max() == 1.0 and round(data.X[train].mean(), 4) == 0.1307
