@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sparse_pep.cli import find_scaling, run_split
+from sparse_pep.trials import find_scaling, run_split
 from sparse_pep.datasets import Dataset, load_classification, load_regression
 from sparse_pep.features import Features, InducingPoints
 from sparse_pep.interdomain import GaussianBlur

@@ -273,7 +273,7 @@ def test_compare_on_labels(labels):
 
 
 def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
-    monkeypatch.setattr("sparse_pep.cli.fit_scaled", lambda X, y, scaling, **options: fake(X, y, options))
+    monkeypatch.setattr("sparse_pep.trials.fit_scaled", lambda X, y, scaling, **options: fake(X, y, options))
     seen = []
 
     def fake(X, y, options):
