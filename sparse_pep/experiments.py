@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['POWERS', 'FIVE_POWERS', 'ENDS', 'SIZES', 'KEYS', 'FITTED', 'REGRESSION', 'LARGE', 'CLASSIFICATION', 'AS_IN_THE_PAPER',
-           'LOADERS', 'LIKELIHOOD', 'SCORED', 'ROWS', 'COUNTS', 'FEWER_SPLITS', 'DIMENSIONS', 'NOISE_VARIANCE',
-           'ROWS_OF', 'STUDIES', 'grid_of', 'loaded', 'fit_split', 'fit_cost', 'real_study', 'synthetic_draw',
-           'synthetic_model', 'fit_synthetic', 'synthetic_study', 'ionosphere_data', 'fit_ionosphere',
-           'ionosphere_study', 'banana_data', 'boundary', 'fit_banana', 'banana_study', 'snelson_data', 'fit_snelson',
-           'snelson_study', 'study_named']
+           'FEWER_SPLITS', 'LOADERS', 'LIKELIHOOD', 'SCORED', 'ROWS', 'COUNTS', 'ALL_COUNTS', 'SETS', 'SMALL',
+           'DIMENSIONS', 'NOISE_VARIANCE', 'ROWS_OF', 'STUDIES', 'grid_of', 'loaded', 'fit_split', 'fit_cost',
+           'real_grid', 'real_study', 'synthetic_draw', 'synthetic_model', 'fit_synthetic', 'synthetic_study',
+           'ionosphere_data', 'fit_ionosphere', 'ionosphere_study', 'banana_data', 'boundary', 'fit_banana',
+           'banana_study', 'snelson_data', 'fit_snelson', 'snelson_study', 'study_named']
 
 # %% ../nbs/14_experiments.ipynb #e7e302ef
 import time
@@ -93,6 +93,7 @@ REGRESSION = (
 LARGE = ("kin8nm", "naval", "power")
 CLASSIFICATION = ("australian", "breast", "crabs", "iono", "pima", "sonar")
 AS_IN_THE_PAPER = ("australian_a1", "breast_with_id")
+FEWER_SPLITS = 3  # of large sets, in the standard size
 LOADERS = {"regression": load_regression, "classification": load_classification}
 LIKELIHOOD = {"regression": "gaussian", "classification": "probit"}
 SCORED = {"regression": ("smse", "smll"), "classification": ("error", "nll")}
@@ -148,38 +149,42 @@ def fit_cost(job: Mapping) -> float:
     return 300.0 + ROWS.get(job["data"], 500) * (20 + job["M"]) ** 1.5 / 500.0
 
 
+COUNTS = {"regression": (10, 20, 50, 100), "classification": (10, 50, 100)}
+ALL_COUNTS = {"regression": (5, 10, 20, 50, 100, 200), "classification": (10, 20, 50, 100)}
+SETS = {
+    "regression": (REGRESSION, ("diabetes",)),
+    "classification": (CLASSIFICATION, ("breast_cancer",)),
+}
+SMALL = {"regression": ("boston", "yacht"), "classification": ("crabs", "sonar")}
+
+
+def real_grid(kind: str, size: str, at_hand: bool) -> list[dict]:
+    """The jobs on real data; large sets come last, and in the standard size with fewer
+    splits."""
+    sets = SETS[kind][0 if at_hand else 1]
+    if size == "quick":
+        sets = SMALL[kind] if at_hand else sets
+        return grid_of(sets, dict.fromkeys(sets, 2), ENDS, (10, 20))
+    powers, counts = (
+        (FIVE_POWERS, COUNTS[kind]) if size == "standard" else (POWERS, ALL_COUNTS[kind])
+    )
+    large = [name for name in sets if name in LARGE]
+    small = [name for name in sets if name not in LARGE]
+    jobs = grid_of(small, dict.fromkeys(small, 10), powers, counts)
+    if kind == "classification" and at_hand:
+        jobs += grid_of(AS_IN_THE_PAPER, dict.fromkeys(AS_IN_THE_PAPER, 10), powers, (50,))
+    n_splits = FEWER_SPLITS if size == "standard" else 10
+    return jobs + (
+        grid_of(large, dict.fromkeys(large, n_splits), powers, counts) if large else []
+    )
+
+
 def real_study(kind: str, size: str, data_dir: str | None) -> Study:
     """The study of regression or of classification on real data."""
-    at_hand = data_directory(data_dir) is not None
-    sets, few = {
-        "regression": (REGRESSION if at_hand else ("diabetes",), ("boston", "yacht")),
-        "classification": (
-            CLASSIFICATION + AS_IN_THE_PAPER if at_hand else ("breast_cancer",),
-            ("crabs", "sonar"),
-        ),
-    }[kind]
-    powers, counts, splits = {
-        "quick": (ENDS, (10, 20), 2),
-        "standard": (FIVE_POWERS, COUNTS[kind], 10),
-        "full": (
-            POWERS,
-            (5, 10, 20, 50, 100, 200) if kind == "regression" else (10, 20, 50, 100),
-            10,
-        ),
-    }[size]
-    if size == "quick" and at_hand:
-        sets = few
-    n_splits = {name: splits for name in sets}
-    if size == "standard":
-        n_splits |= {name: min(splits, FEWER_SPLITS) for name in LARGE if name in sets}
-    jobs = grid_of(sets, n_splits, powers, counts)
+    jobs = real_grid(kind, size, data_directory(data_dir) is not None)
     columns = (*KEYS, "log_marginal_likelihood", *SCORED[kind], *FITTED)
     settings = {"kind": kind, "max_iter": 2000, "tol": 1e-4}
     return Study(kind, jobs, fit_split, columns, settings, fit_cost, {"data_dir": data_dir})
-
-
-COUNTS = {"regression": (10, 20, 50, 100), "classification": (10, 20, 50, 100)}
-FEWER_SPLITS = 3  # of the sets with thousands of rows, in the standard size
 
 # %% ../nbs/14_experiments.ipynb #fb4de8c6
 DIMENSIONS, NOISE_VARIANCE = 5, 0.04
