@@ -248,6 +248,7 @@ def run_split(
     split: int,
     power: float,
     said: list[str] | None = None,
+    quiet: bool = False,
     **options: object,
 ) -> tuple[dict, PowerEPEstimator, dict]:
     """Train on one split of a data set at one power, and score it.
@@ -261,6 +262,8 @@ def run_split(
         In [0, 1].
     said : list of str, optional
         Warnings are added to it.
+    quiet : bool
+        Leave warnings to Python: nothing is printed, and nothing is added to `said`.
     **options
         Arguments of `fit_scaled`.
 
@@ -276,7 +279,7 @@ def run_split(
     train, test = data.splits[split]
     scaling = find_scaling(data.X[train], data.y[train])
     label = f"{data.name}, power {power:g}, split {split}: "
-    with one_line_warnings(label) as lines:
+    with contextlib.nullcontext([]) if quiet else one_line_warnings(label) as lines:
         start = time.perf_counter()
         model = fit_scaled(data.X[train], data.y[train], scaling, power=power, **options)
         seconds = time.perf_counter() - start
