@@ -469,6 +469,8 @@ def test_methods_that_differ():
     cells = cells_of(np.tile([1.0, 2.0, 3.0], (8, 1)) + np.arange(8)[:, None])
     np.testing.assert_array_equal(different_pairs(cells), np.abs(np.subtract.outer(range(3), range(3))) == 2)  # CD 1.17
     np.testing.assert_array_equal(different_pairs(cells, "wilcoxon"), ~np.eye(3, dtype=bool))
+    many = cells_of(np.tile([1.0, 2.0, 3.0], (20, 1)))
+    np.testing.assert_array_equal(different_pairs(many), ~np.eye(3, dtype=bool))  # CD 0.74
     assert not different_pairs(cells_of(np.tile([1.0, 2.0, 3.0], (6, 1))), "wilcoxon").any()  # p is 3 · 2/2⁶
 
 
