@@ -335,7 +335,7 @@ WINDOW = 20  # iterations over which progress is judged
 STALLED = 2  # SciPy's status when a line search finds nothing better
 SNAPSHOTS = 64  # points of the path that are kept, at most
 KEPT_NUMBERS = 4_000_000  # in all of them: 32 MB
-REMEMBERED = 20, 100  # steps, at least and at most, from which L-BFGS knows the curvature
+REMEMBERED = 20, 50  # steps, at least and at most, from which L-BFGS knows the curvature
 
 
 class Progress:
