@@ -466,7 +466,7 @@ def workers_of(
             "`scheduler` needs Dask: pip install 'sparse_pep[distributed]'."
         ) from error
     try:
-        client = Client(scheduler, timeout="10s")
+        client = Client(scheduler, timeout="5s")
     except (OSError, ValueError) as error:
         raise ValueError(
             f"`scheduler`: no Dask scheduler answers at {scheduler!r}."
