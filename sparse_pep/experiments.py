@@ -8,7 +8,8 @@ __all__ = ['POWERS', 'FIVE_POWERS', 'ENDS', 'SIZES', 'KEYS', 'FITTED', 'REGRESSI
            'DIMENSIONS', 'NOISE_VARIANCE', 'ROWS_OF', 'STUDIES', 'grid_of', 'loaded', 'fit_split', 'fit_cost',
            'real_grid', 'real_study', 'synthetic_draw', 'synthetic_model', 'fit_synthetic', 'synthetic_study',
            'ionosphere_data', 'fit_ionosphere', 'ionosphere_study', 'banana_data', 'boundary', 'fit_banana',
-           'banana_study', 'snelson_data', 'fit_snelson', 'snelson_study', 'study_named']
+           'banana_study', 'snelson_data', 'fit_snelson', 'snelson_study', 'mnist_data', 'fit_mnist', 'mnist_study',
+           'study_named']
 
 # %% ../nbs/14_experiments.ipynb #e7e302ef
 import time
@@ -25,6 +26,7 @@ from sparse_pep.datasets import (
     classification_error,
     data_directory,
     load_classification,
+    load_mnist,
     load_regression,
     read_table,
     smll,
@@ -34,7 +36,11 @@ from sparse_pep.datasets import (
 from .estimators import SparsePEPClassifier, SparsePEPRegressor
 from .features import InducingPoints
 from .kernels import SquaredExponential
+from .likelihoods import Probit
+from .models import Model, model_predict, predictive_log_density
+from .stochastic import Epoch, train_stochastic
 from .studies import Study, seed_of
+from .training import kmeans_points
 from .trials import run_split
 
 # %% ../nbs/14_experiments.ipynb #72e23e7b
@@ -394,7 +400,8 @@ def banana_study(size: str, data_dir: str | None = None) -> Study:
         "standard": (FIVE_POWERS, (4, 8, 16, 32)),
         "full": (POWERS, (4, 8, 16, 32, 64)),
     }[size]
-    jobs = grid_of(["banana"], {"banana": 1}, powers, counts)
+    name = "banana_like" if data_directory(data_dir) is None else "banana"
+    jobs = grid_of([name], {name: 1}, powers, counts)
     places = ("kind", "line", "x1", "x2", "x1_start", "x2_start", "proba")
     columns = (*KEYS, *places, "log_marginal_likelihood", "error", "nll", *FITTED)
     return Study("banana", jobs, fit_banana, columns, local={"data_dir": data_dir})
@@ -441,10 +448,78 @@ def snelson_study(size: str, data_dir: str | None = None) -> Study:
         "standard": (FIVE_POWERS, (5, 8, 15)),
         "full": (POWERS, (5, 8, 15, 30)),
     }[size]
-    jobs = grid_of(["snelson"], {"snelson": 1}, powers, counts)
+    name = "snelson_like" if data_directory(data_dir) is None else "snelson"
+    jobs = grid_of([name], {name: 1}, powers, counts)
     places = ("kind", "x", "mean", "std", "x_start")
     columns = (*KEYS, *places, "log_marginal_likelihood", "noise_std", *FITTED)
     return Study("snelson", jobs, fit_snelson, columns, local={"data_dir": data_dir})
+
+# %% ../nbs/14_experiments.ipynb #927b5a26
+def mnist_data(data_dir: str | None) -> tuple[np.ndarray, ...]:
+    """X_train, y_train, X_test, y_test; labels −1 and 1."""
+    if data_directory(data_dir) is not None:
+        data = load_mnist(data_dir)
+        train, test = data.splits[0]
+        return data.X[train], data.y[train], data.X[test], data.y[test]
+    data = loaded("classification", "digits", data_dir)
+    train, test = data.splits[0]
+    y = np.where(data.y % 2 == 0, 1, -1)
+    return data.X[train] / 16.0, y[train], data.X[test] / 16.0, y[test]
+
+
+def fit_mnist(
+    job: Mapping, n_epochs: int, batch_size: int, data_dir: str | None = None
+) -> list[dict]:
+    """One row for each pass over the data; `log_marginal_likelihood` is an estimate from the
+    batches but in the last, where all sites have settled.
+    """
+    X, y, X_test, y_test = mnist_data(data_dir)
+    rng, likelihood, rows = np.random.default_rng(job["seed"]), Probit(), []
+    kernel = SquaredExponential(4.0, np.full(X.shape[1], 0.18 * np.sqrt(X.shape[1])))
+    start = Model(kernel, InducingPoints(kmeans_points(X, job["M"], rng)), likelihood)
+
+    def scored(epoch: Epoch) -> None:
+        mean, var = model_predict(epoch.model, epoch.posteriors, X_test)
+        log_p = predictive_log_density(likelihood, y_test.astype(float), mean, var)
+        row = {
+            "epoch": epoch.number,
+            "seconds": epoch.seconds,
+            "nll": -float(np.mean(log_p)),
+        }
+        row |= {"error": classification_error(y_test, np.where(mean > 0.0, 1, -1))}
+        rows.append(row | {"log_marginal_likelihood": epoch.log_evidence})
+
+    result = train_stochastic(
+        start,
+        X,
+        y.astype(float),
+        job["power"],
+        batch_size=batch_size,
+        n_epochs=n_epochs,
+        rng=rng,
+        callback=scored,
+    )
+    rows[-1] |= {
+        "log_marginal_likelihood": result.log_evidence,
+        "converged": result.converged,
+    }
+    return rows
+
+
+def mnist_study(size: str, data_dir: str | None = None) -> Study:
+    """The study of even and odd digits."""
+    powers, counts, n_epochs, batch_size = {
+        "quick": ((0.5,), (20,), 5, 200),
+        "standard": (ENDS, (100, 200), 30, 1000),
+        "full": (FIVE_POWERS, (100, 200), 60, 1000),
+    }[size]
+    name = "digits" if size == "quick" or data_directory(data_dir) is None else "mnist"
+    jobs = grid_of([name], {name: 1}, powers, counts)
+    columns = (*KEYS, "epoch", "log_marginal_likelihood", "error", "nll", *FITTED)
+    settings = {"n_epochs": n_epochs, "batch_size": batch_size}
+    where = {"data_dir": data_dir if name == "mnist" else None}
+    cost = lambda job: 50.0 + job["M"] ** 2 / 100.0  # noqa: E731
+    return Study("mnist", jobs, fit_mnist, columns, settings, cost, where)
 
 # %% ../nbs/14_experiments.ipynb #6066f667
 def study_named(name: str, size: str = "standard", data_dir: str | None = None) -> Study:
@@ -487,6 +562,7 @@ STUDIES = {
     "snelson": snelson_study,
     "banana": banana_study,
     "ionosphere": ionosphere_study,
+    "mnist": mnist_study,
     "synthetic": synthetic_study,
     "regression": partial(real_study, "regression"),
     "classification": partial(real_study, "classification"),
