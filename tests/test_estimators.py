@@ -1029,3 +1029,106 @@ def test_summary_says_what_was_fitted_and_how_it_ended(kind, targets, tmp_path):
     assert load(tmp_path / "model.npz").summary().splitlines()[0] == text.splitlines()[0]
     with pytest.raises(NotFittedError):
         kind().summary()
+
+
+# ---- Adam -----------------------------------------------------------------------------------------------------------
+
+ADAM = {"optimizer": "adam", "n_inducing": 6, "n_epochs": 8, "batch_size": 15, "random_state": 0}
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(
+    [
+        SparsePEPRegressor(**ADAM),
+        SparsePEPClassifier(**ADAM),
+        SparsePEP(likelihood="student_t", **(ADAM | {"n_epochs": 2})),
+    ]
+)
+def test_scikit_learn_with_adam(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_adam_climbs_and_tells_what_it_did(tmp_path):
+    given = ADAM | {"n_epochs": 12}
+    model, again = (SparsePEPRegressor(**given).fit(X, y) for _ in range(2))
+    other = SparsePEPRegressor(**(given | {"random_state": 1})).fit(X, y)
+    assert (
+        model.log_marginal_likelihood_value_
+        == again.log_marginal_likelihood_value_
+        != other.log_marginal_likelihood_value_
+    )
+    told = model.diagnostics_
+    assert model.n_iter_ == 12 and told["n_evaluations"] == 12 * 3 and told["n_rejected"] == 0
+    assert told["log_evidence_trace"].shape == told["drift_trace"].shape == (13,)
+    assert told["drift_trace"][0] == 0.0 < told["drift_trace"][-1] < 0.1 * told["drift_trace"][1]
+    # the value is of all data, and the trace ends close to it
+    gained = model.log_marginal_likelihood_value_ - told["log_evidence_trace"][0]
+    assert gained > 5.0 and abs(model.log_marginal_likelihood_value_ - told["log_evidence_trace"][-1]) < 0.05 * gained
+    exact = model_evidence(model._model, X, y, 0.5, model.jitter)
+    assert model.log_marginal_likelihood_value_ == pytest.approx(exact.log_evidence, rel=1e-10)
+    model.save(tmp_path / "adam.npz")
+    loaded = load(tmp_path / "adam.npz")
+    assert loaded.optimizer == "adam" and loaded.batch_size == 15 and loaded.n_epochs == 12
+    np.testing.assert_array_equal(loaded.diagnostics_["drift_trace"], told["drift_trace"])
+    np.testing.assert_array_equal(loaded.predict(X_TEST), model.predict(X_TEST))
+
+
+def test_adam_says_whether_it_was_still_rising():
+    with pytest.warns(ConvergenceWarning, match="gained .* nats a datum.*raise `n_epochs`"):
+        model = SparsePEPRegressor(**(ADAM | {"n_epochs": 12, "tol": 1e-9})).fit(X, y)
+    assert not model.converged_
+    with pytest.warns(ConvergenceWarning, match="4 epochs are too few to tell"):
+        model = SparsePEPRegressor(**(ADAM | {"n_epochs": 4, "tol": 10.0})).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert SparsePEPRegressor(**(ADAM | {"n_epochs": 12, "tol": 10.0})).fit(X, y).converged_
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_adam_shows_its_progress_if_asked(verbose, capfd):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        SparsePEPRegressor(**ADAM, verbose=verbose).fit(X, y)
+    assert ("log Z a datum" in capfd.readouterr().err) == bool(verbose)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"blocks": 5}, ["`blocks`", "lbfgs", "5"]),
+        ({"n_restarts": 2}, ["`n_restarts`", "lbfgs", "2"]),
+        ({"checkpoint": "here.npz"}, ["`checkpoint`", "lbfgs", "here.npz"]),
+        ({"power": "held_out"}, ["held_out", "lbfgs"]),
+        ({"batch_size": 0}, ["`batch_size`", "0"]),
+        ({"batch_size": 2.5}, ["`batch_size`", "2.5"]),
+        ({"learning_rate": -0.1}, ["`learning_rate`", "-0.1"]),
+        ({"n_epochs": 0}, ["`n_epochs`", "0"]),
+    ],
+)
+def test_what_adam_has_not(arguments, words):
+    with pytest.raises(ValueError) as caught:
+        SparsePEPRegressor(**(ADAM | arguments)).fit(X, y)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_adam_counts_weights_and_goes_on_with_later_data():
+    weight = np.where(np.arange(40) < 10, 0.0, 2.0)
+    left = SparsePEPRegressor(**ADAM).fit(X, y, weight)
+    without = SparsePEPRegressor(**ADAM).fit(X[10:], y[10:], weight[10:])
+    np.testing.assert_array_equal(left.predict(X_TEST), without.predict(X_TEST))
+    # copies are one row of a larger weight
+    twice = SparsePEPRegressor(**ADAM).fit(np.vstack([X, X]), np.append(y, y))
+    double = SparsePEPRegressor(**ADAM).fit(X, y, np.full(40, 2.0))
+    np.testing.assert_allclose(twice.predict(X_TEST), double.predict(X_TEST), rtol=1e-6)
+    # with everything fixed, later data are added exactly
+    names = list(without.parameters())
+    fixed = ADAM | {"kernel": KERNEL, "features": InducingPoints(X[:6]), "noise_variance": 0.1, "fixed": names}
+    once = SparsePEPRegressor(**fixed).fit(X, y)
+    parts = SparsePEPRegressor(**fixed).fit(X[:25], y[:25]).partial_fit(X[25:], y[25:])
+    np.testing.assert_allclose(parts.predict(X_TEST), once.predict(X_TEST), rtol=1e-6)
+    # and if not, the first data are not forgotten
+    going_on = SparsePEPRegressor(**ADAM).fit(X[:25], y[:25])
+    going_on.partial_fit(X[25:], y[25:])
+    assert going_on.score(X[:25], y[:25]) > 0.8 and going_on.n_samples_seen_ == 40
