@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import click
@@ -16,31 +15,22 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sparse_pep import SparsePEPRegressor, load, plots
 from sparse_pep.cli import (
     average_rows,
-    check_classes,
     check_output,
     demo_boundary,
     find_scaling,
     fit_scaled,
-    format_table,
     main,
-    one_line_warnings,
     parse_powers,
     plain,
-    power_name,
     predict_unscaled,
-    run_split,
-    score_rows,
     score_tables,
     write_csv,
 )
-from sparse_pep.datasets import Dataset, mean_nll, random_splits, snelson_like
-from sparse_pep.features import InducingPoints
+from sparse_pep.datasets import mean_nll, random_splits, snelson_like
 
 PROGRAM = [sys.executable, "-c", "from sparse_pep.cli import main; main(prog_name='sparse-pep')"]
 
@@ -299,21 +289,6 @@ def test_score_tables_keep_the_rows_apart():
     assert score_tables(rows[:1]).count("averages") == 1
 
 
-def test_a_class_without_a_training_row_is_named():
-    y = np.array(["a", "b", "a", "b", "c"])
-    check_classes(y, np.array([0, 1, 4]), np.array([2, 3]), "here")
-    with pytest.raises(ValueError, match="here: the class 'c' is held out"):
-        check_classes(y, np.array([0, 1]), np.array([2, 3, 4]), "here")
-
-
-def test_the_nll_of_a_sure_mistake_is_not_infinite(labels):
-    X, y = labels
-    scaling, train, test = find_scaling(X, y), np.arange(60), np.array([0])
-    model = fit_scaled(X, y, scaling, likelihood="logit", n_inducing=3, optimizer=None)
-    model.predict_log_density = lambda X, y: np.full(len(y), -800.0)
-    assert score_rows(model, X, y, train, test, scaling)["NLL"] == 800.0
-
-
 # ---- what is refused ------------------------------------------------------------------------------------------------
 
 FIT = "fit trial.csv --target response --max-iter 1 --inducing 5"
@@ -544,19 +519,6 @@ def test_a_quick_demo_is_a_small_one(monkeypatch):
     assert len(fitted.q_mean_) == 20 and fitted.n_iter_ <= 100
 
 
-def test_a_row_says_what_was_trained():
-    X, y = snelson_like(80)
-    data = Dataset("one", X, y, ("x",), random_splits(80, 2))
-    row, model, scaling = run_split(data, 1, 0.0, n_inducing=6, tol=1e-3, max_iter=500)
-    assert list(row) == ["data", "power", "name", "split", "log ML/N", "SMSE", "SMLL", "converged", "seconds"]
-    assert (row["data"], row["power"], row["name"], row["split"]) == ("one", 0.0, "VFE", 1)
-    assert row["log ML/N"] == model.log_marginal_likelihood_value_ / 72
-    assert row["converged"] == "yes" and row["seconds"] > 0.0
-    assert model.y_mean_ == np.mean(y[data.splits[1][0]])
-    assert scaling["x_mean"] == np.mean(X[data.splits[1][0]])
-    assert run_split(data, 1, 0.0, n_inducing=6, max_iter=1)[0]["converged"] == "no"
-
-
 def table_of(text, title):
     """Rows of a printed table under its title."""
     lines = text.split(title + "\n")[1].split("\n\n")[0].splitlines()
@@ -622,43 +584,6 @@ def test_compare_on_real_data(data_dir):
 # ---- pieces ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=15, deadline=None)
-@given(units=st.tuples(*[st.floats(-6, 6).map(lambda e: 10.0**e)] * 3), shifts=st.tuples(*[st.floats(-100, 100)] * 3))
-def test_a_change_of_units_changes_nothing_but_the_units(units, shifts):
-    rng = np.random.default_rng(1)
-    X = rng.uniform(-1, 1, (30, 2))
-    y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(30)
-    unit, shift = np.array(units[:2]), np.array(shifts[:2])
-    here, there = (find_scaling(X, y), find_scaling(unit * (X + shift), units[2] * (y + shifts[2])))
-    features = InducingPoints(rng.uniform(-2, 2, (8, 2)))
-    options = {"features": features, "optimizer": None, "noise_variance": 0.05}
-    mean, std = predict_unscaled(fit_scaled(X, y, here, **options), X, here)
-    model = fit_scaled(unit * (X + shift), units[2] * (y + shifts[2]), there, **options)
-    mean_there, std_there = predict_unscaled(model, unit * (X + shift), there)
-    np.testing.assert_allclose(mean_there / units[2] - shifts[2], mean, atol=1e-6)
-    np.testing.assert_allclose(std_there / units[2], std, rtol=1e-6)
-
-
-def test_constant_columns_keep_their_scale():
-    scaling = find_scaling(np.c_[np.full(5, 3.0), np.arange(5.0)], np.array([1.0, 3.0, 1.0, 3.0, 2.0]))
-    np.testing.assert_array_equal(scaling["x_scale"][0], 1.0)
-    np.testing.assert_allclose(scaling["x_scale"][1], np.sqrt(2.0))
-
-
-def test_a_table_is_aligned():
-    text = format_table([{"a": "x", "b": 1.0}, {"a": "long", "b": -10.26}], {"a": "", "b": ".1f"})
-    assert text == "a         b\nx       1.0\nlong  -10.3"
-    assert format_table([], {"a": "", "b": ".1f"}) == "a  b"
-    assert (
-        format_table([{"b": 1.0, "long": "x"}], {"b": ".1f", "long": ""}) == "  b  long\n1.0  x"
-    )  # no blanks at the end
-
-
-def test_names_of_powers():
-    assert [power_name(power) for power in (0, 1e-9, 0.5, 1)] == ["VFE", "Power EP", "Power EP", "FITC"]
-    assert [power_name(power, "probit") for power in (0, 0.5, 1)] == ["VFE", "Power EP", "EP"]
-
-
 def test_powers_from_text():
     assert parse_powers("0, 0.5,1,0.50") == [0.0, 0.5, 1.0]
     for text in ("", "0,,1", "nan", "-1", "1e1"):
@@ -680,18 +605,6 @@ def test_averages_keep_the_order_and_count_what_converged():
         "1/2",
     )
     assert (second["power"], second["SMSE"], second["converged"]) == (0.0, 5.0, "0/1")
-
-
-def test_equal_warnings_are_shown_once_and_others_are_left_to_python(capsys):
-    with one_line_warnings("here: "):
-        warnings.warn("two\nlines", stacklevel=1)
-        warnings.warn("two\nlines", stacklevel=1)
-        warnings.warn("another", stacklevel=1)
-    assert capsys.readouterr().err == "Warning: here: two lines\nWarning: here: another\n"
-    with pytest.raises(ValueError), one_line_warnings():
-        warnings.warn("before the end", stacklevel=1)
-        raise ValueError
-    assert capsys.readouterr().err == "Warning: before the end\n"
 
 
 # ---- whole files ----------------------------------------------------------------------------------------------------
