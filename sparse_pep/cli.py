@@ -10,7 +10,8 @@ __all__ = ['json_option', 'DEFAULTS', 'SCORES', 'check_output', 'write_csv', 'pl
            'take_columns', 'check_known', 'held_out_rows', 'check_files', 'check_fit', 'write_text', 'command_line',
            'report_of_fit', 'told_of_fit', 'fit_command', 'prediction_table', 'predict_command', 'parse_powers',
            'load_named', 'chosen_data', 'check_sets', 'average_rows', 'score_tables', 'compare_result', 'sweep_figure',
-           'compared', 'write_comparison', 'compare_command']
+           'compared', 'write_comparison', 'compare_command', 'size_of', 'check_folder', 'reproduced',
+           'reproduce_command']
 
 # %% ../nbs/15_cli.ipynb #2f96d384
 import csv
@@ -46,8 +47,10 @@ from sparse_pep.estimators import (
     SparsePEPRegressor,
     load,
 )
+from .experiments import STUDIES, study_named
 from .features import InducingPoints
 from .files import write_aside
+from .studies import Study, key_of, run_study
 from sparse_pep.trials import (
     CLASSIFIERS,
     COUNTS,
@@ -1289,3 +1292,116 @@ def compare_command(
     text = f"{score_tables(rows)}\n\n{len(rows)} fits in {seconds:.1f} seconds"
     print_result(text, compare_result(rows, out), as_json)
     write_comparison(rows, said, out, figure, report)
+
+# %% ../nbs/15_cli.ipynb #86e0aa41
+def size_of(quick: bool, full: bool) -> str:
+    """The size that two flags ask for."""
+    if quick and full:
+        raise ValueError("--quick and --full exclude each other; leave one of them out.")
+    return "quick" if quick else "full" if full else "standard"
+
+
+def check_folder(path: str | None) -> None:
+    """Raise a ValueError if something else than a folder is in the way of results."""
+    for part in [] if path is None else [Path(path), *Path(path).parents]:
+        if part.exists():
+            if not part.is_dir() or not os.access(part, os.W_OK):
+                raise ValueError(
+                    f"--results: '{part}' is not a folder that can be written to."
+                )
+            return
+
+
+def reproduced(
+    study: Study, folder: str, n_workers: int | None, scheduler: str | None, quiet: bool
+) -> dict:
+    """Run a study, draw its figures; its tables as text and where everything is."""
+    from sparse_pep.findings import drawn, told
+
+    with one_line_warnings() as said:
+        rows = run_study(study, folder, n_workers, scheduler, progress=not quiet)
+    files = [str(Path(folder) / f"{study.name}.csv")]
+    for name, figure in (drawn(study.name, rows) if rows else {}).items():
+        files.append(str(Path(folder) / f"{study.name}_{name}.png"))
+        save_figure(files[-1], figure)
+    done = {key_of({name: row[name] for name in study.jobs[0]}) for row in rows}
+    left = sum(key_of(job) not in done for job in study.jobs)
+    text = told(study.name, rows) if rows else "nothing is done"
+    return {
+        "study": study.name,
+        "rows": len(rows),
+        "jobs": len(study.jobs),
+        "jobs_left": left,
+        "warnings": said,
+        "files": files,
+        "tables": text,
+    }
+
+
+@main.command("reproduce")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--quick", is_flag=True, help="A small version, a minute or less each.")
+@click.option("--full", is_flag=True, help="The whole grid of the paper.")
+@click.option(
+    "--results",
+    default="results",
+    show_default=True,
+    help="Folder of the results; what is there is not done again.",
+)
+@click.option("--data-dir", help="Folder of data sets; else the variable SPARSE_PEP_DATA.")
+@click.option(
+    "--workers", type=click.IntRange(1), help="Processes. Default: one for each core."
+)
+@click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Run on the Dask cluster with its scheduler there.",
+)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+@json_option
+def reproduce_command(
+    names: Sequence[str],
+    quick: bool,
+    full: bool,
+    results: str,
+    data_dir: str | None,
+    workers: int | None,
+    scheduler: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Run the experiments of the paper again: the studies NAME..., or all of them.
+
+    \b
+    snelson         one-dimensional fits
+    banana          where pseudo-points go
+    ionosphere      EP for classification on a grid of hyper-parameters
+    mnist           even and odd digits, stochastic training
+    synthetic       draws from a GP, beside the exact GP
+    regression      eight data sets
+    classification  six data sets
+
+    A study may be stopped at any moment and goes on where it was; two processes may work on
+    one folder. Without a folder of data, those that scikit-learn ships stand in.
+
+    \b
+    Example: sparse-pep reproduce snelson --quick
+    Example: sparse-pep reproduce regression --data-dir data --workers 8
+    Example: sparse-pep reproduce classification --scheduler tcp://192.168.1.5:8786
+    """
+    size = size_of(quick, full)
+    check_folder(results)
+    studies = [
+        study_named(name, size, data_dir) for name in dict.fromkeys(names or STUDIES)
+    ]
+    found = []
+    for study in studies:
+        found.append(reproduced(study, results, workers, scheduler, quiet))
+        if not as_json:
+            click.echo(
+                f"{study.name}\n\n{found[-1]['tables']}\n\n{' '.join(found[-1]['files'])}\n"
+            )
+    if as_json:
+        print_result("", {"studies": found}, True)
+    if any(one["jobs_left"] for one in found):
+        sys.exit(1)
