@@ -9,6 +9,8 @@ __all__ = ['SET_COLORS', 'WIN_COLORS', 'require_cells', 'power_label', 'cells_la
            'plot_scores_by_inducing']
 
 # %% ../nbs/14_rankings.ipynb #09e35e9e
+from collections import Counter
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
@@ -103,9 +105,9 @@ def gain_histogram(ax: Axes, pairs: Cells) -> None:
     outermost bars hold all that lies beyond.
     """
     gains = pairs.gains()
-    reach = np.quantile(np.abs(gains), 0.95) or np.abs(gains).max() or 1.0
+    reach = np.quantile(np.abs(gains), 0.95) or 1.0
     edges = np.linspace(-reach, reach, 22)
-    counts, _ = np.histogram(np.clip(gains, -reach, reach), edges)
+    counts, _ = np.histogram(np.clip(gains, -reach, reach), edges, weights=pairs.weights)
     middle = 0.5 * (edges[1:] + edges[:-1])
     colors = [
         BLUE if g > 1e-9 * reach else ORANGE if g < -1e-9 * reach else "#777777"
@@ -114,7 +116,7 @@ def gain_histogram(ax: Axes, pairs: Cells) -> None:
     ax.bar(middle, counts, width=edges[1] - edges[0], color=colors)
     ax.axvline(0.0, color="black", lw=0.8, zorder=0)
     ax.set(xticks=[], yticks=[], ylim=(0.0, 1.45 * counts.max()))
-    share = wins_of(gains).mean()
+    share = np.average(wins_of(gains), weights=pairs.weights)
     sides = ((0.97, "right", 0, share), (0.03, "left", 1, 1.0 - share))
     for x, side, k, part in sides:
         text = f"{method_name(pairs.methods[k])}:\n{100.0 * part:.0f} %"
@@ -396,16 +398,15 @@ def means_by_inducing(cells: Cells) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     """Numbers M (K,), mean score of each method (K, P), and its standard error (K, P), over
     the splits that have every M. A single split has the error 0.
     """
-    M = np.unique(cells.M)
-    keys = list(zip(cells.data.tolist(), cells.split.tolist()))
-    full = {key for key in keys if keys.count(key) == len(M)}
+    M, keys = np.unique(cells.M), list(zip(cells.data.tolist(), cells.split.tolist()))
+    full = {key for key, count in Counter(keys).items() if count == len(M)}
     if not full:
         raise ValueError("`cells`: no split of a data set has every M. Choose fewer M.")
-    kept = np.array([key in full for key in keys])
-    at = [cells.values[kept & (cells.M == m)] for m in M]
-    n = len(full)
-    errors = [v.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else 0.0 * v[0] for v in at]
-    return M, np.array([v.mean(axis=0) for v in at]), np.array(errors)
+    kept, n = np.array([key in full for key in keys]), len(full)
+    at = [(kept & (cells.M == m)) for m in M]
+    means = [np.average(cells.values[a], axis=0, weights=cells.weights[a]) for a in at]
+    spread = [cells.values[a].std(axis=0, ddof=1) if n > 1 else 0.0 * means[0] for a in at]
+    return M, np.array(means), np.array(spread) / np.sqrt(n)
 
 # %% ../nbs/14_rankings.ipynb #c6d47592
 def plot_scores_by_inducing(

@@ -14,7 +14,7 @@ __all__ = ['CELL', 'SCORES', 'LARGER_IS_BETTER', 'CLUSTERS', 'PAPER_CLAIMS', 'ma
 # %% ../nbs/14_statistics.ipynb #6eedd6f2
 import html
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -24,7 +24,6 @@ from scipy.stats import (
     friedmanchisquare,
     norm,
     rankdata,
-    sem,
     studentized_range,
     t,
     wilcoxon,
@@ -202,6 +201,8 @@ class Cells:
         Scores in their own units.
     left_out : tuple
         The (data, split, M) that lack at least one of the methods.
+    weight : ndarray, shape (C,), optional
+        How much each cell counts in averages, 1 on average; None: all alike.
     """
 
     score: str
@@ -211,6 +212,12 @@ class Cells:
     M: np.ndarray
     values: np.ndarray
     left_out: tuple
+    weight: np.ndarray | None = None
+
+    @property
+    def weights(self) -> np.ndarray:
+        """How much each cell counts, shape (C,)."""
+        return np.ones(len(self.data)) if self.weight is None else self.weight
 
     @property
     def costs(self) -> np.ndarray:
@@ -240,12 +247,19 @@ class Cells:
             raise ValueError(f"`data` must be one of {names}; got {shown(data)}.")
         return self.part(self.data == data, slice(None))
 
+    def equal_sets(self) -> "Cells":
+        """The same cells, weighted so that each data set counts the same, however many
+        cells it has.
+        """
+        _, at, counts = np.unique(self.data, return_inverse=True, return_counts=True)
+        return replace(self, weight=len(self.data) / (len(counts) * counts[at]))
+
     def part(self, kept: ArrayLike, methods: ArrayLike) -> "Cells":
         """Some cells and some methods, as indices."""
         names = np.array(self.methods, dtype=object)[methods]
         labels = self.data[kept], self.split[kept], self.M[kept]
-        values = self.values[kept][:, methods]
-        return Cells(self.score, tuple(names), *labels, values, self.left_out)
+        values, weight = self.values[kept][:, methods], self.weights[kept]
+        return Cells(self.score, tuple(names), *labels, values, self.left_out, weight)
 
 # %% ../nbs/14_statistics.ipynb #de6e812d
 def known_methods(methods: Sequence, known: Iterable) -> list:
@@ -455,16 +469,19 @@ def tail_level(codes: np.ndarray, clusters: str) -> tuple[float, int]:
     return float(norm.cdf(-far)), K if within else S
 
 # %% ../nbs/14_statistics.ipynb #ea8cf2a7
-def independent_interval(values: np.ndarray, share: bool) -> tuple:
-    """Mean, low and high end of the 95 % interval for independent runs `values` (C, ...):
-    Wilson's for shares, Student's for other means.
+def independent_interval(values: np.ndarray, weight: np.ndarray, share: bool) -> tuple:
+    """Mean, low and high end of the 95 % interval for independent runs `values` (C, ...)
+    with weights (C,): Wilson's for shares, Student's for other means. Weighted runs count
+    as (Σw)²/Σw² equal ones (Kish 1965).
     """
-    C, mean = len(values), values.mean(axis=0)
+    n = weight.sum() ** 2 / np.sum(weight**2)
+    mean = np.average(values, axis=0, weights=weight)
     if share:
-        return mean, *wilson_interval(C * mean, C)
-    if C < 2:
+        return mean, *wilson_interval(n * mean, n)
+    if len(values) < 2:
         raise ValueError("`clusters` = 'none' needs at least two runs, and there is one.")
-    half = t.ppf(0.975, C - 1) * sem(values, axis=0)
+    var = np.average((values - mean) ** 2, axis=0, weights=weight) / (n - 1.0)
+    half = t.ppf(0.975, n - 1.0) * np.sqrt(var)
     return mean, mean - half, mean + half
 
 
@@ -519,17 +536,15 @@ def cluster_interval(
     values = checked_draws(values, cells, clusters, n_resamples)
     n_sets = len(set(cells.data.tolist()))
     if clusters == "none":
-        found = independent_interval(values, share)
+        found = independent_interval(values, cells.weights, share)
         return Interval(*found, clusters, len(values), n_sets)
     codes, sums, counts = split_sums(values, cells)
     level, n = tail_level(codes, clusters)
     weights = cluster_weights(codes, clusters, n_resamples, np.random.default_rng(seed))
     draws = np.tensordot(weights, sums, 1)
     draws /= (weights @ counts).reshape(-1, *(1,) * (draws.ndim - 1))
-    mean, (low, high) = (
-        values.mean(axis=0),
-        np.quantile(draws, [level, 1.0 - level], axis=0),
-    )
+    mean = np.average(values, axis=0, weights=cells.weights)
+    low, high = np.quantile(draws, [level, 1.0 - level], axis=0)
     if share:  # no scatter between clusters: one trial each
         same = np.ptp(draws, axis=0) < 1e-12
         bound = wilson_interval(n * mean, n)
@@ -561,16 +576,17 @@ def checked_draws(
 def split_sums(
     values: np.ndarray, cells: Cells
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values (C, ...) added up within each (data, split): the data set (K,) of each as a
-    number, the sums (K, ...), and how many cells (K,) there are in each.
+    """Weighted values (C, ...) added up within each (data, split): the data set (K,) of each
+    as a number, the sums (K, ...), and the weight (K,) of the cells in each.
     """
     keys = list(zip(cells.data.tolist(), cells.split.tolist()))
     names = list(dict.fromkeys(cells.data.tolist()))
     place = {key: k for k, key in enumerate(dict.fromkeys(keys))}
-    at = np.array([place[key] for key in keys])
+    at, weight = np.array([place[key] for key in keys]), cells.weights
     sums = np.zeros((len(place), *values.shape[1:]))
-    np.add.at(sums, at, values)
-    return np.array([names.index(data) for data, _ in place]), sums, np.bincount(at)
+    np.add.at(sums, at, weight.reshape(-1, *(1,) * (values.ndim - 1)) * values)
+    codes = np.array([names.index(data) for data, _ in place])
+    return codes, sums, np.bincount(at, weight)
 
 # %% ../nbs/14_statistics.ipynb #2ee685ec
 def win_fraction(
@@ -871,7 +887,7 @@ def pairwise_wilcoxon(cells: Cells, pairs: Sequence | None = None) -> list[PairT
         if len(two.methods) != 2:
             raise ValueError(f"`pairs` must hold pairs of methods; got {shown(pair)}.")
         gains = np.diff(set_means(two)[1], axis=1)[:, 0]
-        p = float(wilcoxon(gains).pvalue) if np.any(gains) else 1.0
+        p = float(wilcoxon(gains).pvalue) if np.any(gains) else 1.0  # not defined there
         found.append((*two.methods, int(np.sum(gains > 0)), int(np.sum(gains < 0)), p))
     corrected = holm([p for *_, p in found])
     return [PairTest(*values, float(c)) for values, c in zip(found, corrected)]
@@ -921,6 +937,17 @@ def different_pairs(cells: Cells, test: str = "nemenyi") -> np.ndarray:
     test : str
         "nemenyi" (average ranks; depends on all methods) or "wilcoxon" (pair by pair, with
         Holm's correction).
+
+    Returns
+    -------
+    ndarray of bool, shape (P, P)
+
+    Examples
+    --------
+    >>> from sparse_pep.statistics import different_pairs, made_up_rows, score_cells
+    >>> cells = score_cells(made_up_rows({0.0: 0.1, 0.5: 0.0, 1.0: 0.2}), "smse")
+    >>> print(different_pairs(cells)[1])  # which methods differ from 0.5
+    [ True False  True]
     """
     P = len(cells.methods)
     if test == "nemenyi":
@@ -1107,6 +1134,7 @@ def claims_table(
     clusters: str = "data, split",
     n_resamples: int = 10_000,
     seed: int = 0,
+    equal_sets: bool = False,
 ) -> ClaimsTable:
     """Check claims against a table of results, one by one.
 
@@ -1120,6 +1148,8 @@ def claims_table(
         The column that names the methods.
     clusters, n_resamples, seed
         As for `cluster_interval`.
+    equal_sets : bool
+        Whether each data set counts the same, instead of each run.
 
     Returns
     -------
@@ -1146,6 +1176,7 @@ def claims_table(
     checked = []
     for claim in claims:
         pairs = paired(rows, claim.score, by, claim.better, claim.worse)
+        pairs = pairs.equal_sets() if equal_sets else pairs
         found = win_fraction(pairs, clusters, n_resamples, seed)
         shares, ties = wins_by_set(pairs).values(), int(np.sum(pairs.gains() == 0.0))
         won, naive = sum(share > 0.5 for share in shares), win_fraction(pairs, "none")

@@ -114,6 +114,11 @@ def test_groups_have_a_colour_and_a_shape(color_by, labels, ax):
         np.testing.assert_array_equal(line.get_xydata(), PAIRS.values[names == label][:, ::-1])
 
 
+def test_numbers_of_points_are_named_in_their_order(ax):
+    plot_pairs(two([[1.0, 2.0]] * 3, M=[50.0, 200.0, 10.0]), ax=ax, color_by="M")
+    assert ax.get_legend_handles_labels()[1] == ["M = 10", "M = 50", "M = 200"]
+
+
 def test_a_few_far_runs_do_not_squeeze_the_others(ax):
     values = np.c_[np.linspace(-3.0, -1.0, 100), np.linspace(-2.9, -1.1, 100)]
     values[7, 0] = 50.0
@@ -172,7 +177,17 @@ def test_evidence_counts_as_a_gain_where_it_is_larger(ax):
 def test_the_histogram_of_ties_alone(ax):
     gain_histogram(ax, two(np.ones((4, 2))))
     assert [bar.get_height() for bar in ax.patches if bar.get_height()] == [4.0]
+    assert all(bar.get_width() > 0.0 for bar in ax.patches)
     assert ax.texts[0].get_text() == "0.5:\n50 %"
+
+
+def test_weights_count_in_the_histogram(ax):
+    """Three losses on one set, one win on another: 50 % if sets count the same."""
+    cells = two([[1.0, 0.0]] * 3 + [[0.0, 1.0]], data=["a", "a", "a", "b"]).equal_sets()
+    gain_histogram(ax, cells)
+    assert ax.texts[0].get_text() == "0.5:\n50 %"
+    heights = [bar.get_height() for bar in ax.patches if bar.get_height()]
+    np.testing.assert_allclose(heights, [2.0, 2.0])
 
 
 @pytest.mark.parametrize("where, corner", [((0.1, 0.9), "right"), ((0.9, 0.1), "left"), ((0.5, 0.5), "left")])
@@ -323,6 +338,13 @@ def test_means_are_over_splits_with_every_inducing():
             ]
             assert means[k, p] == pytest.approx(np.mean(kept))
             assert errors[k, p] == pytest.approx(np.std(kept, ddof=1) / np.sqrt(3))
+
+
+def test_means_over_sets_may_count_each_set_the_same():
+    rows = [row for row in ROWS if row["data"] != "set 0" or row["split"] == 0]
+    cells = score_cells(rows, "smse").equal_sets()
+    by_set = [means_by_inducing(cells.of(f"set {i}"))[1] for i in range(5)]
+    np.testing.assert_allclose(means_by_inducing(cells)[1], np.mean(by_set, axis=0))
 
 
 def test_one_split_has_no_error_and_none_is_refused():

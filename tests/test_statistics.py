@@ -306,6 +306,51 @@ def test_the_order_of_rows_does_not_matter(random, clusters):
         np.testing.assert_array_equal(a, b)
 
 
+UNEVEN = score_cells([row for row in ROWS if row["data"] != "set 1" or (row["split"] == 0 and row["M"] == 50)], "smse")
+
+
+def test_sets_may_count_the_same():
+    """Then a mean is the mean of the sets' means, whatever is drawn; ends agree with a loop over draws of sets."""
+    cells, names = UNEVEN.equal_sets(), [f"set {i}" for i in range(5)]
+    assert cells.weights.mean() == pytest.approx(1.0)
+    values = np.random.default_rng(0).normal(size=len(cells.data)) + 2.0 * (cells.data == "set 1")
+    by_set = np.array([values[cells.data == name].mean() for name in names])
+    for clusters in CLUSTERS:
+        assert cluster_interval(values, cells, clusters, n_resamples=200).value == pytest.approx(by_set.mean())
+    assert cluster_interval(values, UNEVEN, "data").value == pytest.approx(values.mean())
+    assert abs(by_set.mean() - values.mean()) > 0.05
+    drawn = np.random.default_rng(1).integers(5, size=(40_000, 5))
+    level, _ = tail_level(np.arange(5), "data")
+    slow = np.quantile(by_set[drawn].mean(axis=1), [level, 1.0 - level])
+    found = cluster_interval(values, cells, "data", n_resamples=40_000)
+    np.testing.assert_allclose([found.low, found.high], slow, atol=0.05 * np.ptp(slow))
+    two = cells.pick(0.5, 0.0)
+    assert win_fraction(two, "data").value == pytest.approx(np.mean(list(wins_by_set(two).values())))
+
+
+def test_runs_that_count_more_are_fewer_runs():
+    """Weights of 1 and 0 are the runs with 1; equal weights, whatever they are, are no weights."""
+    values, kept = CELLS.values[:, 0], np.arange(45) % 3 == 0
+    some = cluster_interval(values, replace(CELLS, weight=1.0 * kept), "none")
+    alone = cluster_interval(values[kept], CELLS.part(kept, slice(None)), "none")
+    np.testing.assert_allclose([some.value, some.low, some.high], [alone.value, alone.low, alone.high])
+    same = cluster_interval(values, replace(CELLS, weight=np.full(45, 3.0)), "none")
+    plain = cluster_interval(values, CELLS, "none")
+    np.testing.assert_allclose([same.value, same.low, same.high], [plain.value, plain.low, plain.high])
+    wins = replace(CELLS.pick(0.5, 0.0), weight=1.0 * kept)
+    found, part = win_fraction(wins, "none"), win_fraction(wins.part(kept, slice(None)), "none")
+    np.testing.assert_allclose([found.low, found.high], [part.low, part.high])
+
+
+def test_claims_may_count_sets():
+    rows = [row for row in ROWS if row["data"] != "set 1" or row["split"] == 0]
+    claim = [Claim("smse", 0.5, 0.0, 67.0)]
+    (by_runs,), (by_sets,) = (claims_table(rows, claim, n_resamples=200, equal_sets=e).claims for e in (False, True))
+    pairs = paired(rows, "smse", "power", 0.5, 0.0)
+    assert by_runs.found.value == pytest.approx(np.mean(pairs.gains() > 0))
+    assert by_sets.found.value == pytest.approx(np.mean(list(wins_by_set(pairs).values())))
+
+
 def test_seeds_and_columns():
     """The same seed the same ends; a column of many is the column alone."""
     ranks = ranks_of_cells(CELLS)
