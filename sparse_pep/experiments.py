@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from pathlib import Path
 
 import numpy as np
 from contourpy import contour_generator
@@ -132,7 +133,8 @@ def fit_split(
         "random_state": job["seed"],
         "likelihood": LIKELIHOOD[kind],
     }
-    row, model, _ = run_split(data, job["split"], job["power"], **options, **training)
+    options |= {"quiet": True, **training}
+    row, model, _ = run_split(data, job["split"], job["power"], **options)
     scores = {name.lower(): row[name] for name in row if name.lower() in SCORED[kind]}
     evidence = {"log_marginal_likelihood": model.log_marginal_likelihood_value_}
     return [evidence | scores | {"converged": model.converged_, "seconds": row["seconds"]}]
@@ -229,29 +231,25 @@ def synthetic_draw(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def synthetic_model(
-    job: Mapping, X: np.ndarray, lengthscale: np.ndarray
+    job: Mapping, X: np.ndarray, lengthscale: np.ndarray, max_iter: int
 ) -> SparsePEPRegressor:
     """The estimator that a job asks for, before training."""
-    if job["method"] == "sparse":
-        return SparsePEPRegressor(
-            power=job["power"], n_inducing=job["M"], random_state=job["seed"], max_iter=2000
-        )
-    exact = {"features": InducingPoints(X), "fixed": ("features.Z",), "power": 1.0}
-    if job["method"].startswith("exact"):
-        return SparsePEPRegressor(**exact)
-    kernel = SquaredExponential(1.0, lengthscale)
-    return SparsePEPRegressor(
-        kernel=kernel, noise_variance=NOISE_VARIANCE, optimizer=None, **exact
-    )
+    how = {"power": job["power"], "n_inducing": job["M"], "random_state": job["seed"]}
+    if job["method"] != "sparse":
+        how = {"features": InducingPoints(X), "fixed": ("features.Z",), "power": 1.0}
+    if job["method"].startswith("true"):
+        how |= {"kernel": SquaredExponential(1.0, lengthscale), "optimizer": None}
+        how |= {"noise_variance": NOISE_VARIANCE}
+    return SparsePEPRegressor(max_iter=max_iter, **how)
 
 
-def fit_synthetic(job: Mapping) -> list[dict]:
+def fit_synthetic(job: Mapping, max_iter: int = 2000) -> list[dict]:
     """The row of one fit: scores on the test rows and on the training rows."""
     X, y, lengthscale = synthetic_draw(int(job["data"].removeprefix("draw")))
     train = np.r_[0:500, 1000:1500][: ROWS_OF[job["method"]]]
     X_train, y_train, test = X[train], y[train], slice(500, 1000)
     start = time.perf_counter()
-    model = synthetic_model(job, X_train, lengthscale).fit(X_train, y_train)
+    model = synthetic_model(job, X_train, lengthscale, max_iter).fit(X_train, y_train)
     row = {"log_marginal_likelihood": model.log_marginal_likelihood_value_}
     row |= {"converged": model.converged_, "seconds": time.perf_counter() - start}
     for end, X_there, y_there in (("", X[test], y[test]), ("_train", X_train, y_train)):
@@ -279,13 +277,12 @@ def synthetic_study(size: str, data_dir: str | None = None) -> Study:
         jobs += [key | {"M": ROWS_OF[m], "seed": 0, "method": m} for m in exact]
     scores = ("log_marginal_likelihood", "smse", "smll", "smse_train", "smll_train")
     columns = (*KEYS, "method", *scores, *FITTED)
-    return Study("synthetic", jobs, fit_synthetic, columns, cost=fit_cost)
+    return Study("synthetic", jobs, fit_synthetic, columns, {"max_iter": 2000}, fit_cost)
 
 # %% ../nbs/14_experiments.ipynb #1634d64d
-def ionosphere_data(data_dir: str | None) -> tuple[np.ndarray, ...]:
-    """Standardised inputs and labels, X_train, y_train, X_test, y_test; 200 rows to train
-    on."""
-    name = "breast_cancer" if data_directory(data_dir) is None else "iono"
+def ionosphere_data(name: str, data_dir: str | None) -> tuple[np.ndarray, ...]:
+    """Standardised inputs and labels of "iono" or another set, X_train, y_train, X_test,
+    y_test; 200 rows to train on."""
     data = loaded("classification", name, data_dir)
     order = np.random.default_rng(0).permutation(len(data.y))
     train, test = order[:200], order[200:351]
@@ -298,7 +295,7 @@ def fit_ionosphere(
     job: Mapping, log_lengthscales: Sequence[float], data_dir: str | None = None
 ) -> list[dict]:
     """One line of the grid: the rows of all lengthscales at one signal standard deviation."""
-    X, y, X_test, y_test = ionosphere_data(data_dir)
+    X, y, X_test, y_test = ionosphere_data(job["data"], data_dir)
     rows = []
     for log_lengthscale in log_lengthscales:
         start = time.perf_counter()
@@ -341,9 +338,10 @@ def ionosphere_study(size: str, data_dir: str | None = None) -> Study:
     )
 
 # %% ../nbs/14_experiments.ipynb #c5ea9646
-def banana_data(data_dir: str | None) -> tuple[np.ndarray, ...]:
-    """X_train, y_train, X_test, y_test: 400 and 4900 rows, or as many that were made up."""
-    if data_directory(data_dir) is None:
+def banana_data(name: str, data_dir: str | None) -> tuple[np.ndarray, ...]:
+    """X_train, y_train, X_test, y_test: 400 and 4900 rows of "banana", or as many that are
+    made up for "banana_like"."""
+    if name == "banana_like":
         return *banana_like(400), *banana_like(4900, seed=1)
     data = loaded("classification", "banana", data_dir)
     train, test = data.splits[0]
@@ -361,7 +359,7 @@ def boundary(model: SparsePEPClassifier, X: np.ndarray, n: int = 60) -> list[np.
 def fit_banana(job: Mapping, data_dir: str | None = None) -> list[dict]:
     """Rows of one fit: `kind` is "point" for pseudo-points, "boundary" for points of the
     decision boundary, line by line."""
-    X, y, X_test, y_test = banana_data(data_dir)
+    X, y, X_test, y_test = banana_data(job["data"], data_dir)
     start = time.perf_counter()
     options = {"n_inducing": job["M"], "power": job["power"], "random_state": job["seed"]}
     model = SparsePEPClassifier(likelihood="probit", **options).fit(X, y)
@@ -407,11 +405,12 @@ def banana_study(size: str, data_dir: str | None = None) -> Study:
     return Study("banana", jobs, fit_banana, columns, local={"data_dir": data_dir})
 
 # %% ../nbs/14_experiments.ipynb #d3d3aca0
-def snelson_data(data_dir: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (200, 1) and targets (200,)."""
-    folder = data_directory(data_dir)
-    if folder is None:
+def snelson_data(name: str, data_dir: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs (200, 1) and targets (200,) of "snelson", or as many that are made up for
+    "snelson_like"."""
+    if name == "snelson_like":
         return snelson_like()
+    folder = data_directory(data_dir) or Path()
     table = read_table(folder / "toy" / "snelson.csv.gz", target="y")
     return table.X, table.y
 
@@ -419,7 +418,7 @@ def snelson_data(data_dir: str | None) -> tuple[np.ndarray, np.ndarray]:
 def fit_snelson(job: Mapping, data_dir: str | None = None) -> list[dict]:
     """Rows of one fit: `kind` is "curve" for mean and standard deviation of y on a grid,
     "point" for pseudo-points."""
-    X, y = snelson_data(data_dir)
+    X, y = snelson_data(job["data"], data_dir)
     low, high = X.min(), X.max()
     begin = np.linspace(low + 0.4 * (high - low), low + 0.6 * (high - low), job["M"])
     start = time.perf_counter()
@@ -455,9 +454,9 @@ def snelson_study(size: str, data_dir: str | None = None) -> Study:
     return Study("snelson", jobs, fit_snelson, columns, local={"data_dir": data_dir})
 
 # %% ../nbs/14_experiments.ipynb #927b5a26
-def mnist_data(data_dir: str | None) -> tuple[np.ndarray, ...]:
-    """X_train, y_train, X_test, y_test; labels −1 and 1."""
-    if data_directory(data_dir) is not None:
+def mnist_data(name: str, data_dir: str | None) -> tuple[np.ndarray, ...]:
+    """X_train, y_train, X_test, y_test of "mnist" or "digits"; labels −1 and 1."""
+    if name == "mnist":
         data = load_mnist(data_dir)
         train, test = data.splits[0]
         return data.X[train], data.y[train], data.X[test], data.y[test]
@@ -473,7 +472,7 @@ def fit_mnist(
     """One row for each pass over the data; `log_marginal_likelihood` is an estimate from the
     batches but in the last, where all sites have settled.
     """
-    X, y, X_test, y_test = mnist_data(data_dir)
+    X, y, X_test, y_test = mnist_data(job["data"], data_dir)
     rng, likelihood, rows = np.random.default_rng(job["seed"]), Probit(), []
     kernel = SquaredExponential(4.0, np.full(X.shape[1], 0.18 * np.sqrt(X.shape[1])))
     start = Model(kernel, InducingPoints(kmeans_points(X, job["M"], rng)), likelihood)
@@ -517,7 +516,7 @@ def mnist_study(size: str, data_dir: str | None = None) -> Study:
     jobs = grid_of([name], {name: 1}, powers, counts)
     columns = (*KEYS, "epoch", "log_marginal_likelihood", "error", "nll", *FITTED)
     settings = {"n_epochs": n_epochs, "batch_size": batch_size}
-    where = {"data_dir": data_dir if name == "mnist" else None}
+    where = {"data_dir": data_dir}
     cost = lambda job: 50.0 + job["M"] ** 2 / 100.0  # noqa: E731
     return Study("mnist", jobs, fit_mnist, columns, settings, cost, where)
 
@@ -532,7 +531,8 @@ def study_named(name: str, size: str = "standard", data_dir: str | None = None) 
     size : "quick", "standard" or "full"
         Quick ones keep their results apart, under the name `<name>_quick`.
     data_dir : str, optional
-        Folder of the data, see `data_directory`.
+        Folder of the data, see `data_directory`. With none there are other sets, under names
+        of their own; a job's name says which one it is about.
 
     Returns
     -------
@@ -541,7 +541,7 @@ def study_named(name: str, size: str = "standard", data_dir: str | None = None) 
     Raises
     ------
     ValueError
-        If there is no such study or size.
+        If there is no such study or size, or the folder is none of data.
 
     Examples
     --------
@@ -554,7 +554,8 @@ def study_named(name: str, size: str = "standard", data_dir: str | None = None) 
         raise ValueError(f"there is no study {name!r}; there are {', '.join(STUDIES)}.")
     if size not in SIZES:
         raise ValueError(f"`size` must be one of {', '.join(SIZES)}; got {size!r}.")
-    study = STUDIES[name](size, data_dir)
+    folder = data_directory(data_dir)  # also for workers that are elsewhere
+    study = STUDIES[name](size, folder and str(folder.resolve()))
     return replace(study, name=f"{name}_quick") if size == "quick" else study
 
 
