@@ -119,7 +119,8 @@ def real_tables(kind: str, rows: Sequence[Mapping]) -> str:
 
 def convergence(rows: Sequence[Mapping]) -> str:
     """How many fits of a table ended before they had converged, and on which data."""
-    fits = {tuple(row[key] for key in KEYS): row for row in rows}.values()
+    names = (*KEYS, "method", "log_std")
+    fits = {tuple(row.get(name) for name in names): row for row in rows}.values()
     not_yet = [row for row in fits if not row["converged"]]
     where = means_by(not_yet, ["data"], [])
     named = ", ".join(f"{group['data']} {group['runs']}" for group in where)
@@ -273,8 +274,8 @@ def data_of(rows: Sequence[Mapping], load: Callable) -> tuple | None:
     """The data that rows were made from, if they are at hand: those that are made up always
     are, the others in a folder of data.
     """
-    made_up = rows[0]["data"].endswith("_like")
-    return load(None) if made_up or data_directory() else None
+    name = rows[0]["data"]
+    return load(name, None) if name.endswith("_like") or data_directory() else None
 
 
 def draw_banana(ax: Axes, rows: Sequence[Mapping]) -> None:
