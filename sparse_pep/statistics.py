@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CELL', 'SCORES', 'LARGER_IS_BETTER', 'CLUSTERS', 'PAPER_CLAIMS', 'made_up_rows', 'plain', 'in_order', 'rows_of',
-           'key_of', 'score_of', 'require_score', 'scores_by_cell', 'Cells', 'known_methods', 'method_name',
+           'is_empty', 'key_of', 'score_of', 'require_score', 'scores_by_cell', 'Cells', 'known_methods', 'method_name',
            'score_cells', 'paired', 'wins_of', 'wins_by_set', 'cluster_weights', 'Interval', 'tail_level',
            'independent_interval', 'cluster_interval', 'checked_draws', 'split_sums', 'win_fraction', 'mean_difference',
            'ranks_of_cells', 'average_ranks', 'win_matrix', 'set_means', 'Friedman', 'friedman', 'critical_difference',
@@ -132,10 +132,15 @@ def rows_of(rows: Iterable[Mapping]) -> list[Mapping]:
     return found
 
 
+def is_empty(value: object) -> bool:
+    """Whether a cell that says which run it is holds nothing: None, an empty text, NaN."""
+    return value is None or value == "" or value != value
+
+
 def key_of(row: Mapping, name: str, place: int) -> float | str:
     """What a row has in a column that says which run it is."""
     value = row.get(name)
-    if value is None or value == "" or value != value:
+    if is_empty(value):
         raise ValueError(
             f"`rows`: row {place} has no {name!r}; it has {', '.join(map(str, row))}. "
             f"Each row must say its {', '.join(CELL)} and method."
@@ -164,12 +169,12 @@ def require_score(score: str) -> None:
 
 
 def scores_by_cell(rows: Iterable[Mapping], score: str, by: str) -> dict[tuple, dict]:
-    """(data, split, M) → {method: score} for the rows that have this score."""
+    """(data, split, M) → {method: score} for the rows that have this score and a method."""
     require_score(score)
     cells: dict[tuple, dict] = {}
     for place, row in enumerate(rows_of(rows)):
         value = score_of(row, score, place)
-        if value is None:
+        if value is None or (by in row and is_empty(row[by])):
             continue
         found = cells.setdefault(tuple(key_of(row, name, place) for name in CELL), {})
         method = key_of(row, by, place)
@@ -180,7 +185,7 @@ def scores_by_cell(rows: Iterable[Mapping], score: str, by: str) -> dict[tuple, 
             )
         found[method] = value
     if not cells:
-        raise ValueError(f"`rows`: no row has a value of {score!r}.")
+        raise ValueError(f"`rows`: no row has a value of {score!r} and of {by!r}.")
     return cells
 
 # %% ../nbs/14_statistics.ipynb #842b916c
@@ -300,7 +305,7 @@ def score_cells(
     score : str
         One of `SCORES`. Rows whose cell of it is empty are not looked at.
     by : str
-        The column that names the methods.
+        The column that names the methods. Rows whose cell of it is empty are not looked at.
     methods : sequence, optional
         Which methods, in this order; all of them, sorted, by default.
 

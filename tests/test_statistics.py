@@ -113,6 +113,10 @@ def test_rows_without_the_score_are_not_looked_at():
     others = [{"data": "x", "split": 0, "M": 5, "power": 0.0, "nll": 0.3, "smse": empty} for empty in ("", None)]
     cells = score_cells(ROWS + others, "smse")
     assert "x" not in cells.data and not cells.left_out
+    exact = [{"data": "set 0", "split": 0, "M": "", "power": empty, "smse": 0.1} for empty in ("", None, np.nan)]
+    np.testing.assert_array_equal(score_cells(exact + ROWS, "smse").values, CELLS.values)
+    with pytest.raises(ValueError, match="no row has a value of 'smse' and of 'power'"):
+        score_cells(exact, "smse")
     assert "nll" not in ROWS[0]  # nor rows that do not have the column
     with pytest.raises(ValueError, match="no \\(data, split, M\\) has 'nll'|at least two"):
         score_cells(ROWS + others[:1], "nll")
