@@ -86,15 +86,18 @@ def batch_of(
     power: float | np.ndarray,
     jitter: float = 0.0,
     extras: Extras = PLAIN,
-    share: float = 1.0,
+    remembered: tuple[float, float | None] = (1.0, None),
 ) -> Batch:
     """A model at the data X (n, D), y (n,) or (n, K) of a batch, with relative jitter for Kuu.
-    If there is a memory, its observations count `share` times. Cost nM² + M³ flops and the
-    kernel.
+    If there is a memory, `remembered` is how often its observations count, and their power.
+    Cost nM² + M³ flops and the kernel.
     """
     Kuu, pull_Kuu = model.features.Kuu_vjp(model.kernel)
     factor, task = factorise(Kuu, jitter, "Kuu"), task_of(model, X, y, power, None, extras)
-    task.counted["weight"][len(X) :] *= share
+    if extras.memory is not None:
+        task.counted["weight"][len(X) :] *= remembered[0]
+        if remembered[1] is not None:
+            task.power[len(X) :] = remembered[1]
     Kuf, kff, pull = task.where[0](slice(0, len(task.counted["weight"])))
     V = solve_lower(factor, Kuf)
     dff, _ = unexplained_variance(kff, V)
@@ -169,7 +172,10 @@ def see(batch: Batch, others: Sums, sites: np.ndarray) -> Seen | None:
     """
     own = batch_sums(batch, sites)
     pairs = zip(*(rest + new for rest, new in zip(others, own)))
-    posteriors = [posterior_from_sums(batch.Kuu, P, s) for P, s in pairs]
+    try:
+        posteriors = [posterior_from_sums(batch.Kuu, P, s) for P, s in pairs]
+    except np.linalg.LinAlgError:
+        return None
     mean, var = np.stack([marginals(q, batch.V) for q in posteriors], axis=1)
     proper = np.all(batch.task.power * sites[0] * var < 1.0)
     proper &= all(q.B.jitter == 0.0 for q in posteriors)
@@ -410,7 +416,8 @@ class Batches:
         """
         rows = self.rows[k]
         given = self.X[rows], self.y[rows], self.power[rows], self.jitter
-        batch = batch_of(model, *given, self.extras.at(rows), 1.0 / len(self.rows))
+        remembered = 1.0 / len(self.rows), float(np.mean(self.power))
+        batch = batch_of(model, *given, self.extras.at(rows), remembered)
         mine, others = np.append(rows, self.always), self.sums.without(k)
         sites = self.sites[:, :, mine]
         stale = (batch.weight * sites[1]) @ batch.V.T - self.sums.parts[1][k]
