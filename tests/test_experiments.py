@@ -241,6 +241,7 @@ def test_exact_rows_are_those_of_a_dense_gp(method, monkeypatch, models):
     X, y, lengthscale = synthetic_draw(1)
     train, test = np.r_[0:500, 1000:1500][:n], np.arange(500, 1000)
     ((variance, noise),) = [(model.kernel_.variance, model.noise_variance_) for model in models]
+    np.testing.assert_array_equal(models[0].features_.Z, X[train])  # not moved by training
     if method == "exact":
         assert models[0].converged_ and not np.allclose(models[0].kernel_.lengthscale, lengthscale)
         lengthscale = models[0].kernel_.lengthscale
