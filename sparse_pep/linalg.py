@@ -10,9 +10,9 @@ __all__ = ['JITTER_STEPS', 'PRODUCT_RCOND', 'HOLD', 'CHUNK_ENTRIES', 'log1p_rati
 
 # %% ../nbs/00_linalg.ipynb #62d70364
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from threading import Lock
@@ -373,11 +373,13 @@ class BlasHold(ContextDecorator):
     """BLAS held to one thread while anybody in this process is inside.
 
     `threads` is what BLAS was allowed before (OMP_NUM_THREADS, threadpoolctl), 1 outside;
-    `pool` has that many, and they stay until the last one leaves.
+    `pool` has that many, and they stay until the last one leaves. So does the memory that
+    `lend` lent last.
     """
 
     def __init__(self):
         self.lock, self.depth, self.threads = Lock(), 0, 1
+        self.spare = np.empty(0)
 
     def __enter__(self) -> "BlasHold":
         with self.lock:
@@ -396,7 +398,21 @@ class BlasHold(ContextDecorator):
             if self.depth == 0:
                 self.pool.shutdown()
                 self.limiter.restore_original_limits()
-                self.threads = 1
+                self.threads, self.spare = 1, np.empty(0)
+
+    @contextmanager
+    def lend(self, size: int) -> Iterator[np.ndarray]:
+        """At least `size` uninitialised numbers, float64, for the time of a `with`; for one
+        borrower after the other the same memory.
+        """
+        with self.lock:
+            array, self.spare = self.spare, np.empty(0)
+        array = array if array.size >= size else np.empty(size)
+        try:
+            yield array
+        finally:
+            with self.lock:
+                self.spare = array if self.depth else np.empty(0)
 
 
 @cache

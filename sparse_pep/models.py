@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['TILE', 'KEPT_KBB', 'SINGLE', 'IN_BLOCKS', 'PLAIN', 'Fit', 'KEPT_KUF', 'Model', 'to_vector', 'from_vector',
            'chunk_covariances', 'within_blocks', 'block_covariances', 'Way', 'way_of', 'Extras', 'Task', 'task_of',
-           'continued', 'model_inference', 'model_evidence', 'model_gradient', 'gradient_by_name', 'one_or_all',
-           'model_predict', 'model_bounds', 'predictive_log_density', 'model_left_out', 'model_leave_one_out', 'light']
+           'continued', 'model_inference', 'model_evidence', 'evidence_and_adjoints', 'model_gradient',
+           'gradient_by_name', 'one_or_all', 'model_predict', 'model_bounds', 'predictive_log_density',
+           'model_left_out', 'model_leave_one_out', 'light']
 
 # %% ../nbs/10_models.ipynb #1ce59af0
 from collections.abc import Callable, Sequence
@@ -33,10 +34,11 @@ from .inference import Inference, infer, left_out
 from .interdomain import added
 from .kernels import Kernel
 from .likelihoods import Gaussian, Likelihood
-from .linalg import chunk_slices, map_chunks, one_blas_thread
+from .linalg import HOLD, chunk_slices, map_chunks, one_blas_thread
 from .means import ZeroMean
 from sparse_pep.regression import (
     Evidence,
+    Kept,
     adjoints,
     each_datum,
     evidence,
@@ -461,9 +463,23 @@ def model_evidence(
     return continued(way_of(blocks).evidence(*given, **task.counted), extras)
 
 # %% ../nbs/10_models.ipynb #a91fad46
-KEPT_KUF = (
-    5_000_000  # entries of Kuf and of V kept from the evidence for its gradient: 80 MB
-)
+KEPT_KUF = 5_000_000  # entries of Kuf, and of V, kept between two passes: 80 MB
+
+
+def evidence_and_adjoints(
+    Kuu: np.ndarray, task: Task, jitter: float, chunk_size: int | None
+) -> tuple[Evidence, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """`regression.evidence` and what `adjoints` makes of it, with what the former kept if there
+    is room; the derivative over the noise counts the trained share of it.
+    """
+    given = *task.where, task.y, task.noise, task.power
+    size, each = len(task.y) * len(Kuu), bool(np.any(task.share != 1.0))
+    with HOLD.lend(size if size <= KEPT_KUF else 0) as memory:
+        kept = Kept(memory) if size <= KEPT_KUF else None
+        fit = evidence(Kuu, *given, jitter, chunk_size, **task.counted, kept=kept)
+        how = {**task.counted, "kept": kept, "each": each}
+        Kuu_bar, pulled, noise_bar, f_bar = adjoints(fit, *given, chunk_size, **how)
+    return fit, Kuu_bar, pulled, noise_bar * task.share if each else noise_bar, f_bar
 
 
 @one_blas_thread()
@@ -530,13 +546,13 @@ def model_gradient(
     task, way, n = task_of(model, X, y, power, blocks, extras), way_of(blocks), len(X)
     if isinstance(model.likelihood, Gaussian):
         given = *task.where, task.y, task.noise, task.power
-        counted = dict(task.counted)
-        if blocks is None and len(task.y) * len(Kuu) <= KEPT_KUF:
-            counted["kept"] = {}
-        fit = way.evidence(Kuu, *given, jitter, chunk_size, **counted)
-        bars = way.adjoints(fit, *given, chunk_size, **counted)
+        if blocks is None:
+            fit, *bars = evidence_and_adjoints(Kuu, task, jitter, chunk_size)
+        else:
+            fit = way.evidence(Kuu, *given, jitter, chunk_size)
+            bars = way.adjoints(fit, *given, chunk_size)
         Kuu_bar, pulled, log_noise_bar, f_bar = bars
-        slope = np.sum(log_noise_bar * task.share)
+        slope = np.sum(log_noise_bar)
     else:
         how = power, jitter, chunk_size, start, tol, blocks, extras
         fit = model_inference(model, X, y, *how)
