@@ -390,7 +390,8 @@ def test_a_broken_pool_lets_go_of_its_locks(trace, folder):
 
 
 @pytest.mark.parametrize(
-    "error", [ValueError("too\nbad"), np.linalg.LinAlgError("too bad"), FloatingPointError("too bad")]
+    "error",
+    [ValueError("too\nbad"), np.linalg.LinAlgError("too bad"), FloatingPointError("too bad"), MemoryError("too bad")],
 )
 def test_failing_jobs_are_warned_of_and_tried_again(trace, folder, error):
     def failing(job, trace, offset):
