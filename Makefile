@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test docs lint bench clean
+.PHONY: help demo test docs lint bench reproduce clean
 
 help:
 	@echo "make demo   fit a small data set and draw it"
 	@echo "make test   run the notebooks, the examples in docstrings and the tests"
 	@echo "make docs   build the site into _docs/"
 	@echo "make lint   check the style of notebooks, tests and tools"
+	@echo "make reproduce  small versions of the paper's experiments, with tables and figures in results/"
 	@echo "make bench  measure speed against the floor set by BLAS"
 	@echo "make clean  remove what the other targets made"
 
@@ -29,6 +30,9 @@ docs: .venv/.installed
 
 lint: .venv/.installed
 	$(BIN)/ruff check nbs tests benchmarks docs setup.py
+
+reproduce: .venv/.installed
+	$(BIN)/sparse-pep reproduce --quick
 
 bench: .venv/.installed
 	$(BIN)/python -m benchmarks.regression

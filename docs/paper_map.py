@@ -38,7 +38,9 @@ def read_map(root):
     root = Path(root)
     with open(root / "docs" / "paper_map.csv", encoding="utf-8", newline="") as file:
         entries = list(csv.DictReader(file, delimiter="|"))
-    sections = {path.stem: headings_and_tags(path) for path in sorted((root / "nbs").glob("*.ipynb"))}
+    nbs = root / "nbs"
+    pages = sorted(nbs.glob("*.ipynb")) + sorted(nbs.glob("studies/*.ipynb"))
+    sections = {path.relative_to(nbs).with_suffix("").as_posix(): headings_and_tags(path) for path in pages}
     tagged = {}
     for notebook, parts in sections.items():
         for heading, keys in parts:

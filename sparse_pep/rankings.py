@@ -75,10 +75,11 @@ def middle_range(values: np.ndarray) -> tuple[float, float]:
 
 
 def log_axis(axis: Axis) -> None:
-    """Ticks at 1, 2 and 5 times powers of ten, as plain numbers, for an axis that is
-    logarithmic.
+    """Ticks at powers of ten, and at 2 and 5 times them where there are few, as plain
+    numbers, for an axis that is logarithmic.
     """
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 100 * low else (1.0,)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
 

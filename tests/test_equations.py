@@ -78,7 +78,7 @@ def test_an_entry_leads_somewhere(key):
 
 
 def test_tags_are_entries_of_the_list():
-    for path in (ROOT / "nbs").glob("*.ipynb"):
+    for path in (ROOT / "nbs").rglob("*.ipynb"):
         for heading, keys in headings_and_tags(path):
             assert set(keys) <= set(BY_KEY), f"{path.name}, {heading!r}"
 
