@@ -6,9 +6,11 @@ from reference.compare import error
 
 from sparse_pep import expectations
 from sparse_pep.expectations import (
+    CALL,
     Accuracy,
     few_nodes,
     find_modes,
+    joined,
     locate,
     many_nodes,
     moments,
@@ -286,3 +288,12 @@ def test_a_floor_spares_what_is_next_to_nothing(by_panels):
     assert len(by_panels) == 1
     assert abs(loose.d2[0] - strict.d2[0]) < 1e-10
     assert abs(loose.log_z[0] - strict.log_z[0]) < 1e-10
+
+
+def test_sizes_that_few_have_are_joined_to_the_next():
+    size = np.array([12] * 3 + [18] * 2 + [24] * CALL + [48] * 4 + [288] * 2)
+    np.random.default_rng(0).shuffle(size)
+    got = joined(size)
+    assert np.array_equal(np.unique(got), [24, 288])  # the many keep theirs
+    assert np.all(got >= size) and np.all(got[size == 24] == 24) and np.all(got[size == 48] == 288)
+    assert np.array_equal(joined(np.array([24])), [24])

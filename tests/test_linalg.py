@@ -10,12 +10,14 @@ from reference.compare import error, properties
 from threadpoolctl import threadpool_limits
 
 from sparse_pep.linalg import (
+    HOLD,
     add_outer,
     chunk_slices,
     factorise,
     log1p_ratio,
     map_chunks,
     mirror,
+    one_blas_thread,
     solve_lower,
 )
 
@@ -185,3 +187,20 @@ def test_an_error_in_a_chunk_comes_out(limit):
 
     with threadpool_limits(limit, user_api="blas"), pytest.raises(np.linalg.LinAlgError, match="in a chunk"):
         map_chunks(work, chunk_slices(9, 1, 2))
+
+
+def test_lent_memory_is_the_same_again_and_nobody_elses():
+    with one_blas_thread():
+        with HOLD.lend(10) as first, HOLD.lend(10) as second:
+            assert first.size >= 10 and not np.shares_memory(first, second)
+        with HOLD.lend(7) as again, HOLD.lend(20) as longer:
+            assert np.shares_memory(again, first) or np.shares_memory(again, second)
+            assert longer.size >= 20 and not np.shares_memory(again, longer)
+        with HOLD.lend(5) as one, HOLD.lend(5) as other:
+            assert not np.shares_memory(one, other)
+        with pytest.raises(ZeroDivisionError), HOLD.lend(20):
+            raise ZeroDivisionError
+    assert HOLD.spare.size == 0  # nothing is held when nobody is inside
+    with HOLD.lend(5) as outside:
+        assert outside.size >= 5
+    assert HOLD.spare.size == 0

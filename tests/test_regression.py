@@ -17,6 +17,7 @@ from sparse_pep.kernels import Constant, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.models import Model, model_evidence, model_gradient, model_predict
 from sparse_pep.regression import (
+    Kept,
     adjoints,
     evidence,
     gaussian_sites,
@@ -70,7 +71,9 @@ def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
     expected = -0.5 * (dense.log_det(Qff + noise * eye) + quadratic + len(p.y) * np.log(2 * np.pi))
     scale = abs(expected) + len(p.y) * (1.0 + abs(np.log(noise)))
     assert error(got, expected, scale) < 1e-9
-    exact = dense.exact_log_evidence(dense.kernel(p.name, p.model.kernel.variance, p.model.kernel.lengthscale, p.X, p.X), p.y, noise)
+    exact = dense.exact_log_evidence(
+        dense.kernel(p.name, p.model.kernel.variance, p.model.kernel.lengthscale, p.X, p.X), p.y, noise
+    )
     assert exact <= got + 1e-9 * scale
 
 
@@ -405,3 +408,39 @@ def test_unexplained_variance_is_never_negative_and_the_clipping_is_counted():
 def test_inducing_points_must_be_finite_and_at_least_one(Z):
     with pytest.raises(ValueError, match="`Z` must"):
         InducingPoints(Z)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("outputs", [(), (2,)])
+@pytest.mark.parametrize("N, M, chunk_size", [(40, 6, None), (40, 6, 7), (1, 1, None), (5, 9, 2)])
+def test_what_is_kept_and_summed_changes_nothing(power, outputs, N, M, chunk_size):
+    """The second pass with V from the first, and with the sum over the noise alone, gives the same derivatives."""
+    rng = np.random.default_rng(3)
+    X, Z, kernel = rng.normal(size=(N, 2)), rng.normal(size=(M, 2)), SquaredExponential(1.3, [0.7, 1.1])
+    y, noise = rng.normal(size=(N, *outputs)), rng.uniform(0.1, 0.5, size=N)
+    weight = rng.integers(1, 4, size=N).astype(float)
+
+    def covariances(rows):
+        Kuf, kff = kernel(Z, X[rows]), kernel.diag(X[rows])
+        still = Kuf.copy()
+
+        def pull(Kuf_bar, kff_bar):
+            np.testing.assert_array_equal(Kuf, still)  # a pull-back may need it
+            both = np.zeros((M + 1, N))
+            both[:M, rows], both[M, rows] = Kuf_bar, kff_bar
+            return both
+
+        return Kuf, kff, pull
+
+    given, how = (covariances, y, noise, power), {"chunk_size": chunk_size, "weight": weight}
+    fit = evidence(kernel(Z), *given, jitter=1e-10, **how)
+    Kuu_bar, pulled, log_noise_bar, f_bar = adjoints(fit, *given, **how)
+    expected = Kuu_bar, pulled, log_noise_bar.sum(), f_bar
+    for memory in (None, np.full(N * M + 3, np.nan)):
+        kept = Kept(memory)
+        again = evidence(kernel(Z), *given, jitter=1e-10, **how, kept=kept)
+        assert kept and error(again.log_evidence, fit.log_evidence, 1.0) < 1e-13
+        for ours, theirs in zip(adjoints(again, *given, **how, kept=kept, each=False), expected):
+            assert np.shape(ours) == np.shape(theirs)
+            assert error(ours, theirs, np.max(np.abs(theirs))) < 1e-9
+        assert not kept  # used up
