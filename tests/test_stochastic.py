@@ -84,7 +84,7 @@ CASES = {
     "probit": Case(Model(SE, POINTS, Probit()), SIGN),
     "probit, power 1": Case(Model(SE, POINTS, Probit()), SIGN, 1.0),
     "probit, private powers": Case(Model(SE, POINTS, Probit()), SIGN, PRIVATE),
-    "probit, weights": Case(Model(SE, POINTS, Probit()), SIGN, 0.5, Extras(weight=WEIGHT)),
+    "probit, weights": Case(Model(SE, POINTS, Probit(), ConstantMean(0.2)), SIGN, 0.5, Extras(weight=WEIGHT)),
     "logit, sum of kernels": Case(Model(LARGEST, POINTS, Logit()), SIGN, 1.0),
     "logit, mean": Case(Model(SE, POINTS, Logit(), ConstantMean(0.3)), SIGN),
     "poisson, linear mean": Case(Model(SE, POINTS, Poisson(), LinearMean(0.1, [0.2, -0.1])), COUNT, 0.0),
@@ -93,7 +93,7 @@ CASES = {
     "gaussian, power 0": Case(Model(SE, POINTS, Gaussian(0.2)), NUMBER, 0.0),
     "gaussian": Case(Model(SE, POINTS, Gaussian(0.2), ConstantMean(0.1)), NUMBER),
     "gaussian, power 1": Case(Model(SE, POINTS, Gaussian(0.2)), NUMBER, 1.0),
-    "gaussian, known": Case(Model(SE, POINTS, Gaussian(0.2)), NUMBER, 0.5, Extras(WEIGHT, KNOWN)),
+    "gaussian, known": Case(Model(SE, POINTS, Gaussian(0.2), ConstantMean(0.2)), NUMBER, 0.5, Extras(WEIGHT, KNOWN)),
     "gaussian, outputs": Case(
         Model(SE, POINTS, Gaussian(0.2), LinearMean(np.zeros(2), np.ones((2, 2)))), SEVERAL, PRIVATE
     ),
@@ -272,6 +272,17 @@ def test_what_is_no_distribution_is_turned_back_from():
     from_zero = renew(batch, nothing, proper, 1)
     assert error(found.sites, from_zero.sites) < 1e-12
     assert renew(batch, (-2.0 * np.eye(7)[None], np.zeros((1, 7))), proper, 1) is None
+
+
+@pytest.mark.parametrize(("power", "proper"), [(0.0, True), (1.0, False)])
+def test_a_posterior_without_jitter_and_proper_cavities(power, proper):
+    batch = batch_of(CASES["probit"].model, X[:1], SIGN[:1], power, JITTER)
+    v = batch.V[:, 0]
+    along = np.outer(v, v)[None] / (v @ v)
+    site = np.array([[[5.0 / (v @ v)]], [[0.0]]])
+    # 1 − 2 + 5 is a precision, and 1 − 2, that of the cavity at power 1, is none
+    assert (see(batch, (-2.0 * along, np.zeros((1, 7))), site) is not None) == proper
+    assert see(batch, (-1.0 * along, np.zeros((1, 7))), np.zeros((2, 1, 1))) is None  # singular: only with jitter
 
 
 def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
