@@ -520,7 +520,8 @@ def model_gradient(
     fit : Evidence, or Inference unless the noise is Gaussian
     gradient : dict
         ∂ log Z over every name of `model.parameters()`, exact if the inference converged.
-        Cost of both: 7NM² flops; 5NM² and those of the sweeps. With blocks of size b another
+        Cost of both: 6NM² flops, 4NM² at power 0, and NM² more where V is too large to be
+        kept; 5NM² and those of the sweeps. With blocks of size b another
         12NMb + O(Nb²).
 
     Examples

@@ -628,7 +628,7 @@ def train(
     Returns
     -------
     TrainingResult
-        Of the best climb. Cost: 7NM² flops an evaluation, more for sites that have to be
+        Of the best climb. Cost: 6NM² flops an evaluation, more for sites that have to be
         searched for.
 
     Raises
