@@ -50,7 +50,7 @@ from sparse_pep.estimators import (
 from .experiments import STUDIES, study_named
 from .features import InducingPoints
 from .files import write_aside
-from .studies import Study, key_of, run_study
+from .studies import Study, StudyStopped, key_of, run_study
 from sparse_pep.trials import (
     CLASSIFIERS,
     COUNTS,
@@ -189,7 +189,7 @@ class OneLineErrors(click.Group):
             message = error.format_message() + help_line
         except click.ClickException as error:
             message = error.format_message()
-        except ValueError as error:
+        except (ValueError, StudyStopped) as error:
             message = str(error)
         except OSError as error:
             message = (
