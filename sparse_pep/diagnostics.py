@@ -120,11 +120,13 @@ def advice(model: object, bounds: tuple[float, float] | None = None) -> list[str
     noise = getattr(model.likelihood_, "noise_variance", np.inf)
     scale = told["target_variance"] * SMALL_NOISE[bool(np.max(model.power_) > 0.5)]
     few, dead = told["determined_directions"], learned_nothing(model)
+    adam = getattr(model, "optimizer", None) == "adam"
+    limit = "n_epochs" if adam else "max_iter"
     wide = bounds is not None and bounds[1] - bounds[0] > WIDE_GAP * n
     wide &= share > SMALL_SHARE  # the upper bound is loose where hardly anything is missing
     cases = (
         (dead, LEARNED_NOTHING),
-        (not model.converged_, "it has not converged: raise `max_iter`, standardise X, or try another `power`"),
+        (not model.converged_, f"it has not converged: raise `{limit}`, standardise X, or try another `power`"),
         (wide, "the gap between the bounds is wide: a larger `n_inducing` may help"),
         (bounds is None and share > LARGE_SHARE, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help"),
         (not dead and few < FEW_DIRECTIONS * M, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and as good"),

@@ -553,7 +553,7 @@ def model_gradient(
             fit = way.evidence(Kuu, *given, jitter, chunk_size)
             bars = way.adjoints(fit, *given, chunk_size)
         Kuu_bar, pulled, log_noise_bar, f_bar = bars
-        slope = np.sum(log_noise_bar)
+        fit, slope = continued(fit, extras), np.sum(log_noise_bar)
     else:
         how = power, jitter, chunk_size, start, tol, blocks, extras
         fit = model_inference(model, X, y, *how)
@@ -563,7 +563,7 @@ def model_gradient(
     through_Kuu = np.concatenate([to_vector(part) for part in pull_Kuu(Kuu_bar)])
     through_mean = to_vector(model.mean.pull(X, f_bar[..., :n].T))
     parts = pulled + through_Kuu, np.atleast_1d(slope), through_mean
-    return continued(fit, extras), gradient_by_name(model, *parts)
+    return fit, gradient_by_name(model, *parts)
 
 
 def gradient_by_name(

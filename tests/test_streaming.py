@@ -130,6 +130,16 @@ def test_gradients_with_a_memory(features, kept):
         assert error(np.vdot(gradient[name], direction), (ends[0] - ends[1]) / 2e-5, 1.0) < 1e-4
 
 
+@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=["numbers", "labels"])
+def test_the_gradient_comes_with_the_evidence(likelihood):
+    targets = y if isinstance(likelihood, Gaussian) else np.sign(y)
+    model = Model(SquaredExponential(1.1, [0.9]), InducingPoints(Z), likelihood)
+    extras = Extras(memory=memory_of(model, X[:40], targets[:40], 0.5), kept=True)
+    given = model, X[40:], targets[40:], 0.4
+    fit, _ = model_gradient(*given, extras=extras)
+    assert error(fit.log_evidence, model_evidence(*given, extras=extras).log_evidence) < 1e-7
+
+
 def test_features_without_covariances_in_closed_form_say_so():
     model = Model(Matern32(1.0, 1.0), Fourier(-1.0, 7.0, 3), Gaussian(0.1))
     memory = memory_of(model, X[:40], y[:40], 0.5)
