@@ -35,6 +35,7 @@ CONTRACT = {
     "means": "ZeroMean ConstantMean LinearMean mean_to_config mean_from_config",
     "models": "Model model_evidence model_gradient model_predict model_bounds model_leave_one_out",
     "training": "train TrainingResult kmeans_points greedy_points initial_kernel advised_power held_out_power",
+    "stochastic": "train_stochastic",
     "plots": "plot_posterior_1d plot_posterior_2d plot_classification_1d plot_classification_2d plot_calibration "
     "plot_calibration_draws plot_residuals plot_reliability plot_relevance plot_energy_trace plot_site_changes "
     "plot_pseudo_points plot_power_sweep",
@@ -42,7 +43,14 @@ CONTRACT = {
     "diagnostics": "summary advice bounds_of",
     "datasets": "read_table Table load_regression load_classification list_datasets data_directory Dataset random_splits "
     "read_splits snelson_like banana_like smse smll classification_error mean_nll",
-    "cli": "main demo_command fit_command predict_command compare_command",
+    "trials": "run_split format_table",
+    "studies": "run_study Study read_results seed_of",
+    "statistics": "paired score_cells win_fraction mean_difference wins_by_set average_ranks win_matrix friedman "
+    "pairwise_wilcoxon critical_difference different_pairs alike_groups claims_table holm cluster_interval made_up_rows",
+    "rankings": "plot_pairs plot_rank_matrix plot_average_ranks plot_critical_difference plot_scores_by_inducing",
+    "experiments": "study_named grid_of synthetic_draw",
+    "findings": "told means_by",
+    "cli": "main demo_command fit_command predict_command compare_command reproduce_command",
     "linalg": "log1p_ratio expm1_ratio factorise Factor solve_lower inverse_factor chunk_slices map_chunks one_blas_thread",
     "sites": "marginals cavity gaussian_tilted new_site site_step parallel_sweep sequential_sweep Posterior "
     "posterior_from_sums q_moments determined_directions",

@@ -113,7 +113,7 @@ def loaded(kind: str, name: str, data_dir: str | None) -> Dataset:
 
 
 def fit_split(
-    job: Mapping, kind: str, data_dir: str | None = None, **training
+    job: Mapping, kind: str, data_dir: str | None = None, **training: object
 ) -> list[dict]:
     """The row of one fit.
 

@@ -275,6 +275,15 @@ def run_split(
         `seconds` (training only).
     model : PowerEPEstimator
     scaling : dict
+
+    Examples
+    --------
+    >>> from sparse_pep.datasets import load_regression
+    >>> from sparse_pep.trials import run_split
+    >>> data = load_regression("diabetes")
+    >>> row, model, scaling = run_split(data, 0, 0.5, n_inducing=10, random_state=0)
+    >>> print(row["name"], row["SMSE"] < 0.8, row["converged"])
+    Power EP True yes
     """
     train, test = data.splits[split]
     scaling = find_scaling(data.X[train], data.y[train])
@@ -315,6 +324,15 @@ def format_table(rows: Sequence[Mapping], columns: Mapping[str, str]) -> str:
     -------
     str
         One line a row, under a line of names.
+
+    Examples
+    --------
+    >>> from sparse_pep.trials import format_table
+    >>> rows = [{"name": "VFE", "power": 0.0}, {"name": "Power EP", "power": 0.5}]
+    >>> print(format_table(rows, {"name": "", "power": ".1f"}))
+    name      power
+    VFE         0.0
+    Power EP    0.5
     """
     lines = [
         list(columns),
