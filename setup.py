@@ -25,6 +25,7 @@ setup(
     extras_require={
         "dev": settings["dev_requirements"].split(),
         "tables": settings["tables_requirements"].split(),
+        "distributed": settings["distributed_requirements"].split(),
     },
     # nbdev finds its index of names, which links back-ticked names and sources, by this entry point
     entry_points={

@@ -137,10 +137,11 @@ def convergence(rows: Sequence[Mapping]) -> str:
 def pair_figure(kind: str, rows: Sequence[Mapping]) -> Figure:
     """Scores of powers 0.5, 1 and 0 against each other, one row of axes a score."""
     figure = Figure(figsize=(12.0, 8.6))
-    figure.subplots_adjust(0.06, 0.12, 0.99, 0.97, wspace=0.24, hspace=0.24)
+    figure.subplots_adjust(0.07, 0.12, 0.99, 0.97, wspace=0.3, hspace=0.24)
     for score, axes in zip(SCORED[kind], figure.subplots(2, 3)):
         for ax, (a, b) in zip(axes, ((0.5, 0.0), (0.5, 1.0), (1.0, 0.0))):
-            plot_pairs(paired(rows, score, "power", a, b), ax, legend=False)
+            pairs = paired(rows, score, "power", a, b).equal_sets()
+            plot_pairs(pairs, ax, legend=False)
     legend = ax.get_legend_handles_labels()
     figure.legend(*legend, loc="lower center", ncols=8)
     return figure
@@ -150,7 +151,7 @@ def rank_figure(kind: str, rows: Sequence[Mapping]) -> Figure:
     """Matrix of wins, average ranks and critical differences of all powers."""
     figure = Figure(figsize=(12.0, 7.4), layout="constrained")
     for score, axes in zip(SCORED[kind], figure.subplots(2, 3)):
-        cells = score_cells(rows, score)
+        cells = score_cells(rows, score).equal_sets()
         plot_rank_matrix(cells, axes[0])
         plot_average_ranks(cells, axes[1])
         plot_critical_difference(cells, axes[2])
