@@ -10,7 +10,16 @@ import pytest
 
 from sparse_pep.datasets import snelson_like
 from sparse_pep.experiments import STUDIES, study_named
-from sparse_pep.findings import FIGURES, TABLES, drawn, grid_values, means_by, sure_points, told, wide_table
+from sparse_pep.findings import (
+    FIGURES,
+    TABLES,
+    drawn,
+    grid_values,
+    means_by,
+    sure_points,
+    told,
+    wide_table,
+)
 from sparse_pep.statistics import made_up_rows, paired
 from sparse_pep.studies import key_of, read_results
 
