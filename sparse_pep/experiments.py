@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['POWERS', 'FIVE_POWERS', 'ENDS', 'SIZES', 'KEYS', 'FITTED', 'REGRESSION', 'LARGE', 'CLASSIFICATION', 'AS_IN_THE_PAPER',
            'FEWER_SPLITS', 'LOADERS', 'LIKELIHOOD', 'SCORED', 'ROWS', 'COUNTS', 'ALL_COUNTS', 'SETS', 'SMALL',
-           'DIMENSIONS', 'NOISE_VARIANCE', 'ROWS_OF', 'STUDIES', 'grid_of', 'loaded', 'fit_split', 'fit_cost',
-           'real_grid', 'real_study', 'synthetic_draw', 'synthetic_model', 'fit_synthetic', 'synthetic_study',
-           'ionosphere_data', 'fit_ionosphere', 'ionosphere_study', 'banana_data', 'boundary', 'fit_banana',
-           'banana_study', 'snelson_data', 'fit_snelson', 'snelson_study', 'mnist_data', 'fit_mnist', 'mnist_study',
-           'study_named']
+           'DIMENSIONS', 'NOISE_VARIANCE', 'ROWS_OF', 'STUDIES', 'grid_of', 'fitted', 'label_scores', 'loaded',
+           'fit_split', 'fit_cost', 'real_grid', 'real_study', 'synthetic_draw', 'synthetic_model', 'fit_synthetic',
+           'synthetic_study', 'ionosphere_data', 'fit_ionosphere', 'ionosphere_study', 'banana_data', 'boundary',
+           'point_rows', 'fit_banana', 'banana_study', 'snelson_data', 'fit_snelson', 'snelson_study', 'mnist_data',
+           'epoch_scores', 'fit_mnist', 'mnist_study', 'digits_cost', 'study_named']
 
 # %% ../nbs/14_experiments.ipynb #e7e302ef
 import time
@@ -34,7 +34,11 @@ from sparse_pep.datasets import (
     smse,
     snelson_like,
 )
-from .estimators import SparsePEPClassifier, SparsePEPRegressor
+from sparse_pep.estimators import (
+    PowerEPEstimator,
+    SparsePEPClassifier,
+    SparsePEPRegressor,
+)
 from .features import InducingPoints
 from .kernels import SquaredExponential
 from .likelihoods import Probit
@@ -85,6 +89,20 @@ def grid_of(
         for M in counts
         for power in powers
     ]
+
+# %% ../nbs/14_experiments.ipynb #dfd142ff
+def fitted(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> dict:
+    """Train a model; its log evidence, whether it converged, and the seconds it took."""
+    start = time.perf_counter()
+    model.fit(X, y)
+    found = {"converged": model.converged_, "seconds": time.perf_counter() - start}
+    return found | {"log_marginal_likelihood": model.log_marginal_likelihood_value_}
+
+
+def label_scores(model: SparsePEPClassifier, X: np.ndarray, y: np.ndarray) -> dict:
+    """Share of wrong labels, and the mean of −log p of the right ones."""
+    nll = -float(np.mean(model.predict_log_density(X, y)))
+    return {"error": classification_error(y, model.predict(X)), "nll": nll}
 
 # %% ../nbs/14_experiments.ipynb #d36ae074
 REGRESSION = (
@@ -168,7 +186,8 @@ SMALL = {"regression": ("boston", "yacht"), "classification": ("crabs", "sonar")
 
 def real_grid(kind: str, size: str, at_hand: bool) -> list[dict]:
     """The jobs on real data; large sets come last, and in the standard size with fewer
-    splits."""
+    splits.
+    """
     sets = SETS[kind][0 if at_hand else 1]
     if size == "quick":
         sets = SMALL[kind] if at_hand else sets
@@ -248,10 +267,8 @@ def fit_synthetic(job: Mapping, max_iter: int = 2000) -> list[dict]:
     X, y, lengthscale = synthetic_draw(int(job["data"].removeprefix("draw")))
     train = np.r_[0:500, 1000:1500][: ROWS_OF[job["method"]]]
     X_train, y_train, test = X[train], y[train], slice(500, 1000)
-    start = time.perf_counter()
-    model = synthetic_model(job, X_train, lengthscale, max_iter).fit(X_train, y_train)
-    row = {"log_marginal_likelihood": model.log_marginal_likelihood_value_}
-    row |= {"converged": model.converged_, "seconds": time.perf_counter() - start}
+    model = synthetic_model(job, X_train, lengthscale, max_iter)
+    row = fitted(model, X_train, y_train)
     for end, X_there, y_there in (("", X[test], y[test]), ("_train", X_train, y_train)):
         mean, std = model.predict(X_there, return_std=True)
         row |= {f"smse{end}": smse(y_there, mean)}
@@ -282,7 +299,8 @@ def synthetic_study(size: str, data_dir: str | None = None) -> Study:
 # %% ../nbs/14_experiments.ipynb #1634d64d
 def ionosphere_data(name: str, data_dir: str | None) -> tuple[np.ndarray, ...]:
     """Standardised inputs and labels of "iono" or another set, X_train, y_train, X_test,
-    y_test; 200 rows to train on."""
+    y_test; 200 rows to train on.
+    """
     data = loaded("classification", name, data_dir)
     order = np.random.default_rng(0).permutation(len(data.y))
     train, test = order[:200], order[200:351]
@@ -298,21 +316,11 @@ def fit_ionosphere(
     X, y, X_test, y_test = ionosphere_data(job["data"], data_dir)
     rows = []
     for log_lengthscale in log_lengthscales:
-        start = time.perf_counter()
         kernel = SquaredExponential(np.exp(2 * job["log_std"]), np.exp(log_lengthscale))
-        model = SparsePEPClassifier(
-            kernel=kernel,
-            features=InducingPoints(X),
-            power=job["power"],
-            optimizer=None,
-            likelihood="probit",
-        ).fit(X, y)
-        nll = -float(np.mean(model.predict_log_density(X_test, y_test)))
-        error = classification_error(y_test, model.predict(X_test))
-        seconds = time.perf_counter() - start
-        found = {"log_lengthscale": log_lengthscale, "error": error, "nll": nll}
-        found |= {"log_marginal_likelihood": model.log_marginal_likelihood_value_}
-        rows.append(found | {"converged": model.converged_, "seconds": seconds})
+        how = {"power": job["power"], "optimizer": None, "likelihood": "probit"}
+        model = SparsePEPClassifier(kernel=kernel, features=InducingPoints(X), **how)
+        found = fitted(model, X, y) | label_scores(model, X_test, y_test)
+        rows.append({"log_lengthscale": log_lengthscale} | found)
     return rows
 
 
@@ -323,15 +331,8 @@ def ionosphere_study(size: str, data_dir: str | None = None) -> Study:
     name = "breast_cancer" if data_directory(data_dir) is None else "iono"
     key = {"data": name, "split": 0, "power": 1.0, "M": 200, "seed": 0}
     jobs = [key | {"log_std": float(value)} for value in stds]
-    columns = (
-        *KEYS,
-        "log_std",
-        "log_lengthscale",
-        "log_marginal_likelihood",
-        "error",
-        "nll",
-        *FITTED,
-    )
+    scores = ("log_marginal_likelihood", "error", "nll")
+    columns = (*KEYS, "log_std", "log_lengthscale", *scores, *FITTED)
     settings = {"log_lengthscales": lengths.tolist()}
     return Study(
         "ionosphere", jobs, fit_ionosphere, columns, settings, local={"data_dir": data_dir}
@@ -340,7 +341,8 @@ def ionosphere_study(size: str, data_dir: str | None = None) -> Study:
 # %% ../nbs/14_experiments.ipynb #c5ea9646
 def banana_data(name: str, data_dir: str | None) -> tuple[np.ndarray, ...]:
     """X_train, y_train, X_test, y_test: 400 and 4900 rows of "banana", or as many that are
-    made up for "banana_like"."""
+    made up for "banana_like".
+    """
     if name == "banana_like":
         return *banana_like(400), *banana_like(4900, seed=1)
     data = loaded("classification", "banana", data_dir)
@@ -356,22 +358,10 @@ def boundary(model: SparsePEPClassifier, X: np.ndarray, n: int = 60) -> list[np.
     return contour_generator(*edges, proba).lines(0.5)
 
 
-def fit_banana(job: Mapping, data_dir: str | None = None) -> list[dict]:
-    """Rows of one fit: `kind` is "point" for pseudo-points, "boundary" for points of the
-    decision boundary, line by line."""
-    X, y, X_test, y_test = banana_data(job["data"], data_dir)
-    start = time.perf_counter()
-    options = {"n_inducing": job["M"], "power": job["power"], "random_state": job["seed"]}
-    model = SparsePEPClassifier(likelihood="probit", **options).fit(X, y)
-    fit = {"converged": model.converged_, "seconds": time.perf_counter() - start}
-    fit |= {"log_marginal_likelihood": model.log_marginal_likelihood_value_}
-    fit |= {"error": classification_error(y_test, model.predict(X_test))}
-    fit |= {"nll": -float(np.mean(model.predict_log_density(X_test, y_test)))}
-    Z, start_at = (
-        model.features_.Z,
-        model.diagnostics_["parameter_trace"]["values"]["features.Z"][0],
-    )
-    rows = [
+def point_rows(model: SparsePEPClassifier) -> list[dict]:
+    """Where each pseudo-point ended and began, and p(y = 1) there."""
+    Z, path = model.features_.Z, model.diagnostics_["parameter_trace"]["values"]
+    return [
         {
             "kind": "point",
             "line": m,
@@ -381,14 +371,26 @@ def fit_banana(job: Mapping, data_dir: str | None = None) -> list[dict]:
             "x2_start": s[1],
             "proba": p,
         }
-        for m, (z, s, p) in enumerate(zip(Z, start_at, model.predict_proba(Z)[:, 1]))
+        for m, (z, s, p) in enumerate(
+            zip(Z, path["features.Z"][0], model.predict_proba(Z)[:, 1])
+        )
     ]
-    rows += [
+
+
+def fit_banana(job: Mapping, data_dir: str | None = None) -> list[dict]:
+    """Rows of one fit: `kind` is "point" for pseudo-points, "boundary" for points of the
+    decision boundary, line by line.
+    """
+    X, y, X_test, y_test = banana_data(job["data"], data_dir)
+    how = {"n_inducing": job["M"], "power": job["power"], "random_state": job["seed"]}
+    model = SparsePEPClassifier(likelihood="probit", **how)
+    fit = fitted(model, X, y) | label_scores(model, X_test, y_test)
+    edge = [
         {"kind": "boundary", "line": k, "x1": x1, "x2": x2, "proba": 0.5}
         for k, line in enumerate(boundary(model, X))
         for x1, x2 in line
     ]
-    return [row | fit for row in rows]
+    return [row | fit for row in point_rows(model) + edge]
 
 
 def banana_study(size: str, data_dir: str | None = None) -> Study:
@@ -407,7 +409,8 @@ def banana_study(size: str, data_dir: str | None = None) -> Study:
 # %% ../nbs/14_experiments.ipynb #d3d3aca0
 def snelson_data(name: str, data_dir: str | None) -> tuple[np.ndarray, np.ndarray]:
     """Inputs (200, 1) and targets (200,) of "snelson", or as many that are made up for
-    "snelson_like"."""
+    "snelson_like".
+    """
     if name == "snelson_like":
         return snelson_like()
     folder = data_directory(data_dir) or Path()
@@ -417,19 +420,15 @@ def snelson_data(name: str, data_dir: str | None) -> tuple[np.ndarray, np.ndarra
 
 def fit_snelson(job: Mapping, data_dir: str | None = None) -> list[dict]:
     """Rows of one fit: `kind` is "curve" for mean and standard deviation of y on a grid,
-    "point" for pseudo-points."""
+    "point" for pseudo-points.
+    """
     X, y = snelson_data(job["data"], data_dir)
     low, high = X.min(), X.max()
     begin = np.linspace(low + 0.4 * (high - low), low + 0.6 * (high - low), job["M"])
-    start = time.perf_counter()
-    model = SparsePEPRegressor(
-        features=InducingPoints(begin[:, None]), power=job["power"], noise_variance=0.1
-    ).fit(X, y)
-    fit = {"converged": model.converged_, "seconds": time.perf_counter() - start}
-    fit |= {
-        "log_marginal_likelihood": model.log_marginal_likelihood_value_,
-        "noise_std": model.noise_std_,
-    }
+    how = {"power": job["power"], "noise_variance": 0.1}
+    model = SparsePEPRegressor(features=InducingPoints(begin[:, None]), **how)
+    fit = fitted(model, X, y)
+    fit |= {"noise_std": model.noise_std_}
     x = np.linspace(low - 1.0, high + 1.0, 121)
     mean, std = model.predict(x[:, None], return_std=True)
     rows = [{"kind": "curve", "x": a, "mean": m, "std": s} for a, m, s in zip(x, mean, std)]
@@ -466,43 +465,30 @@ def mnist_data(name: str, data_dir: str | None) -> tuple[np.ndarray, ...]:
     return data.X[train] / 16.0, y[train], data.X[test] / 16.0, y[test]
 
 
+def epoch_scores(epoch: Epoch, X: np.ndarray, y: np.ndarray) -> dict:
+    """The row of one pass over the data: scores on the test rows."""
+    mean, var = model_predict(epoch.model, epoch.posteriors, X)
+    log_p = predictive_log_density(epoch.model.likelihood, y.astype(float), mean, var)
+    scores = {"error": classification_error(y, np.where(mean > 0.0, 1, -1))}
+    scores |= {"nll": -float(np.mean(log_p)), "log_marginal_likelihood": epoch.log_evidence}
+    return {"epoch": epoch.number, "seconds": epoch.seconds} | scores
+
+
 def fit_mnist(
     job: Mapping, n_epochs: int, batch_size: int, data_dir: str | None = None
 ) -> list[dict]:
     """One row for each pass over the data; `log_marginal_likelihood` is an estimate from the
     batches but in the last, where all sites have settled.
     """
-    X, y, X_test, y_test = mnist_data(job["data"], data_dir)
-    rng, likelihood, rows = np.random.default_rng(job["seed"]), Probit(), []
+    X, y, *test = mnist_data(job["data"], data_dir)
+    rng, rows = np.random.default_rng(job["seed"]), []
     kernel = SquaredExponential(4.0, np.full(X.shape[1], 0.18 * np.sqrt(X.shape[1])))
-    start = Model(kernel, InducingPoints(kmeans_points(X, job["M"], rng)), likelihood)
-
-    def scored(epoch: Epoch) -> None:
-        mean, var = model_predict(epoch.model, epoch.posteriors, X_test)
-        log_p = predictive_log_density(likelihood, y_test.astype(float), mean, var)
-        row = {
-            "epoch": epoch.number,
-            "seconds": epoch.seconds,
-            "nll": -float(np.mean(log_p)),
-        }
-        row |= {"error": classification_error(y_test, np.where(mean > 0.0, 1, -1))}
-        rows.append(row | {"log_marginal_likelihood": epoch.log_evidence})
-
-    result = train_stochastic(
-        start,
-        X,
-        y.astype(float),
-        job["power"],
-        batch_size=batch_size,
-        n_epochs=n_epochs,
-        rng=rng,
-        callback=scored,
-    )
-    rows[-1] |= {
-        "log_marginal_likelihood": result.log_evidence,
-        "converged": result.converged,
-    }
-    return rows
+    start = Model(kernel, InducingPoints(kmeans_points(X, job["M"], rng)), Probit())
+    how = {"batch_size": batch_size, "n_epochs": n_epochs, "rng": rng}
+    how |= {"callback": lambda epoch: rows.append(epoch_scores(epoch, *test))}
+    result = train_stochastic(start, X, y.astype(float), job["power"], **how)
+    end = {"log_marginal_likelihood": result.log_evidence, "converged": result.converged}
+    return [*rows[:-1], rows[-1] | end]
 
 
 def mnist_study(size: str, data_dir: str | None = None) -> Study:
@@ -517,8 +503,12 @@ def mnist_study(size: str, data_dir: str | None = None) -> Study:
     columns = (*KEYS, "epoch", "log_marginal_likelihood", "error", "nll", *FITTED)
     settings = {"n_epochs": n_epochs, "batch_size": batch_size}
     where = {"data_dir": data_dir}
-    cost = lambda job: 50.0 + job["M"] ** 2 / 100.0  # noqa: E731
-    return Study("mnist", jobs, fit_mnist, columns, settings, cost, where)
+    return Study("mnist", jobs, fit_mnist, columns, settings, digits_cost, where)
+
+
+def digits_cost(job: Mapping) -> float:
+    """About how long a fit of the digits takes: most of it is products with the pixels."""
+    return 50.0 + job["M"] ** 2 / 100.0
 
 # %% ../nbs/14_experiments.ipynb #6066f667
 def study_named(name: str, size: str = "standard", data_dir: str | None = None) -> Study:

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['PACKAGES', 'THREADS', 'seed_of', 'Study', 'unit_cost', 'key_of', 'cell_of', 'value_of', 'read_cells', 'read_results',
            'versions', 'read_json', 'Results', 'StudyStopped', 'start_worker', 'end_with', 'local_workers',
-           'workers_of', 'n_cores', 'perform', 'claimed', 'hand_out', 'reason', 'write_down', 'run_jobs', 'run_study']
+           'workers_of', 'n_cores', 'perform', 'claimed', 'hand_out', 'reason', 'write_down', 'run_jobs', 'bar_of',
+           'run_study']
 
 # %% ../nbs/14_studies.ipynb #22fee69c
 import csv
@@ -16,7 +17,7 @@ import platform
 import signal
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -28,6 +29,7 @@ from concurrent.futures import (
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from itertools import count
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -599,6 +601,30 @@ def run_jobs(
             lock.release()
 
 
+def bar_of(
+    study: Study, done: Container[tuple[str, ...]], shown: bool
+) -> tuple[tqdm, Callable[[Mapping], None]]:
+    """A bar on standard error with the time that is left by the costs of the jobs, and what
+    moves it on by one job.
+    """
+    costs = {key_of(job): study.cost(job) for job in study.jobs}
+    bar = tqdm(
+        desc=study.name,
+        total=sum(costs.values()),
+        disable=not shown,
+        smoothing=0.0,
+        initial=sum(cost for key, cost in costs.items() if key in done),
+        bar_format="{desc}: {percentage:3.0f}% |{bar}| {elapsed}, about {remaining} left{postfix}",
+    )
+    counts = count(1 + sum(key in done for key in costs))
+
+    def done_one(job: Mapping) -> None:
+        bar.set_postfix_str(f"{next(counts)}/{len(costs)} jobs", refresh=False)
+        bar.update(costs[key_of(job)])
+
+    return bar, done_one
+
+
 def run_study(
     study: Study,
     folder: str | Path,
@@ -652,32 +678,13 @@ def run_study(
     """
     results = Results(study, Path(folder))
     results.gather()  # what a killed run has left, and the settings of this one
-    earlier = results.rows()
-    costs = {key_of(job): study.cost(job) for job in study.jobs}
-    workers = (
-        nullcontext((executor, n_workers or 1))
-        if executor
-        else workers_of(n_workers, scheduler)
-    )
-    bar = tqdm(
-        desc=study.name,
-        total=sum(costs.values()),
-        disable=not progress,
-        smoothing=0.0,
-        initial=sum(cost for key, cost in costs.items() if key in earlier),
-        bar_format="{desc}: {percentage:3.0f}% |{bar}| {elapsed}, about {remaining} left{postfix}",
-    )
-    n_done = sum(key in earlier for key in costs)
-
-    def done_one(job: Mapping) -> None:
-        nonlocal n_done
-        n_done += 1
-        bar.set_postfix_str(f"{n_done}/{len(costs)} jobs", refresh=False)
-        bar.update(costs[key_of(job)])
-
+    workers = workers_of(n_workers, scheduler)
+    if executor:
+        workers = nullcontext((executor, n_workers or 1))
+    bar, done_one = bar_of(study, results.rows(), progress)
     try:
-        with bar, workers as (hands, count):
-            failed = run_jobs(results, hands, count, done_one)
+        with bar, workers as (hands, n_hands):
+            failed = run_jobs(results, hands, n_hands, done_one)
     finally:
         rows = results.gather()
     for line in failed:
