@@ -676,17 +676,18 @@ def run_study(
     ...     print(run_study(study, folder, 1, executor=executor))
     [{'x': 1, 'square': 1}, {'x': 2, 'square': 4}]
     """
-    results = Results(study, Path(folder))
-    results.gather()  # what a killed run has left, and the settings of this one
     workers = workers_of(n_workers, scheduler)
     if executor:
         workers = nullcontext((executor, n_workers or 1))
-    bar, done_one = bar_of(study, results.rows(), progress)
-    try:
-        with bar, workers as (hands, n_hands):
-            failed = run_jobs(results, hands, n_hands, done_one)
-    finally:
-        rows = results.gather()
+    with workers as (hands, n_hands):
+        results = Results(study, Path(folder))
+        results.gather()  # what a killed run has left, and the settings of this one
+        bar, done_one = bar_of(study, results.rows(), progress)
+        try:
+            with bar:
+                failed = run_jobs(results, hands, n_hands, done_one)
+        finally:
+            rows = results.gather()
     for line in failed:
         warnings.warn(f"{study.name}: {line}", stacklevel=2)
     return rows

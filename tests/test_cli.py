@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -31,6 +32,7 @@ from sparse_pep.cli import (
     write_csv,
 )
 from sparse_pep.datasets import mean_nll, random_splits, snelson_like
+from sparse_pep.studies import Study, StudyStopped, run_study
 
 PROGRAM = [sys.executable, "-c", "from sparse_pep.cli import main; main(prog_name='sparse-pep')"]
 
@@ -837,3 +839,47 @@ def test_parquet_without_its_libraries_is_one_line(trial, monkeypatch):
     result = run("fit", "trial.parquet", "--target", "response")
     assert result.exit_code == 2 and result.stderr.count("\n") == 1 and result.stdout == ""
     assert "pip install 'sparse_pep[tables]'" in result.stderr
+
+
+def test_a_study_is_run_once_and_told_again(folder):
+    first = accept("reproduce", "snelson", "--quick", "--workers", 1, "--quiet")
+    assert "noise_std" in first.stdout and "3 fits, 0 not converged" in first.stdout
+    table = Path("results/snelson_quick.csv")
+    assert Path("results/snelson_quick_fits.png").read_bytes()[:4] == b"\x89PNG"
+    made = table.stat().st_mtime_ns, table.read_text()
+    again = json.loads(accept("reproduce", "snelson", "--quick", "--workers", 1, "--quiet", "--json").stdout)
+    (study,) = again["studies"]
+    assert study["jobs"] == 3 and study["jobs_left"] == 0 and study["rows"] == len(made[1].splitlines()) - 1
+    assert table.read_text() == made[1]  # seconds as well: nothing was fitted again
+    assert study["tables"] in first.stdout
+
+
+def test_a_study_with_failed_jobs_ends_with_status_1(monkeypatch):
+    def broken(job, data_dir=None):
+        raise ValueError("no such luck")
+
+    def study(name, size, data_dir):
+        jobs = [{"data": "snelson_like", "split": 0, "power": 0.5, "M": 8, "seed": 0}]
+        return Study("snelson_quick", jobs, broken, tuple(jobs[0]))
+
+    monkeypatch.setattr("sparse_pep.cli.study_named", study)
+    monkeypatch.setattr("sparse_pep.cli.run_study", lambda study, folder, *more, **rest: alone(study, folder))
+    result = run("reproduce", "snelson", "--quick", "--quiet")
+    assert result.exit_code == 1
+    assert result.stderr.count("\n") == 1 and "no such luck" in result.stderr
+    assert "nothing is done" in result.stdout
+
+
+def alone(study, folder):
+    """A study run in this process."""
+    with ThreadPoolExecutor(1) as executor:
+        return run_study(study, folder, 1, executor=executor)
+
+
+def test_a_stopped_study_is_one_line(monkeypatch):
+    def stopped(*given, **more):
+        raise StudyStopped("snelson: a worker died. What is done is kept.")
+
+    monkeypatch.setattr("sparse_pep.cli.run_study", stopped)
+    result = run("reproduce", "snelson", "--quick", "--quiet")
+    assert result.exit_code == 2 and result.stderr == "Error: snelson: a worker died. What is done is kept.\n"
