@@ -116,7 +116,8 @@ def real_tables(kind: str, rows: Sequence[Mapping]) -> str:
     """Means over splits and numbers of pseudo-points, claims and how many fits converged."""
     scores = SCORED[kind]
     means = means_by(rows, ["data", "power"], scores)
-    parts = [wide_table(means, "data", "power", score, ".3f") for score in scores]
+    spec = {"smse": ".3g"}  # of data without noise it is tiny
+    parts = [wide_table(means, "data", "power", s, spec.get(s, ".3f")) for s in scores]
     compared = compared_sets(kind, rows)
     clusters = "data, split" if several_sets(compared) else "split"
     claims = claims_table(compared, PAPER_CLAIMS[kind], clusters=clusters, equal_sets=True)
