@@ -91,6 +91,9 @@ def start(folder, how):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # where the tests run in the background it is ignored
     )
 
 
@@ -140,9 +143,6 @@ def interrupted(folder, trace):
     parts = folder / "squares.parts"
     try:
         until(lambda: len(list(parts.glob("*.json"))) == 3 and {3, 4} <= set(calls(trace)))
-        time.sleep(
-            0.3
-        )  # until it waits: a signal while `concurrent.futures` takes its own locks can block that for ever
         yield process
     finally:
         (trace / "hold").unlink(missing_ok=True)
