@@ -58,6 +58,7 @@ def test_means_are_means_of_what_is_there():
     first, second = means_by(rows, ["a", "b"], ["s"])
     assert first == {"a": 1, "b": "x", "runs": 2, "s": 1.0}
     assert second["runs"] == 1 and np.isnan(second["s"])
+    assert means_by([{"a": 1, "s": 0.0}, {"a": 1, "s": 1.0}], ["a"], ["s"])[0]["s"] == 0.5  # nothing wrong is a score
 
 
 def test_a_table_of_two_ways_in_has_every_mean_in_its_place():
@@ -150,6 +151,11 @@ def test_pictures_of_single_fits(monkeypatch):
     assert np.array_equal(ax.lines[0].get_xydata(), [[0, 0], [1, -1], [2, -2]])
     assert np.array_equal(ax.lines[-1].get_xydata(), [[0, 0], [1, 2]])
     assert not ax.collections  # the data are not at hand
+    shifted = [row | {"power": 1.0, "x1": row["x1"] + 10.0} for row in rows]
+    first, second = drawn("banana", rows + shifted)["points"].axes
+    assert np.array_equal(first.lines[-1].get_xydata(), [[0, 0], [1, 2]])
+    assert np.array_equal(second.lines[-1].get_xydata(), [[10, 0], [11, 2]])
+    assert "power 0.5" in first.get_title() and "power 1" in second.get_title()
 
 
 @pytest.mark.parametrize("name, n_dots", [("snelson_like", 200), ("snelson", 0)])
