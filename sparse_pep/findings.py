@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['TABLES', 'FIGURES', 'means_by', 'wide', 'wide_table', 'compared_sets', 'several_sets', 'real_tables', 'convergence',
            'pair_figure', 'rank_figure', 'inducing_figure', 'real_figures', 'method_of', 'synthetic_tables',
-           'synthetic_figures', 'fits_of', 'sure_points', 'banana_tables', 'grid_of_axes', 'column_of', 'data_of',
-           'draw_banana', 'banana_figures', 'snelson_tables', 'snelson_figures', 'grid_values', 'ionosphere_tables',
+           'synthetic_figures', 'sure_points', 'banana_tables', 'grid_of_axes', 'column_of', 'data_of', 'draw_banana',
+           'banana_figures', 'snelson_tables', 'snelson_figures', 'grid_values', 'ionosphere_tables',
            'ionosphere_figures', 'mnist_tables', 'mnist_figures', 'told', 'drawn']
 
 # %% ../nbs/14_findings.ipynb #75102216
@@ -223,14 +223,6 @@ def synthetic_figures(rows: Sequence[Mapping]) -> dict[str, Figure]:
     return {"scores": figure}
 
 # %% ../nbs/14_findings.ipynb #bc111b6a
-def fits_of(rows: Sequence[Mapping], kind: str, score: str) -> list[dict]:
-    """One line for each fit, with its score and the mean of another column over its rows of
-    one kind.
-    """
-    kept = [row for row in rows if row["kind"] == kind]
-    return means_by(kept, ["M", "power"], ("log_marginal_likelihood", *score.split()))
-
-
 def sure_points(rows: Sequence[Mapping]) -> list[dict]:
     """Rows of pseudo-points, with `sure` = |p − ½|: 0 on the boundary, ½ far from it."""
     return [
@@ -258,9 +250,9 @@ def banana_tables(rows: Sequence[Mapping]) -> str:
 
 def grid_of_axes(
     rows: Sequence[Mapping], powers: Iterable[float], size: tuple[float, float]
-) -> Iterable:
-    """A figure with a line of axes for each M and a column for each power, and what goes
-    where: (figure, [(ax, M, power, rows)]).
+) -> tuple[Figure, list[tuple[Axes, list[Mapping]]]]:
+    """A figure with a line of axes for each M and a column for each of the powers that there
+    are, and the rows that belong into each of the axes.
     """
     counts = sorted({row["M"] for row in rows})
     powers = [p for p in sorted({row["power"] for row in rows}) if p in set(powers)]
@@ -327,7 +319,7 @@ def banana_figures(rows: Sequence[Mapping]) -> dict[str, Figure]:
 
 
 def snelson_tables(rows: Sequence[Mapping]) -> str:
-    """A line for each fit: evidence, trained noise, and how far its pseudo-points reach."""
+    """A line for each fit: evidence and trained noise."""
     means = means_by(
         [row for row in rows if row["kind"] == "point"],
         ["M", "power"],

@@ -45,6 +45,7 @@ from sparse_pep.sites import (
     new_site,
     posterior_from_sums,
 )
+from .training import check_fixed
 
 # %% ../nbs/10_stochastic.ipynb #c8dac9a0
 class Batch(NamedTuple):
@@ -656,11 +657,7 @@ def train_stochastic(
     require_numbers(
         X, y, batch_size=batch_size, learning_rate=learning_rate, n_epochs=n_epochs, tol=tol
     )
-    unknown = sorted(set(fixed) - set(model.parameters()))
-    if unknown:
-        raise ValueError(
-            f"`fixed` must name parameters of the model ({', '.join(model.parameters())}); got {unknown}."
-        )
+    check_fixed(model, fixed)
     rng, begun, paused = rng or np.random.default_rng(0), perf_counter(), 0.0
     rows = np.array_split(rng.permutation(len(X)), max(1, round(len(X) / batch_size)))
     batches = Batches(model, X, y, power, jitter, extras, [np.sort(part) for part in rows])
