@@ -61,7 +61,7 @@ def test_what_is_written_is_read_back_bit_for_bit(tmp_path_factory, data, names,
     rows = data.draw(arrays(float, st.tuples(st.integers(1, 5), st.just(len(names))), elements=FINITE))
     path = write(tmp_path_factory.mktemp("t") / "t.csv", names, rows.tolist(), end)
     if zipped:
-        path.write_bytes(gzip.compress(path.read_bytes()))
+        path.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
     target = data.draw(st.sampled_from(names))
     table = read_table(path, target=target)
     place = names.index(target)
@@ -101,7 +101,7 @@ def test_blank_lines_spaces_quotes_and_a_byte_order_mark_do_no_harm(tmp_path):
 @pytest.mark.parametrize("zipped", [False, True])
 def test_standard_input(monkeypatch, zipped):
     raw = b"a,y\n1,2\n3,4\n"
-    raw = gzip.compress(raw) if zipped else raw
+    raw = gzip.compress(raw, mtime=0) if zipped else raw
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(raw)))
     table = read_table("-", target="a")
     np.testing.assert_array_equal(table.X, [[2], [4]])
@@ -156,8 +156,8 @@ def test_a_bad_table_is_refused_in_one_line_that_says_where(tmp_path, monkeypatc
     [
         ("absent.csv", None, ["no file 'absent.csv'"]),
         ("folder", "folder", ["'folder'", "cannot be read"]),
-        ("cut.csv.gz", gzip.compress(b"a,y\n" + b"1,2\n" * 999)[:-12], ["damaged gzip"]),
-        ("flipped.csv.gz", gzip.compress(b"a,y\n1,2\n")[:10] + b"\xff" * 20, ["damaged gzip"]),
+        ("cut.csv.gz", gzip.compress(b"a,y\n" + b"1,2\n" * 999, mtime=0)[:-12], ["damaged gzip"]),
+        ("flipped.csv.gz", gzip.compress(b"a,y\n1,2\n", mtime=0)[:10] + b"\xff" * 20, ["damaged gzip"]),
         ("picture.csv", b"\x89PNG\xff\xfe\x00", ["not a text file"]),
         ("zeros.csv", b"a,y\n1,\x00\n", ["not a text file"]),
     ],
@@ -318,7 +318,7 @@ LABELS = {  # cells, type, values
 def test_labels_are_numbers_if_all_are_numbers(tmp_path, cells, zipped):
     path, (kind, values) = tmp_path / "t.csv", LABELS[cells]
     raw = "\n".join(["a,y,b", *(f"{i},{cell},{-i}" for i, cell in enumerate(cells.split()))]).encode()
-    path.write_bytes(gzip.compress(raw) if zipped else raw)
+    path.write_bytes(gzip.compress(raw, mtime=0) if zipped else raw)
     table = read_table(path, target="y", labels=True)
     assert table.y.dtype.type is kind and table.y.tolist() == values
     assert table.feature_names == ("a", "b") and table.target == "y"
@@ -520,7 +520,7 @@ def labelled_folder(tmp_path):
         "toy/banana_test.csv.gz": "y,x2,x1\n1,6,5\n-1,8,7\n-1,10,9\n",
     }
     for name, text in files.items():
-        (tmp_path / "data" / name).write_bytes(gzip.compress(text.encode()))
+        (tmp_path / "data" / name).write_bytes(gzip.compress(text.encode(), mtime=0))
     return tmp_path / "data"
 
 
@@ -701,7 +701,7 @@ def test_bad_scores(call, words):
 def test_a_splits_file_may_be_plain_or_gzipped(tmp_path):
     text = json.dumps({"splits": [{"train": None, "test": [0]}]})
     (tmp_path / "plain.json").write_text(text)
-    (tmp_path / "zipped.json.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "zipped.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     for name in ("plain.json", "zipped.json.gz"):
         np.testing.assert_array_equal(read_splits(tmp_path / name, 3)[0][0], [1, 2])
 
@@ -803,7 +803,7 @@ def idx(array, shape=None):
 @given(array=arrays(np.uint8, st.lists(st.integers(0, 300), min_size=1, max_size=3).map(tuple)), zipped=st.booleans())
 def test_an_idx_file_is_read_back(tmp_path_factory, array, zipped):
     path = tmp_path_factory.mktemp("idx") / "file"
-    path.write_bytes(gzip.compress(idx(array)) if zipped else idx(array))
+    path.write_bytes(gzip.compress(idx(array), mtime=0) if zipped else idx(array))
     found = read_idx(path, array.ndim)
     assert found.dtype == np.uint8
     np.testing.assert_array_equal(found, array)
@@ -822,7 +822,7 @@ SQUARE = np.arange(6).reshape(2, 3)
         (b"\x00\x00\x08\x02\x00\x00", 2, "not an idx file"),
         (b"a,b,y\n1,2,3\n", 2, "begins with 61 2c 62 2c"),
         (b"", 2, "begins with nothing"),
-        (gzip.compress(idx(SQUARE))[:-9], 2, "damaged gzip file"),
+        (gzip.compress(idx(SQUARE), mtime=0)[:-9], 2, "damaged gzip file"),
     ],
 )
 def test_a_file_that_is_no_idx_file(tmp_path, content, n_axes, words):
@@ -841,7 +841,7 @@ def mnist_folder(tmp_path, monkeypatch):
     (tmp_path / "mnist").mkdir(exist_ok=True)
     for part, rows in (("train", slice(0, 3)), ("t10k", slice(3, 5))):
         for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
-            (tmp_path / "mnist" / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(idx(array[rows])))
+            (tmp_path / "mnist" / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(idx(array[rows]), mtime=0))
     return tmp_path, images, labels
 
 
@@ -862,7 +862,7 @@ def test_what_is_not_mnist_is_said(tmp_path, monkeypatch):
     def refused(file, content, words):
         path = folder / "mnist" / file
         before = path.read_bytes()
-        path.write_bytes(gzip.compress(content))
+        path.write_bytes(gzip.compress(content, mtime=0))
         with pytest.raises(ValueError, match=words):
             load_mnist(folder)
         path.write_bytes(before)

@@ -4,6 +4,7 @@ import gzip
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import traceback
@@ -125,7 +126,7 @@ def refused(call, words, kind=ValueError):
 
 def cases(table):
     """A table as parameters of a test, named by its keys."""
-    return pytest.mark.parametrize("case", list(table.items()), ids=lambda case: str(case[0])[:70])
+    return pytest.mark.parametrize("case", list(table.items()), ids=lambda case: re.sub(r" at 0x\w+", "", str(case[0]))[:70])
 
 
 # ---- files of a table, at the command line ---------------------------------------------------------------------------
