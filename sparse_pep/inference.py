@@ -4,14 +4,15 @@
 
 # %% auto #0
 __all__ = ['KEPT_ENTRIES', 'PATIENCE', 'SHORTEST', 'FINEST_AND_COARSEST', 'FLOOR', 'MEMORY', 'METHODS', 'WhitenedData', 'whiten',
-           'add_weighted_outer', 'posteriors_of', 'State', 'project', 'datum_terms', 'all_marginals', 'look',
-           'proposal', 'first_sites', 'Mixer', 'Inference', 'valid', 'Pace', 'settle', 'has_settled', 'residual_of',
-           'runaway', 'attempt', 'advance', 'infer', 'settle_in_turn', 'left_out', 'leave_one_out']
+           'add_weighted_outer', 'site_sums', 'posteriors_of', 'State', 'project', 'datum_terms', 'all_marginals',
+           'look_with', 'posterior_terms', 'look', 'proposal', 'first_sites', 'Mixer', 'Inference', 'valid', 'Pace',
+           'settle', 'has_settled', 'residual_of', 'runaway', 'attempt', 'advance', 'infer', 'settle_in_turn',
+           'left_out', 'leave_one_out']
 
 # %% ../nbs/06_inference.ipynb #f913a389
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -129,11 +130,12 @@ def add_weighted_outer(
         S -= less
 
 
-def posteriors_of(
+@one_blas_thread()
+def site_sums(
     data: WhitenedData, precision: np.ndarray, shift: np.ndarray
-) -> tuple[list[Posterior], list[np.ndarray]]:
-    """q(u) of each latent function and its V diag(wτ) Vᵀ (M, M), for sites (C, N). Cost CNM²
-    flops.
+) -> tuple[np.ndarray, np.ndarray]:
+    """V diag(wτ) Vᵀ (C, M, M) and V wν (C, M), for sites (C, N); of parts of the data they add
+    up. Cost CNM² flops.
     """
     C, M = len(precision), len(data.Kuu.lower)
     precision, shift = data.weight * precision, data.weight * shift
@@ -148,8 +150,12 @@ def posteriors_of(
         return S, s
 
     S, s = (sum(part) for part in zip(*map_chunks(work, data.slices)))
-    full = [mirror(one) for one in S]
-    return [posterior_from_sums(data.Kuu, P, v) for P, v in zip(full, s)], full
+    return np.stack([mirror(one) for one in S]), s
+
+
+def posteriors_of(Kuu: Factor, S: np.ndarray, s: np.ndarray) -> list[Posterior]:
+    """q(u) of each latent function from the two sums over all data. Cost O(CM³)."""
+    return [posterior_from_sums(Kuu, P, v) for P, v in zip(S, s)]
 
 # %% ../nbs/06_inference.ipynb #322b9140
 @dataclass(frozen=True, eq=False)
@@ -161,7 +167,7 @@ class State:
     precision, shift : ndarray (C, N)
         Sites τ and ν.
     posteriors : list of Posterior
-    sums : list of ndarray (M, M)
+    sums : sequence of ndarray (M, M)
         V diag(wτ) Vᵀ.
     mean, var : ndarray (C, N)
         Marginals of wₙᵀu.
@@ -193,7 +199,7 @@ class State:
     precision: np.ndarray
     shift: np.ndarray
     posteriors: list[Posterior]
-    sums: list[np.ndarray]
+    sums: Sequence[np.ndarray]
     mean: np.ndarray
     var: np.ndarray
     log_z: np.ndarray
@@ -254,6 +260,38 @@ def all_marginals(
     return mean, var
 
 
+def look_with(
+    data: WhitenedData,
+    likelihood: Likelihood,
+    y: np.ndarray,
+    power: np.ndarray,
+    sites: tuple[np.ndarray, np.ndarray],
+    posteriors: list[Posterior],
+    accuracy: Accuracy = STRICT,
+    sums: Sequence[np.ndarray] = (),
+) -> State | None:
+    """Cavities and projections of the data, which may be a part of all, for sites (C, N) and
+    the posteriors they lead to; None if some cavity is not a distribution. The log evidence
+    is the data's share, without `posterior_terms`. Cost CNM² flops and the quadrature.
+    """
+    mean, var = all_marginals(data, posteriors)
+    precision, shift = sites
+    smallest = float(np.min(1.0 - power * precision * var))
+    if not smallest > 0.0:
+        return None
+    cavity_mean, cavity_var = cavity(mean, var, precision, shift, power)
+    # in one piece, on one thread: its many small operations would only wait for each other
+    found = project(likelihood, y, cavity_mean, cavity_var + data.dff, power, accuracy)
+    value = data.weight @ datum_terms(found[0], mean, var, precision, shift, power)
+    given = *sites, posteriors, sums, mean, var
+    return State(*given, *found, smallest, float(value))
+
+
+def posterior_terms(posteriors: list[Posterior]) -> float:
+    """The terms of log Z that see all data at once, in nats."""
+    return float(sum(0.5 * q.b @ q.b - q.B.half_log_det for q in posteriors))
+
+
 def look(
     data: WhitenedData,
     likelihood: Likelihood,
@@ -266,18 +304,13 @@ def look(
     """Posterior, cavities and projections of all data, for sites (C, N); None if some cavity is
     not a distribution. Cost 2CNM² flops and the quadrature.
     """
-    posteriors, sums = posteriors_of(data, precision, shift)
-    mean, var = all_marginals(data, posteriors)
-    smallest = float(np.min(1.0 - power * precision * var))
-    if not smallest > 0.0:
+    sites = precision, shift
+    S, s = site_sums(data, *sites)
+    posteriors = posteriors_of(data.Kuu, S, s)
+    state = look_with(data, likelihood, y, power, sites, posteriors, accuracy, S)
+    if state is None:
         return None
-    cavity_mean, cavity_var = cavity(mean, var, precision, shift, power)
-    # in one piece, on one thread: its many small operations would only wait for each other
-    found = project(likelihood, y, cavity_mean, cavity_var + data.dff, power, accuracy)
-    value = data.weight @ datum_terms(found[0], mean, var, precision, shift, power)
-    value += sum(0.5 * q.b @ q.b - q.B.half_log_det for q in posteriors)
-    sites = precision, shift, posteriors, sums
-    return State(*sites, mean, var, *found, smallest, float(value))
+    return replace(state, log_evidence=state.log_evidence + posterior_terms(posteriors))
 
 
 def proposal(state: State, power: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
