@@ -23,7 +23,7 @@ demo: .venv/.installed
 
 test: .venv/.installed
 	$(BIN)/nbdev_test --do_print --n_workers 2
-	$(BIN)/python -m pytest -q tests
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests
 
 docs: .venv/.installed
 	$(BIN)/python -m docs.build

@@ -391,7 +391,9 @@ def label(module: str, name: str) -> str:
 
 def command_help(module: str, name: str) -> str:
     """What a command says about itself."""
-    context = click.Context(getattr(loaded(module), name), info_name=label(module, name), terminal_width=88, max_content_width=88)
+    wide = {"terminal_width": 88, "max_content_width": 88}
+    helped = loaded(module).main.context_settings["help_option_names"]
+    context = click.Context(getattr(loaded(module), name), info_name=label(module, name), help_option_names=helped, **wide)
     return fence(context.get_help(), ".text")
 
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 BESIDE = Path(__file__).parents[2] / "shared"
 
@@ -35,8 +36,11 @@ def vectors() -> dict:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
-    """The folder of the documentation site, built once for all the tests of a session."""
-    out = tmp_path_factory.mktemp("site") / "site"
-    root = Path(__file__).parents[1]
-    subprocess.run([sys.executable, "-m", "docs.build", "--no-quarto", "--out", str(out)], cwd=root, check=True)
+    """The folder of the documentation site, built once for all the tests of a session, in all its processes."""
+    alone = "PYTEST_XDIST_WORKER" not in os.environ
+    base = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
+    out, root = base / "site", Path(__file__).parents[1]
+    with FileLock(base / "site.lock"):
+        if not out.exists():
+            subprocess.run([sys.executable, "-m", "docs.build", "--no-quarto", "--out", str(out)], cwd=root, check=True)
     return out
