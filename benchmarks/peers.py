@@ -1,0 +1,221 @@
+"""Ours against GPflow, GPyTorch, GPJax and GPy, and against a dgemm: the tables behind the page "How fast it is".
+
+    python -m benchmarks.peers --quick                       # some minutes, small sizes: does it run?
+    python -m benchmarks.peers --python gpflow=/envs/tf/bin/python --python gpytorch=/envs/torch/bin/python
+    python -m benchmarks.peers --tasks energy prediction     # again, other rows stay
+
+Whatever can be imported takes part; `--python` names the interpreter of a system that lives in an environment of its own, which needs
+NumPy and SciPy beside it. Each row is measured by `benchmarks.measure` in a fresh process, one after the other, with the same data,
+start, number of threads and optimiser, in float64. The first call, in which some systems compile, is in a column of its own.
+
+At the start all systems must have the same objective, and predict the same: if they do not, the suite stops. Rows that exist are
+replaced, others are added to `peers.csv`, `exponents.csv` and `traces.csv` in `nbs/benchmarks/`; `about.json` has versions and cores.
+"""
+
+import argparse
+import csv
+import datetime
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+MODULES = {"ours": "sparse_pep", "gpflow": "gpflow", "gpytorch": "gpytorch", "gpjax": "gpjax", "gpy": "GPy"}
+ENERGY_POWERS = {"ours": (0.0, 0.5, 1.0), "gpflow": (0.0, 1.0), "gpytorch": (0.0,), "gpjax": (0.0,), "gpy": (0.0, 0.5, 1.0)}
+LABEL_POWERS = {"ours": (0.0, 0.5, 1.0), "gpflow": (0.0,), "gpytorch": (0.0,), "gpjax": (0.0,), "gpy": (1.0,)}
+PREDICTS_AS = {("gpytorch", 0.0): 1.0}  # its prediction adds the variance that its bound leaves out
+LONG = 10  # times the iterations, for those that climb in the parameters of q too
+KEYS = ("task", "system", "N", "M", "power", "budget")
+COLUMNS = {
+    "peers": (*KEYS, "seconds", "median_seconds", "floor_seconds", "ratio", "turns", "first_seconds", "peak_mb", "objective",
+              "objective_end", "iterations", "evaluations", "log_loss", "mean_square", "mean_variance", "note"),
+    "exponents": (*KEYS, "seconds", "median_seconds", "floor_seconds", "ratio", "turns", "first_seconds", "peak_mb", "objective"),
+    "traces": (*KEYS, "evaluation", "seconds", "objective"),
+}  # fmt: skip
+SAME = {"objective": 1e-4, "mean_square": 1e-3, "mean_variance": 1e-3}  # relative; systems differ in their jitter
+STEPS = 60  # of a trace that are kept
+
+
+class Row(NamedTuple):
+    """What is to be measured; `budget` is seconds of repeats, or iterations of training."""
+
+    task: str
+    system: str
+    N: int
+    M: int
+    power: float
+    budget: float
+
+
+class Sizes(NamedTuple):
+    """How large a run is."""
+
+    energy: tuple[tuple[int, int], ...] = ((10_000, 100), (10_000, 500), (100_000, 200))
+    training: tuple[int, int] = (10_000, 100)
+    classification: tuple[int, int] = (2_000, 100)
+    prediction: tuple[int, int] = (100_000, 200)
+    against_N: tuple[int, ...] = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+    against_M: tuple[int, ...] = (50, 100, 200, 500, 1_000)
+    fixed: tuple[int, int] = (10_000, 100)  # N where M varies, M where N varies
+    iterations: int = 100
+    seconds: float = 8.0
+
+
+QUICK = Sizes(((2_000, 50), (4_000, 100)), (2_000, 50), (500, 30), (10_000, 50), (1_000, 3_000, 10_000), (25, 50, 100), (2_000, 50), 20, 1.0)
+
+
+def planned(sizes: Sizes, systems: list[str], tasks: list[str]) -> Iterator[Row]:
+    """All rows, ours first wherever others are compared with it."""
+    if "energy" in tasks:
+        for size in sizes.energy:
+            yield from (Row("energy", s, *size, power, sizes.seconds) for s in systems for power in ENERGY_POWERS[s])
+    if "training" in tasks:
+        for system in systems:
+            powers = ENERGY_POWERS[system] if system == "ours" else (0.0,)
+            yield from (Row("training", system, *sizes.training, power, sizes.iterations) for power in powers)
+    if "classification" in tasks:
+        for system in systems:
+            budgets = [sizes.iterations] + [LONG * sizes.iterations] * (system not in ("ours", "gpy"))
+            for power in LABEL_POWERS[system]:
+                yield from (Row("classification", system, *sizes.classification, power, budget) for budget in budgets)
+    if "prediction" in tasks:
+        for system in systems:
+            powers = (0.0, 1.0) if system == "ours" else (0.0,)
+            yield from (Row("prediction", system, *sizes.prediction, power, sizes.seconds) for power in powers)
+
+
+def growing(sizes: Sizes) -> Iterator[Row]:
+    """Rows of ours that grow in N and in M."""
+    N, M = sizes.fixed
+    for power in (0.0, 0.5):
+        yield from (Row("against N", "ours", n, M, power, sizes.seconds / 2) for n in sizes.against_N)
+        yield from (Row("against M", "ours", N, m, power, sizes.seconds / 2) for m in sizes.against_M)
+
+
+def child(python: str, arguments: list[str], threads: int, limit: float) -> dict:
+    """What `benchmarks.measure` prints in a fresh process."""
+    counts = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+    environment = os.environ | counts | {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
+    command = [python, "-m", "benchmarks.measure", *arguments]
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"note": f"more than {limit:g} s"}
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measured(row: Row, python: str, threads: int, limit: float) -> dict:
+    """The row with its numbers."""
+    task = "energy" if row.task.startswith("against") else row.task
+    options = ["--size", f"{row.N}x{row.M}", "--power", str(row.power), "--budget", str(row.budget)]
+    return row._asdict() | child(python, [row.system, task, *options], threads, limit)
+
+
+def require_same(row: dict, rows: list[dict]) -> None:
+    """Stop if a system has not the objective, or not the predictions, that ours has at the same place."""
+    if row["task"] == "classification" or "note" in row:  # sites and q start differently
+        return
+    power = PREDICTS_AS.get((row["system"], row["power"]), row["power"]) if row["task"] == "prediction" else row["power"]
+    wanted = {"system": "ours", "power": power} | {key: row[key] for key in ("task", "N", "M")}
+    for ours in rows:
+        if all(ours[key] == value for key, value in wanted.items()):
+            for name, tolerance in SAME.items():
+                if name in row and abs(row[name] - ours[name]) > tolerance * abs(ours[name]):
+                    raise SystemExit(f"{row['system']} is not comparable: {name} {row[name]} where ours is {ours[name]}, at {wanted}.")
+
+
+def text(value: object) -> str:
+    """A value as it stands in a table: enough digits to compare objectives."""
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
+def key_of(row: dict) -> tuple[str, ...]:
+    """What tells rows apart."""
+    return tuple(text(row[name]) for name in (*KEYS, "evaluation") if name in row)
+
+
+def write(path: Path, rows: list[dict]) -> None:
+    """Rows into a table, in place of those with the same keys."""
+    columns, old = COLUMNS[path.stem], []
+    if path.exists():
+        with path.open(newline="") as file:
+            old = list(csv.DictReader(file))
+    replaced = {key_of(row)[: len(KEYS)] for row in rows}
+    kept = [row for row in old if key_of(row)[: len(KEYS)] not in replaced]
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, restval="", extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows([*kept, *({key: text(value) for key, value in row.items()} for row in rows)])
+
+
+def thinned(row: dict) -> list[dict]:
+    """Some points of a trace."""
+    trace = row.get("trace", [])
+    places = sorted({round(i * (len(trace) - 1) / STEPS) for i in range(STEPS + 1)}) if trace else []
+    key = {name: row[name] for name in KEYS}
+    return [key | {"evaluation": i + 1, "seconds": trace[i][0], "objective": trace[i][1]} for i in places]
+
+
+def run_all(given: argparse.Namespace, pythons: dict[str, str], sizes: Sizes) -> None:
+    """Measure and write, row by row."""
+    rows = []
+    for row in planned(sizes, list(pythons), given.tasks):
+        result = measured(row, pythons[row.system], given.threads, given.limit)
+        shown = {name: text(result[name])[:9] for name in ("seconds", "ratio", "first_seconds", "peak_mb", "objective", "objective_end", "note") if name in result}
+        print(f"{row.task:15}{row.system:9}{row.N}x{row.M} power {row.power:g}, {row.budget:g}: {shown}", flush=True)
+        require_same(result, rows)
+        rows.append(result)
+        write(given.out / "peers.csv", [result])
+        if "trace" in result:
+            write(given.out / "traces.csv", thinned(result))
+    for row in growing(sizes) if "exponents" in given.tasks else ():
+        result = measured(row, pythons["ours"], given.threads, given.limit)
+        print(f"{row.task:15}{row.N}x{row.M} power {row.power:g}: {text(result['seconds'])} s", flush=True)
+        write(given.out / "exponents.csv", [result])
+
+
+def interpreters(named: list[str]) -> dict[str, str]:
+    """The interpreter of each system that takes part, ours first."""
+    given = dict(item.split("=", 1) for item in named)
+    unknown = sorted(set(given) - set(MODULES))
+    if unknown:
+        raise SystemExit(f"--python takes NAME=PATH with NAME one of {', '.join(MODULES)}; got {unknown}.")
+    here = {name: sys.executable for name, module in MODULES.items() if importlib.util.find_spec(module)}
+    both = here | given
+    return {name: both[name] for name in MODULES if name in both}
+
+
+def main() -> None:
+    """Run the suite from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    tasks = ["energy", "training", "classification", "prediction", "exponents"]
+    parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument("--tasks", nargs="+", choices=tasks, default=tasks)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=400.0, help="most seconds a row")
+    parser.add_argument("--quick", action="store_true", help="small sizes, few repeats")
+    parser.add_argument("--out", type=Path, default=ROOT / "nbs" / "benchmarks")
+    given = parser.parse_args()
+    begin, pythons = time.perf_counter(), interpreters(given.python)
+    versions = {name: child(python, [name, "versions"], given.threads, given.limit) for name, python in pythons.items()}
+    about = {"date": f"{datetime.date.today()}", "cores": os.cpu_count(), "threads": given.threads, "quick": given.quick, "versions": versions}
+    given.out.mkdir(parents=True, exist_ok=True)
+    note = given.out / "about.json"
+    if note.exists() and json.loads(note.read_text())["quick"] != given.quick:
+        for name in COLUMNS:  # rows of another kind of run
+            (given.out / f"{name}.csv").unlink(missing_ok=True)
+    note.write_text(json.dumps(about, indent=2) + "\n")
+    run_all(given, pythons, QUICK if given.quick else Sizes())
+    print(f"{(time.perf_counter() - begin) / 60:.1f} minutes")
+
+
+if __name__ == "__main__":
+    main()
