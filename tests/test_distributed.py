@@ -1,0 +1,599 @@
+"""Sums over data that lie with Dask workers, one of which dies now and then."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
+
+import dask.array as da
+import pandas as pd
+from dask import dataframe as dd
+from distributed import Client, LocalCluster
+from scipy.optimize import minimize
+
+from sparse_pep.distributed import (
+    ALONE,
+    FAN_IN,
+    ClusterLost,
+    DaskSource,
+    OnWorkers,
+    connect,
+    summed,
+)
+from sparse_pep.features import InducingPoints
+from sparse_pep.kernels import SquaredExponential
+from sparse_pep.likelihoods import Gaussian, Probit
+from sparse_pep.linalg import HOLD, chunk_slices, map_chunks
+from sparse_pep.models import Extras, Model, from_vector, model_gradient, to_vector
+from sparse_pep.scale import source_gradient, source_inference
+from sparse_pep.sources import ArraySource, Largest
+
+N, D, PIECES = 1200, 2, 12
+rng = np.random.default_rng(0)
+X = rng.uniform(-2.0, 2.0, size=(N, D))
+y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=N)
+labels = np.where(y + 0.3 * rng.normal(size=N) > 0.0, 1.0, -1.0)
+weight = rng.uniform(0.5, 2.0, size=N)
+known = rng.uniform(0.0, 0.1, size=N)
+Z = X[:9].copy()
+REGRESSION = Model(SquaredExponential(1.0, [1.0, 1.5]), InducingPoints(Z), Gaussian(0.1))
+CLASSIFICATION = Model(SquaredExponential(2.0, [1.0, 1.5]), InducingPoints(Z), Probit())
+
+
+def rows(values):
+    return da.from_array(values, chunks=(N // PIECES, *values.shape[1:]))
+
+
+@pytest.fixture(scope="module")
+def client():
+    with connect(2) as client:
+        yield client
+
+
+@pytest.fixture
+def regression(client):
+    return DaskSource(rows(X), rows(y), client=client)
+
+
+@pytest.fixture
+def classification(client):
+    return DaskSource(da.from_array(X, chunks=(200, 2)), rows(labels), client=client)
+
+
+def tasks_of(client):
+    """Names of all tasks that the scheduler remembers."""
+    return [str(key) for key in client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))]
+
+
+def until(condition, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def kill_one(client):
+    """End the process of a worker that has data, as the kernel does when memory is out."""
+    pids = client.run(os.getpid)
+    held = client.run_on_scheduler(
+        lambda dask_scheduler: {a: len(w.has_what) for a, w in dask_scheduler.workers.items()}
+    )
+    os.kill(pids[max(held, key=held.get)], signal.SIGKILL)
+    return len(pids)
+
+
+# --- the same numbers ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_regression_on_two_workers(client, power):
+    source = DaskSource(rows(X), rows(y), rows(weight), rows(known), client=client)
+    fit, gradient = source_gradient(REGRESSION, source, power)
+    whole, whole_gradient = model_gradient(REGRESSION, X, y, power, extras=Extras(weight, known))
+    assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
+    np.testing.assert_allclose(to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N)
+
+
+def test_classification_on_two_workers(classification):
+    fit, gradient = source_gradient(CLASSIFICATION, classification, 0.5)
+    whole, whole_gradient = model_gradient(CLASSIFICATION, X, labels, 0.5)
+    assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
+    np.testing.assert_allclose(to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N)
+
+
+# --- a worker dies ------------------------------------------------------------------------------------------------
+
+
+def fitted(source, after=None, kill=lambda: None):
+    """Six steps of training; `kill` is called in the middle of evaluation number `after`."""
+    start, evaluations, values = REGRESSION.parameters(), [], []
+
+    def downhill(vector):
+        evaluations.append(vector)
+        if len(evaluations) == after:
+            killer = threading.Timer(0.02, kill)
+            killer.start()
+        fit, gradient = source_gradient(REGRESSION.with_parameters(from_vector(vector, start)), source, 0.5)
+        values.append(fit.log_evidence)
+        if len(evaluations) == after:
+            killer.join()
+        return -fit.log_evidence / N, -to_vector(gradient) / N
+
+    found = minimize(downhill, to_vector(start), jac=True, method="L-BFGS-B", options={"maxiter": 6})
+    return found.fun, found.x, values
+
+
+def test_worker_killed_in_the_middle_of_a_fit(client, regression):
+    value, vector, values = fitted(regression)
+    assert values[-1] > values[0] + 100.0 and len(values) > 5
+    killed = []
+    again, vector_again, _ = fitted(regression, 4, lambda: killed.append(kill_one(client)))
+    assert killed == [2]  # it was there
+    assert again == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(vector_again, vector, rtol=1e-9, atol=1e-9)
+
+
+def look_and_kill(source, number, kill):
+    """Let `kill` happen in the middle of sweep `number` of a source."""
+    sweep, calls = source.sweep, []
+
+    def watched(work, state, *given):
+        calls.append(work.__name__)
+        if len(calls) != number:
+            return sweep(work, state, *given)
+        killer = threading.Timer(0.02, kill)
+        killer.start()
+        found = sweep(work, state, *given)
+        killer.join()
+        return found
+
+    source.sweep = watched
+    return calls
+
+
+def test_worker_killed_in_the_middle_of_a_sweep(client, classification):
+    whole = source_inference(CLASSIFICATION, classification, 0.5)
+    killed = []
+    calls = look_and_kill(classification, 8, lambda: killed.append(kill_one(client)))
+    fit = source_inference(CLASSIFICATION, classification, 0.5)
+    assert killed == [2] and len(calls) > 12 and calls[7] == "look_piece"
+    assert fit.converged and fit.n_sweeps == whole.n_sweeps
+    assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-8)
+    for k in range(len(fit.sites)):
+        np.testing.assert_allclose(fit.sites[k][0], whole.sites[k][0], rtol=1e-8, atol=1e-8)
+
+
+# --- the chain of sweeps ------------------------------------------------------------------------------------------
+
+
+def relax(piece, own, pull, size):
+    """A sweep whose result depends on all sweeps before it."""
+    old = np.zeros(len(piece.X)) if own is None else own[0]
+    new = 0.5 * old + np.tanh(piece.X[:, 0] * pull) + piece.y
+    return (new, np.zeros(size)), (new.sum(), Largest(float(new.max())))
+
+
+def relaxed(source, n, sizes=(0,)):
+    state, pull = None, 1.0
+    for t in range(n):
+        state, (total, largest) = source.sweep(relax, state, pull, sizes[t % len(sizes)])
+        pull = 0.9 * pull + 1e-4 * total
+    return state, total, largest.value
+
+
+def test_sweeps_remember_and_may_be_cut(client, regression):
+    there, total, largest = relaxed(ArraySource(X, y, piece_rows=100), 7)
+    for chain, length in ((64, 7), (3, 1), (1, 0)):
+        regression.chain = chain
+        state, found, high = relaxed(regression, 7)
+        assert (found, high) == (pytest.approx(total, rel=1e-13), largest)
+        assert state.length == length and len(state) == PIECES
+        np.testing.assert_allclose(state[5][0], there[5][0], rtol=1e-13)
+
+
+def test_an_earlier_state_is_left_as_it_is(regression):
+    first, _, _ = relaxed(regression, 2)
+    before = first[3][0]
+    one, (total, _) = regression.sweep(relax, first, 2.0, 0)
+    other, (again, _) = regression.sweep(relax, first, 2.0, 0)
+    assert total == pytest.approx(again, rel=1e-14)
+    np.testing.assert_array_equal(first[3][0], before)
+    assert np.any(one[3][0] != before)
+
+
+def test_the_scheduler_forgets_what_was_before_the_cut(client, regression):
+    regression.chain = 4
+    states = [relaxed(regression, n)[0] for n in (2, 18)]
+    states.pop(0)
+    until(lambda: len([key for key in tasks_of(client) if key.startswith("relax")]) == 2 * PIECES)
+    assert states[0].length == 2  # 18 sweeps, cut after 4, 8, 12, 16
+    states.clear()
+    until(lambda: not [key for key in tasks_of(client) if key.startswith(("relax", "first_of"))])
+
+
+def test_it_is_cut_where_there_is_little_to_fetch():
+    light, heavy = OnWorkers([], 10, 0, 120, 100), OnWorkers([], 10, 0, 200, 100)
+    assert light.to_be_cut(10) and not light.to_be_cut(11)
+    assert not heavy.to_be_cut(10)
+    assert OnWorkers([], 40, 0, 200, 100).to_be_cut(10)
+    assert OnWorkers([], 2, 2_000_000_000, 200, 100).to_be_cut(10)
+    follows = OnWorkers.after(heavy, [], 5, 300)
+    assert (follows.length, follows.n_bytes, follows.weight, follows.lightest) == (11, 5, 300, 100)
+    assert OnWorkers.after(follows, [], 5, 50).lightest == 50
+
+
+def test_weight_of_what_belongs_to_the_pieces(regression):
+    regression.chain = 3
+    state, _, _ = relaxed(regression, 5, (100, 0))
+    assert (state.weight, state.lightest) == (8 * (N + 100 * PIECES), 8 * N)
+    assert state.length == 1  # cut after 4, not after 3: then there was more to fetch
+    assert state.n_bytes < 200
+
+
+def test_worker_killed_after_the_cut(client, regression):
+    _, total, _ = relaxed(regression, 6)
+    regression.chain = 2
+    state, _, _ = relaxed(regression, 4)
+    assert state.length == 0
+    until(lambda: kill_one(client) == 2)
+    pull = 1.0
+    for t in range(4):
+        pull = 0.9 * pull + 1e-4 * relaxed(ArraySource(X, y, piece_rows=100), t + 1)[1]
+    for _ in range(2):
+        state, (found, _) = regression.sweep(relax, state, pull, 0)
+        pull = 0.9 * pull + 1e-4 * found
+    assert found == pytest.approx(total, rel=1e-12)
+
+
+# --- one task -----------------------------------------------------------------------------------------------------
+
+
+def spoil_data(piece):
+    piece.X[:] = 0.0
+    return (0,)
+
+
+def spoil_own(piece, own):
+    if own is not None:
+        own[0][:] = 0.0
+    return (np.ones(3),), (0,)
+
+
+def fail_late(piece):
+    if piece.first == 1100:
+        raise np.linalg.LinAlgError("`B` is not positive definite.")
+    return (0,)
+
+
+class Odd(Exception):
+    def __init__(self, a, b):
+        super().__init__(a, b)
+
+
+def fail_oddly(piece):
+    raise Odd(1, 2)
+
+
+def test_a_task_cannot_spoil_what_others_need(regression):
+    with pytest.raises(ValueError, match=r"rows \d+ to \d*99: assignment destination is read-only"):
+        regression.total(spoil_data)
+    state, _ = regression.sweep(spoil_own, None)
+    with pytest.raises(ValueError, match="read-only"):
+        regression.sweep(spoil_own, state)
+
+
+def test_an_error_keeps_its_kind_and_names_the_rows(client, regression):
+    with pytest.raises(np.linalg.LinAlgError, match="^rows 1100 to 1199: `B` is not positive definite.$"):
+        regression.total(fail_late)
+    with pytest.raises(RuntimeError, match=r"rows \d+ to \d*99: Odd: \(1, 2\)"):
+        list(regression.each(fail_oddly))
+    until(lambda: not [key for key in tasks_of(client) if key.startswith("fail")])  # all taken back
+    assert regression.total(count)[0] == N  # the client lives
+
+
+def count(piece):
+    return len(piece.X), piece.X.sum()
+
+
+def in_threads(piece, M):
+    """Sums in chunks, as evaluations make them."""
+    slices = chunk_slices(len(piece.X), M, 7)
+    return len(slices), sum(map_chunks(lambda share: sum(piece.X[rows].sum() for rows in share), slices))
+
+
+def test_several_tasks_at_a_time_in_one_process():
+    with LocalCluster(1, threads_per_worker=4, processes=False, **ALONE) as cluster:
+        with Client(cluster) as client:
+            source = DaskSource(rows(X), rows(y), client=client)
+            for _ in range(3):
+                n, total = source.total(in_threads, 9)
+                assert n == PIECES * 15 and total == pytest.approx(X.sum(), rel=1e-12)
+    assert HOLD.depth == 0
+
+
+# --- sums in a tree -----------------------------------------------------------------------------------------------
+
+
+def tagged(k):
+    return (f"{k} ",)
+
+
+@pytest.mark.parametrize("n", [1, 2, FAN_IN, FAN_IN + 1, 70])
+def test_the_order_of_a_sum_is_that_of_the_pieces(client, n):
+    parts = client.map(tagged, range(n), pure=False)
+    assert summed(client, parts).result() == ("".join(f"{k} " for k in range(n)),)
+    assert not parts
+
+
+# --- results in order ---------------------------------------------------------------------------------------------
+
+
+def leave_trace(piece, folder):
+    (Path(folder) / str(piece.first)).touch()
+    time.sleep(0.05 if piece.first == 0 else 0.0)
+    return piece.first, piece.X.sum()
+
+
+def test_each_is_in_order_and_not_far_ahead(regression, tmp_path):
+    results = regression.each(leave_trace, str(tmp_path))
+    assert next(results)[0] == 0
+    time.sleep(0.3)
+    assert len(list(tmp_path.iterdir())) == 4  # two tasks a thread
+    found = list(results)
+    assert [first for first, _ in found] == list(range(100, N, 100))
+    np.testing.assert_allclose([total for _, total in found], X.reshape(PIECES, 100, D).sum(axis=(1, 2))[1:])
+
+
+def test_each_that_is_not_finished_leaves_no_task(client, regression, tmp_path):
+    results = regression.each(leave_trace, str(tmp_path))
+    next(results)
+    results.close()
+    until(lambda: not [key for key in tasks_of(client) if key.startswith("leave_trace")])
+
+
+def test_pieces_and_samples_are_those_of_the_arrays(regression):
+    local = ArraySource(X, y, piece_rows=100)
+    for here, there in zip(regression.pieces(), local.pieces(), strict=True):
+        assert here.first == there.first
+        np.testing.assert_array_equal(here.X, there.X)
+    for n in (17, N + 5):
+        here, there = (source.sample(n, np.random.default_rng(1)) for source in (regression, local))
+        np.testing.assert_array_equal(here.X, there.X)
+        np.testing.assert_array_equal(here.y, there.y)
+
+
+def test_fingerprints(client, regression):
+    other = y.copy()
+    other[700] += 1e-12
+    assert regression.fingerprint() == DaskSource(rows(X), rows(y), client=client).fingerprint()
+    assert regression.fingerprint() != DaskSource(rows(X), rows(other), client=client).fingerprint()
+    assert regression.fingerprint() != DaskSource(rows(X), client=client).fingerprint()
+
+
+# --- collections --------------------------------------------------------------------------------------------------
+
+
+def assert_all_there(source, **more):
+    found = [piece for piece in source.pieces()]
+    wanted = {"X": X, "y": y, "weight": 1.0, "known_variance": 0.0, "power": None} | more
+    for name, value in wanted.items():
+        parts = [getattr(piece, name) for piece in found]
+        if np.ndim(value) == 0:
+            assert set(parts) == {value}
+        else:
+            np.testing.assert_array_equal(np.concatenate(parts), value)
+    assert (source.n_data, source.n_dims) == (N, D)
+    assert [piece.first for piece in found] == np.cumsum([0, *(len(p.X) for p in found)])[:-1].tolist()
+    assert found[0].X.dtype == np.float64 and found[0].X.flags.c_contiguous
+
+
+def test_arrays_cut_in_any_way(client):
+    for chunks in ((500, 1), (N, 2), ((1, 0, 1199), 2)):
+        assert_all_there(DaskSource(da.from_array(X, chunks=chunks), da.from_array(y, chunks=7), client=client))
+    two = np.stack([y, -y], axis=1)
+    many = {"weight": weight, "known_variance": known, "power": weight / 2.0}
+    cut = {name: da.from_array(value, chunks=111) for name, value in many.items()}
+    assert_all_there(DaskSource(rows(X), da.from_array(two, chunks=(100, 1)), **cut, client=client), y=two, **many)
+    assert_all_there(DaskSource(rows(X), y, 2.0, power=0.5, client=client), weight=2.0, power=0.5)
+    whole = np.round(10 * X).astype(np.int32)
+    assert_all_there(DaskSource(rows(np.asfortranarray(whole)), client=client), X=whole.astype(float), y=None)
+
+
+def test_another_source_is_spread(client):
+    local = ArraySource(X, y, weight, power=0.25, piece_rows=250)
+    source = DaskSource(local, client=client)
+    assert_all_there(source, weight=weight, power=0.25)
+    assert len(source.futures) == 5
+
+
+TABLE = pd.DataFrame({"a": X[:, 0], "y": y, "b": X[:, 1], "w": weight, "n": known})
+
+
+def test_dataframes(client):
+    frame = dd.from_pandas(TABLE, npartitions=5)
+    inputs = ["a", "b"]
+    assert_all_there(DaskSource(frame, "y", "w", "n", client=client), weight=weight, known_variance=known)
+    assert_all_there(DaskSource(frame, "y", columns=inputs, client=client))
+    turned = DaskSource(frame, ["y", "w"], columns=["b", "a"], client=client)
+    assert_all_there(turned, X=X[:, ::-1], y=TABLE[["y", "w"]].to_numpy())
+    some = frame[frame.a > -9.0]  # as far as Dask knows, any number of rows
+    assert_all_there(DaskSource(some[inputs], some["y"], some["w"], client=client), weight=weight)
+    assert_all_there(DaskSource(some, some["y"].to_dask_array(), columns=inputs, client=client))
+    counted = dd.from_pandas(TABLE.assign(row=np.arange(N)), npartitions=5)
+    few = DaskSource(counted[counted.row >= 1000], "y", columns=inputs, client=client)
+    assert few.n_data == 200 and len(few.futures) == 1  # empty partitions are left out
+
+
+def test_parquet_is_read_by_the_workers(client, tmp_path):
+    for k in range(12):  # 10 and 11 come after 9
+        TABLE[100 * k : 100 * (k + 1)].to_parquet(tmp_path / f"part.{k}.parquet")
+    source = DaskSource.from_parquet(str(tmp_path), "y", client=client, weight="w", known_variance="n")
+    assert_all_there(source, weight=weight, known_variance=known)
+    one = DaskSource.from_parquet(str(tmp_path / "part.3.parquet"), "y", ["b"], client=client, chain=5)
+    assert (one.n_data, one.n_dims, one.chain) == (100, 1, 5)
+
+
+BAD = X.copy()
+BAD[777, 1] = np.nan
+HOLES = TABLE.astype("Float64").mask(TABLE == TABLE.a[1001])
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: DaskSource(rows(BAD)), r"`X`, row 777 .*nan"),
+        (lambda: DaskSource(dd.from_pandas(HOLES, npartitions=3), "y"), r"`X`, row 1001 .*nan"),
+        (lambda: DaskSource(rows(X), rows(y)[:-1]), r"`y` must have the rows of `X`, 1200 in 12 blocks; got 1199"),
+        (
+            lambda: DaskSource(dd.from_pandas(TABLE[["a"]], npartitions=2), rows(y)),
+            r"`y` .* nan in 2 blocks; got 1200 in 12",
+        ),
+        (lambda: DaskSource(rows(X), rows(y), weight=-1.0), r"`weight` must lie in \[0, inf\]; got -1"),
+        (lambda: DaskSource(rows(X), weight=rows(-weight)), r"`weight`, row 0 "),
+        (lambda: DaskSource(rows(y)), r"`X` must be a table .* got shape \(1200,\)"),
+        (lambda: DaskSource(X, y), r"`X` must be a Dask array.* got ndarray. `ArraySource\(X, y\)`"),
+        (lambda: DaskSource(dd.from_pandas(TABLE, npartitions=2), "target"), r"no column 'target'"),
+        (lambda: DaskSource(dd.from_pandas(TABLE[["y"]], npartitions=2), "y"), r"no column for inputs"),
+        (lambda: DaskSource(dd.from_pandas(TABLE[:0], npartitions=1), "y"), r"no rows"),
+        (lambda: DaskSource(dd.from_pandas(TABLE.assign(a="text"), npartitions=2), "y"), r"`X` .*real numbers|'text'"),
+        (lambda: DaskSource(rows(X), chain=0), r"`chain` must be positive; got 0"),
+        (lambda: DaskSource(rows(X), timeout=-1.0), r"`timeout` must be positive"),
+        (lambda: DaskSource.from_parquet("/nowhere/at/all", "y"), r"`path`.*/nowhere/at/all"),
+    ],
+)
+def test_collections_that_do_not_do(client, make, message):
+    with warnings.catch_warnings(), client.as_current(), pytest.raises(ValueError, match=message):
+        warnings.simplefilter("ignore")
+        make()
+
+
+# --- what goes wrong with a cluster -------------------------------------------------------------------------------
+
+
+def end_itself(piece, allowed):
+    """As out of memory, while there are fewer notes than `allowed`."""
+    notes = list(Path(allowed[0]).iterdir())
+    if len(notes) < allowed[1]:
+        (Path(allowed[0]) / str(len(notes))).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return (len(piece.X),)
+
+
+def test_a_task_that_kills_its_workers(client, tmp_path):
+    few = DaskSource(rows(X)[:100], client=client, retries=1)
+    client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+    try:
+        assert few.total(end_itself, (str(tmp_path), 1)) == (100,)  # the second time it is well
+        few.retries = 0
+        with pytest.raises(ClusterLost, match="workers died time and again of the task end_itself-rows 0 to 99 "):
+            few.total(end_itself, (str(tmp_path), 2))
+    finally:
+        client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
+
+
+def test_no_worker_is_left():
+    with LocalCluster(1, threads_per_worker=1, processes=False, **ALONE) as cluster:
+        with Client(cluster) as client:
+            source = DaskSource(rows(X), client=client, timeout=0.6)
+            cluster.scale(0)
+            until(lambda: not client.nthreads())
+            with pytest.warns(UserWarning, match="no Dask worker is left; waiting 0.6 s"):
+                with pytest.raises(ClusterLost, match="no Dask worker for 0.6 s"):
+                    source.total(count)
+            source.timeout = 20.0
+            later = threading.Timer(1.3, cluster.scale, (1,))
+            with pytest.warns(UserWarning, match="waiting 20 s"):
+                later.start()
+                assert source.total(count)[0] == N  # data and all are made again
+
+
+def test_the_scheduler_is_gone():
+    cluster = LocalCluster(1, threads_per_worker=1, processes=False, **ALONE)
+    client = Client(cluster, timeout=1)
+    source = DaskSource(rows(X), client=client)
+    cluster.close()
+    try:
+        with pytest.raises(ClusterLost, match="the Dask scheduler is gone"):
+            source.total(count)
+    finally:
+        client.close()
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+import dask.array as da
+from sparse_pep.distributed import DaskSource, connect
+
+def slow(piece):
+    time.sleep(0.2)
+    return (1,)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with connect(1, processes=False) as client:
+    source = DaskSource(da.ones((4000, 1), chunks=(100, 1)), client=client)
+    threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,)).start()
+    try:
+        source.total(slow)
+    except KeyboardInterrupt as error:  # its traceback is held all the time
+        time.sleep(1.0)
+        left = client.run_on_scheduler(lambda dask_scheduler: [str(k) for k in dask_scheduler.tasks])
+        print(len([k for k in left if k.startswith("slow")]), len(source.futures), source.n_data)
+"""
+
+
+def test_ctrl_c_takes_the_tasks_back():
+    run = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60)
+    assert run.stdout.split() == ["0", "40", "4000"], run.stderr
+
+
+# --- connections --------------------------------------------------------------------------------------------------
+
+
+def test_connections(client, tmp_path):
+    assert connect(client) is client
+    with connect(client.scheduler.address) as other:
+        assert other.nthreads() == client.nthreads()
+        with other.as_current():
+            assert DaskSource(rows(X)).client is other
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps({"address": client.scheduler.address}))
+    with connect(file) as other:
+        assert other.scheduler.address == client.scheduler.address
+
+
+@pytest.mark.parametrize(
+    "address, message",
+    [
+        ("nowhere", r"`address` must be that of a Dask scheduler.*got 'nowhere'"),
+        ("0", r"`address` must be .*got '0'"),
+        (-2, r"`address` must be .*got -2"),
+        ("tcp://127.0.0.1:9", r"no Dask scheduler answers at 'tcp://127.0.0.1:9'"),
+        ("carrier-pigeon://roof", r"no Dask scheduler answers at 'carrier-pigeon://roof'"),
+    ],
+)
+def test_connections_that_fail(address, message):
+    with pytest.raises(ValueError, match=message):
+        connect(address, timeout=0.3)
+
+
+def no_client():
+    raise ValueError("No clients found")
+
+
+def test_without_dask_or_a_client(monkeypatch):
+    monkeypatch.setattr("distributed.get_client", no_client)
+    with pytest.raises(ValueError, match="`client` must be a Dask client"):
+        DaskSource(rows(X))
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ValueError, match=r"pip install 'sparse_pep\[distributed\]'"):
+        connect(2)
