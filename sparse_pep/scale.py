@@ -6,17 +6,24 @@
 __all__ = ['task_of_piece', 'one_power', 'Parts', 'forward_piece', 'forward', 'backward_piece', 'regression_gradient', 'Own',
            'fresh', 'on_demand', 'begin_piece', 'lowest', 'Seen', 'look_piece', 'unseen', 'Move', 'moved', 'move_piece',
            'SourceInference', 'Look', 'Walk', 'settle_pieces', 'mixing', 'source_inference', 'search_back_piece',
-           'search_gradient', 'source_gradient']
+           'search_gradient', 'source_gradient', 'predict_piece', 'source_predict', 'prediction_columns',
+           'write_predictions', 'Moments', 'moments_of', 'moments_piece', 'source_moments', 'source_start',
+           'SourceGradient', 'weight_piece', 'train_source']
 
 # %% ../nbs/11_scale.ipynb #6fe0df1e
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
+from .checkpoints import Checkpoint
 from .energies import energy_Kuu_adjoint, energy_sums
 from .expectations import Accuracy
+from .features import InducingPoints
+from .files import digest, write_aside
 from sparse_pep.inference import (
     FINEST_AND_COARSEST,
     FLOOR,
@@ -33,13 +40,15 @@ from sparse_pep.inference import (
     site_sums,
     whiten,
 )
-from .likelihoods import Gaussian
+from .kernels import SquaredExponential
+from .likelihoods import Gaussian, Likelihood
 from .linalg import Factor, chunk_slices, factorise, one_blas_thread
 from sparse_pep.models import (
     Extras,
     Model,
     Task,
     gradient_by_name,
+    model_predict,
     one_or_all,
     task_of,
     to_vector,
@@ -54,7 +63,16 @@ from sparse_pep.regression import (
     takes_short_way,
 )
 from .sites import Posterior
-from .sources import Largest, Piece, Source
+from .sources import Largest, Piece, Source, pyarrow_for
+from sparse_pep.training import (
+    KMEANS_ROWS,
+    SITE_TOL,
+    TrainingResult,
+    WarmGradient,
+    check_fixed,
+    climb,
+    kmeans_points,
+)
 
 # %% ../nbs/11_scale.ipynb #e3d85dc6
 def task_of_piece(model: Model, piece: Piece, power: float) -> Task:
@@ -634,3 +652,363 @@ def source_gradient(
     if isinstance(model.likelihood, Gaussian):
         return regression_gradient(model, source, power, jitter)
     return search_gradient(model, source, power, jitter, start, tol)
+
+# %% ../nbs/11_scale.ipynb #c75601c3
+def predict_piece(
+    piece: Piece, model: Model, posteriors: Posterior | Sequence[Posterior]
+) -> tuple[int, np.ndarray, np.ndarray]:
+    """Number of the first row, mean and variance of f, in the shapes of `model_predict`."""
+    return piece.first, *model_predict(model, posteriors, piece.X)
+
+
+def source_predict(
+    model: Model, posteriors: Posterior | Sequence[Posterior], source: Source
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Mean and variance of f at all rows of a source, piece by piece and in order.
+
+    Parameters
+    ----------
+    model : Model
+    posteriors : Posterior or sequence of Posterior
+        One for each latent function: `posteriors` of what `source_gradient` returned.
+    source : Source
+        Its targets, if it has any, are not looked at.
+
+    Yields
+    ------
+    first : int
+        Number of the first row of the piece.
+    mean : ndarray (n,), or (C, n) of C latent functions, or (K, n) of K outputs
+    var : ndarray (n,) or (C, n)
+        Cost 2SM² flops for each posterior, memory O(piece·M).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.models import Model
+    >>> from sparse_pep.scale import source_gradient, source_predict
+    >>> from sparse_pep.sources import ArraySource
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
+    >>> model = Model(SquaredExponential(), points)
+    >>> fit, _ = source_gradient(model, ArraySource(X, np.sin(2.0 * X[:, 0])))
+    >>> tests = ArraySource(np.array([[0.5], [1.5], [9.0]]), piece_rows=2)
+    >>> for first, mean, var in source_predict(model, fit.posteriors, tests):
+    ...     print(first, mean.round(1), var.round(1))
+    0 [0.7 0.1] [0.1 0.1]
+    2 [0.] [1.]
+    """
+    yield from source.each(predict_piece, model, posteriors)
+
+# %% ../nbs/11_scale.ipynb #912ac578
+def prediction_columns(mean: np.ndarray, var: np.ndarray) -> dict[str, np.ndarray]:
+    """`mean` and `var` as columns (n,) of a table; several are numbered from 0."""
+    columns = {}
+    for name, values in (("mean", mean), ("var", var)):
+        several = {f"{name}_{k}": row for k, row in enumerate(np.atleast_2d(values))}
+        columns |= {name: values} if values.ndim == 1 else several
+    return columns
+
+
+def write_predictions(
+    path: str | Path,
+    model: Model,
+    posteriors: Posterior | Sequence[Posterior],
+    source: Source,
+    columns: Callable = prediction_columns,
+) -> int:
+    """Predict at all rows of a source and write them to a Parquet or CSV file, piece by piece.
+    Returns the number of rows.
+
+    Parameters
+    ----------
+    path : str or path
+        A name that ends in `.parquet`, else a CSV file. It is written whole or not at all.
+    model, posteriors, source
+        As in `source_predict`.
+    columns : callable
+        columns(mean, var) → dictionary of names and arrays (n,).
+
+    Raises
+    ------
+    ValueError
+        If pyarrow, the extra `tables`, is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.models import Model
+    >>> from sparse_pep.scale import source_gradient, write_predictions
+    >>> from sparse_pep.sources import ArraySource
+    >>> model = Model(SquaredExponential(), InducingPoints(np.array([[0.0], [1.0]])))
+    >>> source = ArraySource(np.array([[0.0], [0.5], [1.0]]), np.array([0.0, 0.0, 0.0]))
+    >>> fit, _ = source_gradient(model, source)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "predictions.csv"
+    ...     n_rows = write_predictions(path, model, fit.posteriors, source)
+    ...     print(n_rows, path.read_text().splitlines()[0])
+    3 "mean","var"
+    """
+    arrow, path = pyarrow_for(path), Path(path)
+    if not path.resolve().parent.is_dir():
+        raise ValueError(f"`path`: there is no folder '{path.parent}'.")
+    parquet = path.suffix.lower() == ".parquet"
+    kind = arrow.parquet.ParquetWriter if parquet else arrow.csv.CSVWriter
+
+    def write(file: BinaryIO) -> None:
+        with ExitStack() as stack:
+            writer = None
+            for _, mean, var in source_predict(model, posteriors, source):
+                batch = arrow.RecordBatch.from_pydict(columns(mean, var))
+                writer = writer or stack.enter_context(kind(file, batch.schema))
+                writer.write_batch(batch)
+                counts.append(batch.num_rows)
+
+    counts: list[int] = []
+    write_aside(path, write)
+    return sum(counts)
+
+# %% ../nbs/11_scale.ipynb #b6ce9fbc
+class Moments(NamedTuple):
+    """Weighted moments of columns, which add up.
+
+    Attributes
+    ----------
+    weight : float
+        Σ w.
+    mean : ndarray (D,)
+    square : ndarray (D,)
+        Σ w (x − mean)².
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.scale import Moments
+    >>> one, other = Moments(1.0, np.array([1.0]), np.zeros(1)), Moments(1.0, np.array([3.0]), np.zeros(1))
+    >>> print(one + other, (one + other).spread)
+    Moments(weight=2.0, mean=array([2.]), square=array([2.])) [1.]
+    """
+
+    weight: float
+    mean: np.ndarray
+    square: np.ndarray
+
+    def __add__(self, other: "Moments | int") -> "Moments":
+        if not isinstance(other, Moments):  # sum() begins with 0
+            return self
+        weight = self.weight + other.weight
+        if weight == 0.0:
+            return self
+        apart, share = other.mean - self.mean, other.weight / weight
+        square = self.square + other.square + self.weight * share * apart**2
+        return Moments(weight, self.mean + share * apart, square)
+
+    __radd__ = __add__
+
+    @property
+    def spread(self) -> np.ndarray:
+        """The standard deviation of each column, (D,), and 1 for a constant one."""
+        spread = np.sqrt(self.square / max(self.weight, np.finfo(float).tiny))
+        constant = spread <= 1e-12 * np.abs(self.mean)
+        return np.where(constant | (spread == 0.0), 1.0, spread)
+
+
+def moments_of(values: np.ndarray, weight: float | np.ndarray) -> Moments:
+    """Of some columns (n, D)."""
+    weight = np.broadcast_to(np.asarray(weight, dtype=float), len(values))
+    total = float(weight.sum())
+    if total == 0.0:
+        return Moments(0.0, np.zeros(values.shape[1:]), np.zeros(values.shape[1:]))
+    mean = weight @ values / total
+    return Moments(total, mean, weight @ (values - mean) ** 2)
+
+
+def moments_piece(piece: Piece) -> tuple[int, Moments, Moments]:
+    """Of a piece."""
+    y = np.zeros((len(piece.X), 0)) if piece.y is None else piece.y
+    columns = y.reshape(len(y), -1)
+    return len(y), moments_of(piece.X, piece.weight), moments_of(columns, piece.weight)
+
+
+def source_moments(source: Source) -> tuple[Moments, Moments]:
+    """Weighted moments of the inputs (D columns) and of the targets (K columns, none if there
+    are no targets), in one pass. ValueError if all weights are 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.scale import source_moments
+    >>> from sparse_pep.sources import ArraySource
+    >>> source = ArraySource(np.array([[0.0], [4.0]]), np.array([1.0, 1.0]), piece_rows=1)
+    >>> of_X, of_y = source_moments(source)
+    >>> print(of_X.mean, of_X.spread, of_y.mean, of_X.weight)
+    [2.] [2.] [1.] 2.0
+    """
+    _, of_X, of_y = source.total(moments_piece)
+    if of_X.weight == 0.0:
+        raise ValueError("`weight` is 0 for all rows of the source; some must count.")
+    return of_X, of_y
+
+
+def source_start(
+    source: Source,
+    likelihood: Likelihood,
+    n_inducing: int = 100,
+    rng: np.random.Generator | None = None,
+) -> Model:
+    """A model to begin with, from two passes: the ARD kernel of `initial_kernel` and cluster
+    centres, both of the rows that `kmeans_points` looks at.
+
+    Parameters
+    ----------
+    source : Source
+    likelihood : Likelihood
+        Its noise variance, if it has one, is left as it is.
+    n_inducing : int
+        M.
+    rng : Generator, optional
+        Draws the rows; seed 0 by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> from sparse_pep.scale import source_start
+    >>> from sparse_pep.sources import ArraySource
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> model = source_start(ArraySource(X, np.sin(X[:, 0])), Gaussian(0.1), 4)
+    >>> print(len(model.features), model.kernel.lengthscale.round(2))
+    4 [0.89]
+    """
+    rng = rng or np.random.default_rng(0)
+    of_X, _ = source_moments(source)
+    some = source.sample(KMEANS_ROWS, rng)
+    weight = np.broadcast_to(np.asarray(some.weight, dtype=float), len(some.X))
+    if some.y is None:
+        raise ValueError("the source has no targets `y`; they are needed to learn from.")
+    some = some.at(weight > 0.0)
+    weight = weight[weight > 0.0]
+    variance = likelihood.latent_variance(some.y, weight)
+    lengthscale = np.sqrt(source.n_dims) * of_X.spread
+    Z = kmeans_points(some.X, n_inducing, rng, weight)
+    kernel = SquaredExponential(variance, lengthscale)
+    return Model(kernel, InducingPoints(Z), likelihood)
+
+# %% ../nbs/11_scale.ipynb #35340c8a
+class SourceGradient(WarmGradient):
+    """gradient_of(model) over a source, each search started from the sites of the last one that
+    converged.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint, optional
+        Answers from an earlier run, which are not computed again; new ones are added, without
+        the sites: those are as many as the data.
+    source, power, jitter
+        As in `source_gradient`.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        power: float,
+        jitter: float = 0.0,
+        checkpoint: Checkpoint | None = None,
+    ):
+        few = next(iter(source.pieces()), Piece(0, np.zeros((1, source.n_dims)))).X[:100]
+        super().__init__(few, None, power, jitter, checkpoint=checkpoint)
+        self.source, self.how = source, (power, jitter)
+
+    def computed(
+        self, model: Model
+    ) -> tuple[Evidence | SourceInference, dict[str, np.ndarray]]:
+        """The evaluation itself; a variance of f that makes the likelihood slow is turned back,
+        but for the start.
+        """
+        variance = np.max(model.kernel.diag(self.given[0]))
+        if self.last is not None and variance > model.likelihood.widest:
+            raise np.linalg.LinAlgError("the variance of f is out of range")
+        given = model, self.source, *self.how, self.last, SITE_TOL
+        fit, gradient = source_gradient(*given)
+        if fit.converged and isinstance(fit, SourceInference):
+            self.last = fit.sites
+        return fit, gradient
+
+
+def weight_piece(piece: Piece) -> tuple[float]:
+    """Σ w of a piece."""
+    return (float(np.sum(np.broadcast_to(piece.weight, len(piece.X)))),)
+
+
+def train_source(
+    model: Model,
+    source: Source,
+    power: float = 0.5,
+    jitter: float = 1e-8,
+    max_iter: int = 2000,
+    tol: float = 1e-4,
+    fixed: Collection[str] = (),
+    progress: bool = False,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: float = 30.0,
+) -> TrainingResult:
+    """Train kernel, likelihood and pseudo-inputs on data that need not fit into memory.
+
+    Parameters
+    ----------
+    model : Model
+        Where to start, such as `source_start` makes it.
+    source, power, jitter
+        As in `source_gradient`.
+    max_iter, tol, fixed, progress
+        As in `training.climb`.
+    checkpoint : str or path, optional
+        A file that answers are saved to, every `checkpoint_every` seconds. If it exists,
+        training goes on from there. It has no sites: after a stop a search begins without.
+
+    Returns
+    -------
+    TrainingResult
+        That of `training.train` on all rows, to rounding. Its `fit` is at the best parameters.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If the evidence cannot be computed at the start.
+    ValueError
+        If a row is no good, or the checkpoint is not one of this training.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.likelihoods import Gaussian
+    >>> from sparse_pep.scale import source_start, train_source
+    >>> from sparse_pep.sources import ArraySource
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> y = np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
+    >>> source = ArraySource(X, y, piece_rows=15)
+    >>> result = train_source(source_start(source, Gaussian(0.5), 4), source)
+    >>> print(result.converged, round(float(np.sqrt(result.model.likelihood.noise_variance)), 1))
+    True 0.1
+    """
+    check_fixed(model, fixed)
+    record = None
+    if checkpoint is not None:
+        kinds = repr((model.kernel, model.likelihood, model.mean, type(model.features)))
+        fields = [repr(field) for field in vars(model.features).values()]
+        values = source.fingerprint(), one_power(power), jitter, sorted(fixed)
+        owner = digest(kinds, fields, to_vector(model.parameters()), *values)
+        record = Checkpoint(checkpoint, owner, checkpoint_every)
+    gradient_of = SourceGradient(source, power, jitter, record)
+    (n_data,) = source.total(weight_piece)
+    with one_blas_thread():
+        result = climb(model, gradient_of, n_data, max_iter, tol, fixed, progress)
+    if record is not None:
+        record.save()
+    return result
