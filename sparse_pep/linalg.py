@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['JITTER_STEPS', 'PRODUCT_RCOND', 'HOLD', 'CHUNK_ENTRIES', 'log1p_ratio', 'expm1_ratio', 'blas_routine',
            'require_buffer', 'triangular_in_place', 'Factor', 'factor_from_lower', 'factorise', 'solve_lower',
-           'inverse_factor', 'add_outer', 'add_rank_one', 'mirror', 'lower_half', 'keep_freed_memory', 'BlasHold',
+           'inverse_factor', 'add_outer', 'scale_columns', 'column_dots', 'common_value', 'weighted_product',
+           'add_weighted', 'add_rank_one', 'mirror', 'lower_half', 'lower_gram', 'keep_freed_memory', 'BlasHold',
            'blas_pools', 'one_blas_thread', 'chunk_slices', 'map_chunks', 'Scratch']
 
 # %% ../nbs/00_linalg.ipynb #62d70364
@@ -315,8 +316,8 @@ def inverse_factor(factor: Factor) -> np.ndarray:
     return solve_lower(factor, np.eye(len(factor.lower)))
 
 # %% ../nbs/00_linalg.ipynb #4a43e126
-def add_outer(S: np.ndarray, V: np.ndarray) -> None:
-    """S += V Vᵀ in the lower triangle of S, in place.
+def add_outer(S: np.ndarray, V: np.ndarray, times: float = 1.0) -> None:
+    """S += times · V Vᵀ in the lower triangle of S, in place.
 
     Parameters
     ----------
@@ -329,11 +330,56 @@ def add_outer(S: np.ndarray, V: np.ndarray) -> None:
     require_buffer("S", S, (M, M))
     require_buffer("V", V, (M, n))
     if n:
-        one, rows, columns = ctypes.c_double(1.0), ctypes.c_int(M), ctypes.c_int(n)
-        o, r, c = ctypes.byref(one), ctypes.byref(rows), ctypes.byref(columns)
+        alpha, one = ctypes.c_double(times), ctypes.c_double(1.0)
+        rows, columns = ctypes.c_int(M), ctypes.c_int(n)
+        a, o, r, c = (ctypes.byref(number) for number in (alpha, one, rows, columns))
         blas_routine("dsyrk", 10)(
-            b"U", b"T", r, c, o, V.ctypes.data, c, o, S.ctypes.data, r
+            b"U", b"T", r, c, a, V.ctypes.data, c, o, S.ctypes.data, r
         )
+
+# %% ../nbs/00_linalg.ipynb #1b6c3fa5
+def scale_columns(
+    V: np.ndarray, c: np.ndarray, out: np.ndarray | None = None
+) -> np.ndarray:
+    """V diag(c) for V (M, n), c (n,); `out` may be `V`."""
+    usual = np.setbufsize(16)
+    try:
+        return np.multiply(V, c, out=out)
+    finally:
+        np.setbufsize(usual)
+
+
+def column_dots(V: np.ndarray, U: np.ndarray) -> np.ndarray:
+    """Σₘ Vₘₙ Uₘₙ (n,) for V and U (M, n)."""
+    return np.einsum("mn,mn->n", V, U)
+
+
+def common_value(c: np.ndarray) -> float | None:
+    """The number that all entries of c (n,) share; None if there is none."""
+    return float(c[0]) if c.size and np.all(c == c[0]) else None
+
+
+def weighted_product(
+    A: np.ndarray, V: np.ndarray, weight: np.ndarray, out: np.ndarray
+) -> np.ndarray:
+    """A V diag(weight) in `out` (M, n), for A (M, M), V (M, n), weight (n,). Cost 2nM² flops."""
+    common = common_value(weight)
+    if common is not None:
+        return np.matmul(common * A, V, out=out)
+    return scale_columns(np.matmul(A, V, out=out), weight, out=out)
+
+
+def add_weighted(
+    S: np.ndarray, V: np.ndarray, weight: np.ndarray, work: np.ndarray
+) -> None:
+    """S += V diag(weight) Vᵀ in the lower triangle of S (M, M), for V (M, n), weight (n,) ≥ 0;
+    `work` (M, n) may be `V`, and is lost. Cost nM² flops.
+    """
+    common = common_value(weight)
+    if common is not None:
+        add_outer(S, V, common)
+    elif weight.any():
+        add_outer(S, scale_columns(V, np.sqrt(weight), out=work))
 
 # %% ../nbs/00_linalg.ipynb #60931524
 def add_rank_one(T: np.ndarray, b: np.ndarray, d: np.ndarray) -> None:
@@ -359,6 +405,11 @@ def mirror(S: np.ndarray) -> np.ndarray:
 def lower_half(M: int) -> np.ndarray:
     """Where the lower triangle of a matrix (M, M) is, the diagonal included."""
     return np.tri(M, dtype=bool)
+
+
+def lower_gram(L: np.ndarray) -> np.ndarray:
+    """LᵀL (M, M) of a lower triangular L in C order. Cost M³/3 flops."""
+    return mirror(lapack.dlauum(L.T, lower=0)[0].T)
 
 # %% ../nbs/00_linalg.ipynb #b19f672a
 @cache

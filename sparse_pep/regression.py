@@ -19,16 +19,20 @@ from .features import unexplained_variance
 from sparse_pep.linalg import (
     Factor,
     Scratch,
-    add_outer,
     add_rank_one,
+    add_weighted,
     chunk_slices,
+    column_dots,
     factorise,
     inverse_factor,
     log1p_ratio,
+    lower_gram,
     map_chunks,
     mirror,
     one_blas_thread,
+    scale_columns,
     solve_lower,
+    weighted_product,
 )
 from .sites import Posterior, posterior_from_sums, q_moments
 
@@ -176,29 +180,27 @@ def forward_chunks(
     kept: Kept | None,
     rows_list: Sequence[slice],
 ) -> tuple:
-    """Sums over some chunks: V diag(wτ) Vᵀ (lower triangle), V (wν) and the clipping count;
-    fills `dff`, and `kept` unless it is None.
+    """Sums over some chunks: V diag(wτ) Vᵀ (lower triangle), V (wν), Σ wc and the clipping
+    count; fills `dff`, and `kept` unless it is None.
     """
-    M = len(Kuu.lower)
+    M, terms, n_clipped, scratch = len(Kuu.lower), 0.0, 0, Scratch()
     precision_sum, shift_sum = np.zeros((M, M)), np.zeros((M, *y.shape[1:]))
-    n_clipped, scratch = 0, Scratch()
     for rows in rows_list:
         Kuf, kff, pull = covariances(rows)
         if kept is None:
-            root = V = solve_lower(Kuu, Kuf, out=Kuf)
+            work = V = solve_lower(Kuu, Kuf, out=Kuf)
         else:  # the pull-back may need Kuf as it is
             V = solve_lower(Kuu, Kuf, out=kept.room(rows, M))
-            root = scratch("root", V.shape)
+            work = scratch("work", V.shape)
             kept[rows.start, rows.stop] = V, pull
         dff[rows], clipped = unexplained_variance(kff, V)
-        here = y[rows], dff[rows], noise_variance[rows], power[rows]
+        here, count = (y[rows], dff[rows], noise_variance[rows], power[rows]), weight[rows]
         precision, shift = gaussian_sites(*here)
-        shift_sum += V @ (weight[rows] * shift.T).T
-        add_outer(
-            precision_sum, np.multiply(V, np.sqrt(weight[rows] * precision), out=root)
-        )
+        shift_sum += V @ (count * shift.T).T
+        add_weighted(precision_sum, V, count * precision, work)
+        terms += float(count @ single_datum_terms(*here))
         n_clipped += clipped
-    return precision_sum, shift_sum, n_clipped
+    return precision_sum, shift_sum, terms, n_clipped
 
 
 @one_blas_thread()
@@ -234,8 +236,7 @@ def forward_sums(
     dff, slices = np.empty(len(y)), chunk_slices(len(y), len(Kuu.lower), chunk_size)
     given = Kuu, covariances, y, noise, power, weight, dff, kept
     parts = map_chunks(lambda share: forward_chunks(*given, share), slices)
-    precision, shift, n_clipped = (sum(part) for part in zip(*parts))
-    terms = float(weight @ single_datum_terms(y, dff, noise, power))
+    precision, shift, terms, n_clipped = (sum(part) for part in zip(*parts))
     return mirror(precision), shift, terms, n_clipped, dff
 
 
@@ -437,7 +438,7 @@ def predict_f(
     V = solve_lower(posterior.Kuu, Kus, out=Kus)
     unexplained, _ = unexplained_variance(kss, V)
     T = solve_lower(posterior.B, V, out=V)
-    return posterior.b.T @ T, unexplained + np.einsum("ms,ms->s", T, T)
+    return posterior.b.T @ T, unexplained + column_dots(T, T)
 
 
 def predict_f_cov(
@@ -505,7 +506,7 @@ def gaussian_left_out(
             Kuf, _, _ = covariances(rows)
             V = solve_lower(fit.posterior.Kuu, Kuf, out=Kuf)
             T = solve_lower(fit.posterior.B, V, out=V)
-            own = np.einsum("mn,mn->n", T, T)
+            own = column_dots(T, T)
             rho = 1.0 - weight[rows] * precision[rows] * own
             others = fit.posterior.b.T @ T - weight[rows] * own * shift[rows].T
             mean[..., rows], var[rows] = others / rho, own / rho + fit.dff[rows]
@@ -534,7 +535,7 @@ def adjoint_chunk(
     whitened : ndarray (M,) or (M, K), ndarray (M, M)
         Mean β and covariance B⁻¹ of q in whitened coordinates.
     V : ndarray (M, n)
-        Luu⁻¹ Kuf of the chunk.
+        Luu⁻¹ Kuf of the chunk; overwritten.
     precision, shift, power, weight : ndarray (n,)
         Sites τ and ν at their fixed point, α and w, of the chunk; of K outputs `shift` is
         (n, K).
@@ -546,7 +547,7 @@ def adjoint_chunk(
     Returns
     -------
     Kuf_bar : ndarray (M, n)
-        ∂ log Z / ∂ Kuf; in `scratch`, so to be used before the next chunk.
+        ∂ log Z / ∂ Kuf, in the place of `V`.
     kff_bar : ndarray (n,)
         ∂ log Z / ∂ kff.
     var, d1 : ndarray (n,)
@@ -555,19 +556,16 @@ def adjoint_chunk(
     """
     beta, cov = whitened
     U = np.matmul(cov, V, out=scratch("U", V.shape))  # B⁻¹ V
-    var = np.einsum("mn,mn->n", V, U)
+    var = column_dots(V, U)
     d1 = shift.T - precision * (beta.T @ V)
     outputs = np.atleast_2d(d1)
     e = power * (len(outputs) * precision**2 * var + (outputs**2).sum(axis=0))
     total = len(outputs) * precision  # of all outputs
-    U *= weight * total
+    add_weighted(outer, V, weight * e, scratch("work", V.shape))  # all 0 at power 0
+    bar = scale_columns(V, weight * (total - e), out=V)
+    bar -= scale_columns(U, weight * total, out=U)
     for b, d in zip(np.atleast_2d(beta.T), outputs):
-        add_rank_one(U, -b, weight * d)
-    bar = scratch("bar", V.shape)
-    if e.any():  # all zero at power 0
-        add_outer(outer, np.multiply(V, np.sqrt(weight * e), out=bar))
-    np.multiply(V, weight * (total - e), out=bar)
-    bar -= U
+        add_rank_one(bar, b, weight * d)
     solve_lower(Kuu, bar, transpose=True, out=bar)
     return bar, 0.5 * weight * (e - total), var, d1
 
@@ -605,8 +603,7 @@ def short_adjoint_chunk(
     d1 = shift.T - precision * (beta.T @ V)
     outputs = np.atleast_2d(d1)
     total = weight * len(outputs) * precision
-    bar = np.matmul(G, V, out=scratch("bar", V.shape))
-    bar *= total
+    bar = weighted_product(G, V, total, out=scratch("bar", V.shape))
     for b, d in zip(np.atleast_2d(back.T), outputs):
         add_rank_one(bar, b, weight * d)
     return bar, -0.5 * total, d1
@@ -626,7 +623,7 @@ def whitened_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     coordinates. Cost O(M³).
     """
     root = inverse_factor(posterior.B)
-    return root.T @ posterior.b, root.T @ root
+    return root.T @ posterior.b, lower_gram(root)
 
 
 def Kuu_adjoint(
