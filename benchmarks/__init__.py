@@ -1,1 +1,1 @@
-"""Speed against the floor that BLAS sets in the same process. Never part of CI."""
+"""Speed against the floor that BLAS sets in the same process, and beside other packages (`peers`). Never part of CI."""
