@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['ALONE', 'FAN_IN', 'PAUSE', 'TOO_LATE', 'GONE', 'CHAIN_BYTES', 'LATE', 'FETCHED', 'need_dask', 'connect', 'locked',
            'at_rows', 'on_piece', 'added_up', 'summed', 'ClusterLost', 'wait_for', 'results_of', 'block_of',
-           'block_of_table', 'blocks_of_frame', 'aligned', 'blocks_of_arrays', 'blocks_of', 'itself', 'first_of',
-           'weighed', 'shape_of', 'numbered', 'digest_of', 'OnWorkers', 'given_up', 'large_arguments', 'DaskSource',
-           'client_of']
+           'block_of_table', 'names_in', 'inputs_of', 'blocks_of_frame', 'aligned', 'blocks_of_arrays', 'blocks_of',
+           'itself', 'first_of', 'weighed', 'shape_of', 'labels_in', 'coded', 'numbered', 'digest_of', 'OnWorkers',
+           'given_up', 'large_arguments', 'DaskSource', 'client_of']
 
 # %% ../nbs/11_distributed.ipynb #a5b5bc5b
 import asyncio
@@ -42,6 +42,7 @@ from sparse_pep.sources import (
 if TYPE_CHECKING:
     from dask.array import Array
     from distributed import Client, Future
+    from pandas import DataFrame
 
 # %% ../nbs/11_distributed.ipynb #c641229c
 def need_dask() -> None:
@@ -252,52 +253,74 @@ def results_of(
             client.retry([future for future in futures if future.status == "error"])
 
 # %% ../nbs/11_distributed.ipynb #c165b7cf
-def block_of(X: np.ndarray, *others: np.ndarray | float | None) -> Piece:
-    """Arrays of the same rows as a piece of float64, not yet checked; its first row has the
-    number 0.
+def block_of(
+    X: np.ndarray, *others: np.ndarray | float | None, labels: bool = False
+) -> Piece:
+    """Arrays of the same rows as a piece of float64, not yet checked, whose first row has the
+    number 0; with `labels` y is left as it is.
     """
-    arrays = [
-        rows_as_floats(np.asarray(value), slice(None), name) if np.ndim(value) else value
-        for name, value in zip(Piece._fields[1:], (X, *others))
-    ]
-    return Piece(0, *arrays)
+    given = dict(zip(Piece._fields[1:], (X, *others)))
+    for name, value in given.items():
+        if np.ndim(value) and not (labels and name == "y"):
+            given[name] = rows_as_floats(np.asarray(value), slice(None), name)
+    return Piece(0, **given)
 
 
-def block_of_table(table: object, *names: str | list[str] | float | None) -> Piece:
+def block_of_table(
+    table: "DataFrame", *names: str | list[str] | float | None, labels: bool = False
+) -> Piece:
     """The same of a pandas table. Each of `names` says which column, or columns, something is;
     or is itself the number.
     """
-    parts = [
-        table[name].to_numpy(dtype=float, na_value=np.nan)
-        if isinstance(name, str | list)
-        else name
-        for name in names
-    ]
-    return block_of(*parts)
+    columns = []
+    for part, name in zip(Piece._fields[1:], names):
+        if not isinstance(name, str | list):
+            columns.append(name)
+        elif labels and part == "y":
+            columns.append(table[name].to_numpy(dtype=object, na_value=None))
+        else:
+            try:
+                columns.append(table[name].to_numpy(dtype=float, na_value=np.nan))
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"`X`, {name}: numbers are expected; {error}.") from error
+    return block_of(*columns, labels=labels)
+
+
+def names_in(others: dict[str, object]) -> list[str]:
+    """The columns of a dataframe that are not inputs."""
+    named = [value for value in others.values() if isinstance(value, str | list)]
+    return list(
+        dict.fromkeys(str(name) for value in named for name in np.atleast_1d(value))
+    )
+
+
+def inputs_of(
+    X: object, columns: Sequence[str] | None, others: dict[str, object]
+) -> tuple[str, ...] | None:
+    """Names of the inputs of a dataframe: `columns`, or all that have no other part to play;
+    None of an array.
+    """
+    if not hasattr(X, "columns"):
+        return None
+    used = names_in(others)
+    if columns is None:
+        columns = [name for name in X.columns if name not in used]
+    missing = [name for name in [*columns, *used] if name not in X.columns]
+    if missing or not len(columns):
+        what = f"column {missing[0]!r}" if missing else "column for inputs"
+        raise ValueError(f"`X` has no {what}; it has {', '.join(map(str, X.columns))}.")
+    return tuple(columns)
 
 
 def blocks_of_frame(
-    frame: object, columns: Sequence[str] | None, others: dict[str, object]
+    frame: object, columns: Sequence[str], others: dict[str, object], labels: bool
 ) -> list:
-    """Delayed blocks of a Dask dataframe, one for each partition; without `columns` all that
-    are not named in `others` are inputs.
-    """
+    """Delayed blocks of a Dask dataframe, one for each partition; `columns` are inputs."""
     from dask import delayed
 
-    named = [value for value in others.values() if isinstance(value, str | list)]
-    used = [str(name) for value in named for name in np.atleast_1d(value)]
-    if columns is None:
-        columns = [name for name in frame.columns if name not in used]
-    missing = [name for name in [*columns, *used] if name not in frame.columns]
-    if missing or not columns:
-        raise ValueError(
-            f"`X` has no column {missing[0]!r}"
-            if missing
-            else "`X` has no column for inputs"
-        )
-    parts = frame[[*columns, *dict.fromkeys(used)]].to_delayed()
+    parts = frame[list(dict.fromkeys([*columns, *names_in(others)]))].to_delayed()
     names = list(columns), *others.values()
-    return [delayed(block_of_table)(part, *names) for part in parts]
+    return [delayed(block_of_table)(part, *names, labels=labels) for part in parts]
 
 
 def aligned(value: object, X: "Array", name: str) -> list:
@@ -324,7 +347,7 @@ def aligned(value: object, X: "Array", name: str) -> list:
     return list(value.to_delayed().ravel())
 
 
-def blocks_of_arrays(X: "Array", others: dict[str, object]) -> list:
+def blocks_of_arrays(X: "Array", others: dict[str, object], labels: bool) -> list:
     """Delayed blocks of a Dask array X (N, D) and of what is known of its rows."""
     from dask import delayed
 
@@ -334,16 +357,22 @@ def blocks_of_arrays(X: "Array", others: dict[str, object]) -> list:
         )
     X = X.rechunk({1: -1})
     columns = [aligned(value, X, name) for name, value in others.items()]
-    return [delayed(block_of)(*parts) for parts in zip(X.to_delayed().ravel(), *columns)]
+    rows = zip(X.to_delayed().ravel(), *columns)
+    return [delayed(block_of)(*parts, labels=labels) for parts in rows]
 
 
-def blocks_of(X: object, columns: Sequence[str] | None, others: dict[str, object]) -> list:
+def blocks_of(
+    X: object,
+    columns: Sequence[str] | None,
+    others: dict[str, object],
+    labels: bool = False,
+) -> list:
     """Delayed blocks of a Dask collection; arguments as in `DaskSource`."""
     in_frame = all(
         np.ndim(value) == 0 or isinstance(value, list) for value in others.values()
     )
     if hasattr(X, "to_dask_array") and in_frame:
-        return blocks_of_frame(X, columns, others)
+        return blocks_of_frame(X, columns, others, labels)
     if hasattr(X, "to_dask_array"):
         X = (X if columns is None else X[list(columns)]).to_dask_array()
     if not hasattr(X, "to_delayed"):
@@ -351,7 +380,7 @@ def blocks_of(X: object, columns: Sequence[str] | None, others: dict[str, object
             "`X` must be a Dask array, a Dask dataframe or another source; got "
             f"{type(X).__name__}. `ArraySource(X, y)` makes a source of arrays."
         )
-    return blocks_of_arrays(X, others)
+    return blocks_of_arrays(X, others, labels)
 
 # %% ../nbs/11_distributed.ipynb #42b63592
 CHAIN_BYTES = 1_000_000_000  # that the scheduler remembers of what sweeps were given
@@ -382,9 +411,32 @@ def shape_of(piece: Piece) -> tuple[int, ...]:
     return piece.X.shape
 
 
-def numbered(piece: Piece, first: int, n_dims: int) -> Piece:
-    """The piece with the number of its first row, checked."""
-    return checked(piece._replace(first=first), n_dims)
+def labels_in(piece: Piece) -> set:
+    """The labels of a piece; None and NaN are none."""
+    return {
+        label for label in set(piece.y.tolist()) if label is not None and label == label
+    }
+
+
+def coded(piece: Piece, classes: np.ndarray) -> Piece:
+    """The piece with labels as likelihoods have them: −1 and 1 for two classes, 0, 1, … for
+    more.
+    """
+    places = {label: k for k, label in enumerate(classes.tolist())}
+    codes = np.array([places.get(label, -1) for label in piece.y.tolist()], dtype=float)
+    if codes.min(initial=0.0) < 0.0:
+        row = int(np.argmin(codes))
+        raise ValueError(
+            f"`y`, row {piece.first + row} (counted from 0): {piece.y.tolist()[row]!r} is none of the "
+            f"labels {', '.join(map(str, places))}. Mend the row or leave it out."
+        )
+    return piece._replace(y=2.0 * codes - 1.0 if len(classes) == 2 else codes)
+
+
+def numbered(piece: Piece, first: int, n_dims: int, classes: np.ndarray | None) -> Piece:
+    """The piece with the number of its first row, checked, its labels as numbers."""
+    piece = piece._replace(first=first)
+    return checked(piece if classes is None else coded(piece, classes), n_dims)
 
 
 def digest_of(piece: Piece) -> str:
@@ -480,6 +532,9 @@ class DaskSource(Source):
         As `connect` takes it; by default the client that there is.
     columns : sequence of str, optional
         Inputs of a dataframe; by default all columns but those that are named above.
+    labels : bool or sequence
+        True if y holds class labels, which may be words. A sequence says what they are, such
+        as those of a trained model.
     chain : int
         After so many sweeps the sites are fetched once, when there is little else to fetch, so
         that no more have to be done again for a worker that is lost.
@@ -495,6 +550,10 @@ class DaskSource(Source):
         D and N.
     firsts : ndarray (K,)
         Number of the first row of each piece.
+    classes : ndarray (C,) or None
+        Labels in order; y is then −1 and 1 for the two, or 0, 1, … for more.
+    feature_names : tuple of str, length D, or None
+        Of a dataframe or a table.
 
     Raises
     ------
@@ -519,6 +578,9 @@ class DaskSource(Source):
     3000 0.5
     """
 
+    classes: np.ndarray | None = None
+    feature_names: tuple[str, ...] | None = None
+
     def __init__(
         self,
         X: "Array | Source | object",
@@ -528,6 +590,7 @@ class DaskSource(Source):
         power: "float | Array | str | None" = None,
         client: "Client | str | int | None" = None,
         columns: Sequence[str] | None = None,
+        labels: bool | Sequence = False,
         chain: int = 64,
         timeout: float = 300.0,
         retries: int = 3,
@@ -539,18 +602,21 @@ class DaskSource(Source):
         self.client, self.chain = client_of(client), chain
         self.timeout, self.retries = timeout, retries
         others = {
-            "y": y,
-            "weight": weight,
-            "known_variance": known_variance,
-            "power": power,
-        }
+            "y": list(y) if isinstance(y, tuple) else y, "weight": weight,
+            "known_variance": known_variance, "power": power,
+        }  # fmt: skip
         with given_up(self.client) as made:
             if isinstance(X, Source):
-                blocks = self.spread(X)
+                blocks, self.classes = self.spread(X), getattr(X, "classes", None)
+                self.feature_names = getattr(X, "feature_names", None)
             else:
-                delayed = blocks_of(X, columns, others)
+                self.feature_names = inputs_of(X, columns, others)
+                given = X, self.feature_names, others, labels is not False
+                delayed = blocks_of(*given)
                 blocks = self.client.compute(delayed, retries=retries)
             made.update(blocks)
+            if labels is not False:
+                self.classes = self.find_classes(blocks, y, labels)
             self.adopt(blocks, made)
 
     @classmethod
@@ -609,6 +675,26 @@ class DaskSource(Source):
                 blocks.append(self.client.submit(itself, piece, pure=False))
         return blocks
 
+    def find_classes(
+        self, blocks: "list[Future]", y: object, labels: bool | Sequence
+    ) -> np.ndarray:
+        """The labels of all blocks in order, unless `labels` says what they are."""
+        if y is None or isinstance(y, list | tuple):
+            raise ValueError("`labels` are those of one target `y`; name it.")
+        if labels is True:
+            found = self.results(self.client.map(labels_in, blocks, pure=False))
+            labels = set().union(*found)
+        try:
+            classes = np.array(sorted(set(labels)))
+        except TypeError as error:
+            raise ValueError("`y`: labels must be all numbers or all text.") from error
+        if len(classes) < 2:
+            raise ValueError(
+                f"`y` holds {'one class only' if len(classes) else 'no label'}; two or more "
+                "are needed."
+            )
+        return classes
+
     def adopt(self, blocks: "list[Future]", made: WeakSet) -> None:
         """Make pieces of blocks: number their rows, check them, leave out empty ones."""
         shapes = self.results(self.client.map(shape_of, blocks, pure=False))
@@ -620,7 +706,7 @@ class DaskSource(Source):
         full = [block for block, _ in full]
         numbers = self.firsts.tolist()
         self.futures = self.client.map(
-            numbered, full, numbers, n_dims=self.n_dims, pure=False
+            numbered, full, numbers, n_dims=self.n_dims, classes=self.classes, pure=False
         )
         made.update(self.futures)
         self.results(self.client.map(shape_of, self.futures, pure=False))

@@ -413,6 +413,7 @@ def test_another_source_is_spread(client):
     local = ArraySource(X, y, weight, power=0.25, piece_rows=250)
     source = DaskSource(local, client=client)
     assert_all_there(source, weight=weight, power=0.25)
+    assert source.classes is None
     assert len(source.futures) == 5
 
 
@@ -434,6 +435,20 @@ def test_dataframes(client):
     assert few.n_data == 200 and len(few.futures) == 1  # empty partitions are left out
 
 
+def test_labels(client):
+    words = np.where(labels > 0.0, "yes", "no")
+    frame = dd.from_pandas(TABLE.assign(y=words), npartitions=3)
+    source = DaskSource(frame, "y", columns=["a", "b"], labels=True, client=client)
+    assert_all_there(source, y=labels)
+    assert source.classes.tolist() == ["no", "yes"] and source.feature_names == ("a", "b")
+    three = np.digitize(y, [-0.5, 0.5]) + 5
+    source = DaskSource(rows(X), rows(three), labels=True, client=client)
+    assert_all_there(source, y=three - 5.0)
+    assert source.classes.tolist() == [5, 6, 7] and source.feature_names is None
+    given = DaskSource(frame, "y", columns=["a", "b"], labels=["maybe", "no", "yes"], client=client)
+    assert_all_there(given, y=1.5 + labels / 2.0)
+
+
 def test_parquet_is_read_by_the_workers(client, tmp_path):
     for k in range(12):  # 10 and 11 come after 9
         TABLE[100 * k : 100 * (k + 1)].to_parquet(tmp_path / f"part.{k}.parquet")
@@ -445,6 +460,7 @@ def test_parquet_is_read_by_the_workers(client, tmp_path):
 
 BAD = X.copy()
 BAD[777, 1] = np.nan
+SOME = TABLE.assign(kind=pd.Series(np.where(labels > 0.0, "a", "b")).mask(TABLE.index == 901))
 HOLES = TABLE.astype("Float64").mask(TABLE == TABLE.a[1001])
 
 
@@ -465,7 +481,18 @@ HOLES = TABLE.astype("Float64").mask(TABLE == TABLE.a[1001])
         (lambda: DaskSource(dd.from_pandas(TABLE, npartitions=2), "target"), r"no column 'target'"),
         (lambda: DaskSource(dd.from_pandas(TABLE[["y"]], npartitions=2), "y"), r"no column for inputs"),
         (lambda: DaskSource(dd.from_pandas(TABLE[:0], npartitions=1), "y"), r"no rows"),
-        (lambda: DaskSource(dd.from_pandas(TABLE.assign(a="text"), npartitions=2), "y"), r"`X` .*real numbers|'text'"),
+        (
+            lambda: DaskSource(dd.from_pandas(TABLE.assign(a="text"), npartitions=2), "y"),
+            r"`X`, .*: numbers are expected; .*'text'",
+        ),
+        (lambda: DaskSource(rows(X), rows(labels), labels=[1, 2]), r"`y`, row \d+ .*: -1.0 is none of the labels 1, 2"),
+        (
+            lambda: DaskSource(dd.from_pandas(SOME, npartitions=3), "kind", labels=True),
+            r"`y`, row 901 .*: None is none of",
+        ),
+        (lambda: DaskSource(rows(X), da.ones(N), labels=True), r"`y` holds one class only"),
+        (lambda: DaskSource(rows(X), labels=True), r"`labels` are those of one target"),
+        (lambda: DaskSource(rows(X), rows(y), labels=["a", 1]), r"all numbers or all text"),
         (lambda: DaskSource(rows(X), chain=0), r"`chain` must be positive; got 0"),
         (lambda: DaskSource(rows(X), timeout=-1.0), r"`timeout` must be positive"),
         (lambda: DaskSource.from_parquet("/nowhere/at/all", "y"), r"`path`.*/nowhere/at/all"),
