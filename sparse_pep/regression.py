@@ -154,13 +154,18 @@ class Evidence:
 
 
 class Kept(dict):
-    """What the first pass over the data keeps for the second: (start, stop) of each chunk ↦ its
-    V (M, n) and pull-back. `memory`, of NM numbers, is where V goes; by default a new array.
+    """What the first pass over the data keeps for the second: (start, stop) of a chunk ↦ its V
+    (M, n) and pull-back. `memory` is where V goes, of as many chunks as it has room for; by
+    default of all, each in a new array.
     """
 
     def __init__(self, memory: np.ndarray | None = None):
         super().__init__()
         self.memory = memory
+
+    def has_room(self, rows: slice, M: int) -> bool:
+        """Whether V (M, n) of a chunk can be kept."""
+        return self.memory is None or M * rows.stop <= self.memory.size
 
     def room(self, rows: slice, M: int) -> np.ndarray | None:
         """Where V (M, n) of a chunk goes, if that is given."""
@@ -180,14 +185,14 @@ def forward_chunks(
     kept: Kept | None,
     rows_list: Sequence[slice],
 ) -> tuple:
-    """Sums over some chunks: V diag(wτ) Vᵀ (lower triangle), V (wν), Σ wc and the clipping
-    count; fills `dff`, and `kept` unless it is None.
+    """Sums over some chunks: V diag(wτ) Vᵀ (lower triangle), V (wν) and the clipping count;
+    fills `dff`, and `kept` unless it is None.
     """
-    M, terms, n_clipped, scratch = len(Kuu.lower), 0.0, 0, Scratch()
+    M, n_clipped, scratch = len(Kuu.lower), 0, Scratch()
     precision_sum, shift_sum = np.zeros((M, M)), np.zeros((M, *y.shape[1:]))
     for rows in rows_list:
         Kuf, kff, pull = covariances(rows)
-        if kept is None:
+        if kept is None or not kept.has_room(rows, M):
             work = V = solve_lower(Kuu, Kuf, out=Kuf)
         else:  # the pull-back may need Kuf as it is
             V = solve_lower(Kuu, Kuf, out=kept.room(rows, M))
@@ -198,9 +203,8 @@ def forward_chunks(
         precision, shift = gaussian_sites(*here)
         shift_sum += V @ (count * shift.T).T
         add_weighted(precision_sum, V, count * precision, work)
-        terms += float(count @ single_datum_terms(*here))
         n_clipped += clipped
-    return precision_sum, shift_sum, terms, n_clipped
+    return precision_sum, shift_sum, n_clipped
 
 
 @one_blas_thread()
@@ -236,7 +240,8 @@ def forward_sums(
     dff, slices = np.empty(len(y)), chunk_slices(len(y), len(Kuu.lower), chunk_size)
     given = Kuu, covariances, y, noise, power, weight, dff, kept
     parts = map_chunks(lambda share: forward_chunks(*given, share), slices)
-    precision, shift, terms, n_clipped = (sum(part) for part in zip(*parts))
+    precision, shift, n_clipped = (sum(part) for part in zip(*parts))
+    terms = float(weight @ single_datum_terms(y, dff, noise, power))
     return mirror(precision), shift, terms, n_clipped, dff
 
 
@@ -669,7 +674,7 @@ def backward_chunks(
     outer, pulled, scratch = np.zeros_like(whitened[1]), 0.0, Scratch()
     for rows in rows_list:
         kff = None
-        if kept:
+        if kept and (rows.start, rows.stop) in kept:
             V, pull = kept.pop((rows.start, rows.stop))
         else:
             Kuf, kff, pull = covariances(rows)
@@ -699,6 +704,7 @@ def backward_sums(
     kept: Kept | None = None,
     dff: np.ndarray | None = None,
     short: bool = False,
+    whitened: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """What the derivatives need to know of some of the data; the first two are sums, for
     `adjoints_from_sums`. Arguments as in `adjoints`, but for the posterior of all data.
@@ -710,6 +716,8 @@ def backward_sums(
     short : bool
         Whether to go the short way: only if the power of *all* data is 0 and only the sum of
         `log_noise_bar` over all data is wanted. It then lacks ½ tr B⁻¹V diag(wτ)Vᵀ.
+    whitened : tuple, optional
+        What `whitened_moments` makes of the posterior, where it is at hand.
 
     Returns
     -------
@@ -723,7 +731,7 @@ def backward_sums(
     noise, power, weight = each_datum(
         y, noise_variance=noise_variance, power=power, weight=weight
     )
-    Kuu, whitened = posterior.Kuu, whitened_moments(posterior)
+    Kuu, whitened = posterior.Kuu, whitened or whitened_moments(posterior)
     anew, dff = dff is None, np.empty(len(y)) if dff is None else dff
 
     def sites(rows: slice, kff: np.ndarray, V: np.ndarray) -> tuple:
@@ -750,12 +758,18 @@ def takes_short_way(fit: Evidence, power: float | np.ndarray, each: bool) -> boo
 
 
 def adjoints_from_sums(
-    fit: Evidence, outer: np.ndarray, short: bool = False
+    fit: Evidence,
+    outer: np.ndarray,
+    short: bool = False,
+    whitened: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[np.ndarray, float]:
     """∂ log Z / ∂ Kuu (M, M), and what the sum of `log_noise_bar` lacks after the short way,
     from the sum over all data of the `outer` of `backward_sums`. Cost O(M³).
     """
-    whitened, n_outputs = whitened_moments(fit.posterior), fit.posterior.b[0].size
+    whitened, n_outputs = (
+        whitened or whitened_moments(fit.posterior),
+        fit.posterior.b[0].size,
+    )
     lacking = 0.5 * n_outputs * np.vdot(whitened[1], fit.precision) if short else 0.0
     return Kuu_adjoint(fit.posterior.Kuu, whitened, fit.precision, outer), lacking
 
@@ -824,8 +838,9 @@ def adjoints(
     >>> print(log_noise_bar.round(3), f_bar.round(3))
     [-0.084  0.149 -0.013] [-0.096  0.068  0.807]
     """
-    short = takes_short_way(fit, power, each)
-    given = covariances, y, noise_variance, power, weight, chunk_size, kept, fit.dff
-    outer, pulled, noise_bar, f_bar = backward_sums(fit.posterior, *given, short)
-    Kuu_bar, lacking = adjoints_from_sums(fit, outer, short)
+    posterior, short = fit.posterior, takes_short_way(fit, power, each)
+    how = weight, chunk_size, kept, fit.dff, short, whitened_moments(posterior)
+    given = covariances, y, noise_variance, power, *how
+    outer, pulled, noise_bar, f_bar = backward_sums(posterior, *given)
+    Kuu_bar, lacking = adjoints_from_sums(fit, outer, *how[-2:])
     return Kuu_bar, pulled, noise_bar if each else np.sum(noise_bar) + lacking, f_bar
