@@ -13,7 +13,9 @@ from importlib import import_module
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .arrays import Array
 from .kernels import Kernel, inputs_2d
+from .linalg import column_dots
 
 # %% ../nbs/02_features.ipynb #e6dcee0e
 class Features:
@@ -42,9 +44,9 @@ class Features:
         """
         raise NotImplementedError
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
-        """Kuf (M, N) and its pull-back: Kuf_bar (M, N) ↦ (gradient over the kernel's, over
-        the features' parameters).
+    def Kuf_vjp(self, kernel: Kernel, X: Array) -> tuple[Array, Callable]:
+        """Kuf (M, N), where X lives, and its pull-back: Kuf_bar (M, N) ↦ (gradient over the
+        kernel's, over the features' parameters).
         """
         raise NotImplementedError
 
@@ -52,7 +54,7 @@ class Features:
         """Covariance (M, M) of the inducing variables."""
         return self.Kuu_vjp(kernel)[0]
 
-    def Kuf(self, kernel: Kernel, X: ArrayLike) -> np.ndarray:
+    def Kuf(self, kernel: Kernel, X: ArrayLike) -> Array:
         """Covariance (M, N) of the inducing variables with the function at X (N, D)."""
         return self.Kuf_vjp(kernel, inputs_2d(X))[0]
 
@@ -107,7 +109,7 @@ class InducingPoints(Features):
     def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable]:
         return self.named(kernel.vjp(self.Z))
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def Kuf_vjp(self, kernel: Kernel, X: Array) -> tuple[Array, Callable]:
         if X.shape[1] != self.Z.shape[1]:
             raise ValueError(
                 f"`X` has {X.shape[1]} columns, but the pseudo-inputs `Z` of the features have {self.Z.shape[1]}."
@@ -133,7 +135,7 @@ class InducingPoints(Features):
         return replace(self, Z=parameters["Z"])
 
 # %% ../nbs/02_features.ipynb #fc84668e
-def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, int]:
+def unexplained_variance(kff: np.ndarray, V: Array) -> tuple[np.ndarray, int]:
     """Dₙ = k(xₙ, xₙ) − Σₘ Vₘₙ², the variance of f that u leaves unexplained, never
     negative.
 
@@ -142,7 +144,7 @@ def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, in
     kff : ndarray (N,)
         Prior variances, units y².
     V : ndarray (M, N)
-        Luu⁻¹ Kuf.
+        Luu⁻¹ Kuf, wherever it lives.
 
     Returns
     -------
@@ -165,7 +167,7 @@ def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, in
     >>> print(dff.round(3), n_clipped)
     [0.    0.632 1.   ] 0
     """
-    dff = kff - np.einsum("mn,mn->n", V, V)
+    dff = kff - column_dots(V, V)
     n_clipped = int(np.count_nonzero(dff < 0.0))
     return np.maximum(dff, 0.0, out=dff), n_clipped
 

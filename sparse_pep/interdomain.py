@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
+from .arrays import require_home
 from .features import Features, InducingPoints
 from sparse_pep.kernels import (
     Constant,
@@ -647,6 +648,7 @@ class WindowFeatures(Features):
         return K, pull_back
 
     def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+        require_home(X, f"{type(self).__name__} features")
         if X.shape[1] != self.Z.shape[1]:
             raise ValueError(
                 f"`X` has {X.shape[1]} columns, but the centres `Z` of the features have {self.Z.shape[1]}."
@@ -1001,6 +1003,7 @@ class Fourier(Features):
 
     def at(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
         """Kuf and its pull-back to the kernel's parameters and to X."""
+        require_home(X, "Fourier features")
         if X.shape[1] != 1:
             raise ValueError(
                 f"`X` must have one column for Fourier features; it has {X.shape[1]} columns."
@@ -1147,6 +1150,7 @@ class Mixture(Features):
         return K, pull
 
     def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+        require_home(X, "Mixture features")
         blocks, pulls = zip(*(part.Kuf_vjp(kernel, X) for part in self.features))
 
         def pull(K_bar: np.ndarray) -> tuple[dict, dict]:

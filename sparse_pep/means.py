@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .arrays import Array, rows_times
 from .kernels import as_floats, require_kind, shown
 
 # %% ../nbs/01_means.ipynb #f38570e8
@@ -37,11 +38,11 @@ class ZeroMean:
                 )
             object.__setattr__(self, field.name, value)
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        """m at X (S, D): (S,), or (S, K) for K functions."""
-        return np.zeros(len(X))
+    def __call__(self, X: Array) -> np.ndarray:
+        """m at X (S, D): (S,), or (S, K) for K functions; at home wherever X lives."""
+        return np.zeros(X.shape[0])
 
-    def pull(self, X: np.ndarray, bar: np.ndarray) -> dict[str, np.ndarray]:
+    def pull(self, X: Array, bar: np.ndarray) -> dict[str, np.ndarray]:
         """Derivatives over `parameters()`, from those over m at X (N, D): `bar` (N,) or (N, K)."""
         return {}
 
@@ -73,10 +74,10 @@ class ConstantMean(ZeroMean):
 
     intercept: ArrayLike = 0.0
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(self.intercept, (len(X), *self.intercept.shape))
+    def __call__(self, X: Array) -> np.ndarray:
+        return np.broadcast_to(self.intercept, (X.shape[0], *self.intercept.shape))
 
-    def pull(self, X: np.ndarray, bar: np.ndarray) -> dict[str, np.ndarray]:
+    def pull(self, X: Array, bar: np.ndarray) -> dict[str, np.ndarray]:
         return {"intercept": bar.sum(axis=0)}
 
 
@@ -103,11 +104,11 @@ class LinearMean(ZeroMean):
     intercept: ArrayLike
     slope: ArrayLike
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
-        return X @ self.slope + self.intercept
+    def __call__(self, X: Array) -> np.ndarray:
+        return rows_times(X, self.slope) + self.intercept
 
-    def pull(self, X: np.ndarray, bar: np.ndarray) -> dict[str, np.ndarray]:
-        return {"intercept": bar.sum(axis=0), "slope": X.T @ bar}
+    def pull(self, X: Array, bar: np.ndarray) -> dict[str, np.ndarray]:
+        return {"intercept": bar.sum(axis=0), "slope": rows_times(X.T, bar)}
 
 # %% ../nbs/01_means.ipynb #140b44cb
 def fitting_mean(mean: ZeroMean, X: np.ndarray, shape: tuple[int, ...]) -> ZeroMean:

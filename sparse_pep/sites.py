@@ -12,7 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .linalg import Factor, factorise, log1p_ratio, solve_lower
+from .arrays import Array, columns_times
+from sparse_pep.linalg import (
+    Factor,
+    column_dots,
+    factorise,
+    log1p_ratio,
+    solve_lower,
+)
 
 # %% ../nbs/03_sites.ipynb #8cbbc9cb
 @dataclass(frozen=True, eq=False)
@@ -100,10 +107,10 @@ def determined_directions(posterior: Posterior) -> float:
 
 # %% ../nbs/03_sites.ipynb #06def244
 def marginals(
-    posterior: Posterior, V: np.ndarray, out: np.ndarray | None = None
+    posterior: Posterior, V: Array, out: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean μ (N,) and variance a (N,) of wₙᵀu under q(u), for V = Luu⁻¹Kuf (M, N). Cost NM²
-    flops. `out` (M, N) is memory to work in.
+    """Mean μ (N,) and variance a (N,) of wₙᵀu under q(u), at home, for V = Luu⁻¹Kuf (M, N)
+    wherever it lives. Cost NM² flops. `out` (M, N) is memory to work in.
 
     Examples
     --------
@@ -116,7 +123,7 @@ def marginals(
     [1.  0.5] [0.25   0.0625]
     """
     T = solve_lower(posterior.B, V, out=out)
-    return posterior.b @ T, np.einsum("mn,mn->n", T, T)
+    return columns_times(posterior.b, T), column_dots(T, T)
 
 # %% ../nbs/03_sites.ipynb #e2e04d3c
 def cavity(
