@@ -474,11 +474,12 @@ def settle_pieces(
             last, change = found, asked
             settled = has_settled(change, tol, [*trace[-1:], found.log_evidence])
             trace.append(found.log_evidence)
+        else:
+            pace.shorten(0.7)
         if settled or sweep == max_sweeps:
             break
         if not good:  # half-way back
             walk.move(Move(0.5, np.zeros(0)))
-            pace.shorten(0.7)
             continue
         forget = pace.stalls(change, found.log_evidence)
         if forget:

@@ -18,6 +18,7 @@ import hashlib
 import mmap
 import os
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -199,7 +200,7 @@ class Shelf:
         try:
             with np.load(self.path(k), allow_pickle=False) as file:
                 return tuple(file[name] for name in file.files)
-        except (OSError, ValueError, EOFError, KeyError) as error:
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(
                 f"`sites_dir`: '{self.path(k)}' is gone or damaged; something else has "
                 "changed the folder. Begin again."
@@ -337,22 +338,19 @@ def chosen_rows(n_data: int, n: int, rng: np.random.Generator) -> np.ndarray:
 
 def joined(pieces: Iterable[Piece]) -> Piece:
     """Some pieces as one; `first` is 0."""
-    columns = zip(*(piece[1:] for piece in pieces))
-    sizes = [len(piece.X) for piece in pieces]
-    parts = []
-    for values in columns:
-        if all(value is None or np.ndim(value) == 0 for value in values):
-            parts.append(values[0])
-        else:
-            parts.append(
-                np.concatenate(
-                    [
-                        value if np.ndim(value) else np.full(n, value)
-                        for value, n in zip(values, sizes)
-                    ]
-                )
-            )
-    return Piece(0, *parts)
+    pieces = list(pieces)
+
+    def column(name: str) -> np.ndarray | float | None:
+        values = [getattr(piece, name) for piece in pieces]
+        if all(np.ndim(value) == 0 for value in values) and len(set(values)) == 1:
+            return values[0]
+        each = [
+            value if np.ndim(value) else np.full(len(piece.X), value)
+            for value, piece in zip(values, pieces)
+        ]
+        return np.concatenate(each)
+
+    return Piece(0, *map(column, Piece._fields[1:]))
 
 # %% ../nbs/11_sources.ipynb #351d1ae9
 def mapping_of(array: np.ndarray) -> mmap.mmap | None:
@@ -640,7 +638,11 @@ def parquet_names(file: Path) -> tuple[list[str], int]:
 def parquet_batches(file: Path, kinds: dict[str, str], rows: int) -> Iterator[Any]:
     """The wanted columns of a Parquet file as record batches of pyarrow."""
     arrow = pyarrow_for(file)
-    with arrow.parquet.ParquetFile(file, buffer_size=1 << 20) as opened:
+    how = {
+        "buffer_size": 1 << 20,
+        "pre_buffer": False,
+    }  # else all that was read stays in memory
+    with arrow.parquet.ParquetFile(file, **how) as opened:
         yield from opened.iter_batches(min(rows, 65_536), columns=list(kinds))
 
 
