@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
+from .linalg import thin_product
+
 # %% ../nbs/01_kernels.ipynb #354e6c48
 EXPANSION_LIMIT = 1e3  # largest ‖a‖² for which the expanded square is used: it then errs by less than 1e-12
 
@@ -132,7 +134,7 @@ def weighted_moments(
         ]
         first, second = (np.array(part).T for part in zip(*columns))
         return first, second, float(W.sum())
-    WB, total = W @ B, W @ np.ones((len(B), 1))
+    WB, total = thin_product(W, B), W @ np.ones((len(B), 1))
     columns = np.ones(len(A)) @ W
     second = columns @ B**2 + (A * (A * total - 2.0 * WB)).sum(axis=0)
     return WB - A * total, second, float(total.sum())

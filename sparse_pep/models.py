@@ -463,7 +463,7 @@ def model_evidence(
     return continued(way_of(blocks).evidence(*given, **task.counted), extras)
 
 # %% ../nbs/10_models.ipynb #a91fad46
-KEPT_KUF = 5_000_000  # entries of Kuf, and of V, that are kept between two passes: 80 MB
+KEPT_KUF = 5_000_000  # entries of V, and of Kuf if it fits whole, kept between passes
 
 
 def evidence_and_adjoints(
@@ -475,7 +475,7 @@ def evidence_and_adjoints(
     given = *task.where, task.y, task.noise, task.power
     size, each = len(task.y) * len(Kuu), bool(np.any(task.share != 1.0))
     with HOLD.lend(min(size, KEPT_KUF)) as memory:
-        kept = Kept(memory[:KEPT_KUF])
+        kept = Kept(memory[:KEPT_KUF], pulls=size <= KEPT_KUF)
         fit = evidence(Kuu, *given, jitter, chunk_size, **task.counted, kept=kept)
         how = {**task.counted, "kept": kept, "each": each}
         Kuu_bar, pulled, noise_bar, f_bar = adjoints(fit, *given, chunk_size, **how)

@@ -155,13 +155,13 @@ class Evidence:
 
 class Kept(dict):
     """What the first pass over the data keeps for the second: (start, stop) of a chunk ↦ its V
-    (M, n) and pull-back. `memory` is where V goes, of as many chunks as it has room for; by
-    default of all, each in a new array.
+    (M, n) and its pull-back, which holds Kuf, or None unless `pulls`. `memory` is where V
+    goes, of as many chunks as it has room for; by default of all, each in a new array.
     """
 
-    def __init__(self, memory: np.ndarray | None = None):
+    def __init__(self, memory: np.ndarray | None = None, pulls: bool = True):
         super().__init__()
-        self.memory = memory
+        self.memory, self.pulls = memory, pulls
 
     def has_room(self, rows: slice, M: int) -> bool:
         """Whether V (M, n) of a chunk can be kept."""
@@ -196,8 +196,8 @@ def forward_chunks(
             work = V = solve_lower(Kuu, Kuf, out=Kuf)
         else:  # the pull-back may need Kuf as it is
             V = solve_lower(Kuu, Kuf, out=kept.room(rows, M))
-            work = scratch("work", V.shape)
-            kept[rows.start, rows.stop] = V, pull
+            work = scratch("work", V.shape) if kept.pulls else Kuf
+            kept[rows.start, rows.stop] = V, pull if kept.pulls else None
         dff[rows], clipped = unexplained_variance(kff, V)
         here, count = (y[rows], dff[rows], noise_variance[rows], power[rows]), weight[rows]
         precision, shift = gaussian_sites(*here)
@@ -673,11 +673,10 @@ def backward_chunks(
     """
     outer, pulled, scratch = np.zeros_like(whitened[1]), 0.0, Scratch()
     for rows in rows_list:
-        kff = None
-        if kept and (rows.start, rows.stop) in kept:
-            V, pull = kept.pop((rows.start, rows.stop))
-        else:
+        (V, pull), kff = (kept or {}).pop((rows.start, rows.stop), (None, None)), None
+        if pull is None:
             Kuf, kff, pull = covariances(rows)
+        if V is None:
             V = solve_lower(Kuu, Kuf, out=scratch("V", Kuf.shape))
         here = sites(rows, kff, V)
         if through is None:
@@ -733,10 +732,12 @@ def backward_sums(
     )
     Kuu, whitened = posterior.Kuu, whitened or whitened_moments(posterior)
     anew, dff = dff is None, np.empty(len(y)) if dff is None else dff
+    known = None if anew else gaussian_sites(y, dff, noise, power)
 
     def sites(rows: slice, kff: np.ndarray, V: np.ndarray) -> tuple:
-        if anew:
-            dff[rows], _ = unexplained_variance(kff, V)
+        if not anew:
+            return known[0][rows], known[1][rows]
+        dff[rows], _ = unexplained_variance(kff, V)
         return gaussian_sites(y[rows], dff[rows], noise[rows], power[rows])
 
     var, d1 = np.zeros(len(y)), np.empty(y.T.shape)
