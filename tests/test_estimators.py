@@ -819,7 +819,7 @@ def test_leave_one_out_of_an_exact_model_is_leaving_one_out(normalize_y):
 @pytest.mark.parametrize("model", [lambda: classifier(power=1.0), counts, lambda: classifier(THIRD)])
 def test_leave_one_out_is_worse_than_with_the_datum_itself(model):
     model = model()
-    targets = COUNTS if isinstance(model, SparsePEP) else model._decoded(model._y)
+    targets = COUNTS if isinstance(model, SparsePEP) else model._encoding.back(model._y)
     inner, outer = model.leave_one_out(), model.predict_log_density(X, targets)
     assert inner.shape == (40,)
     assert np.all(np.isfinite(inner))

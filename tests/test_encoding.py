@@ -1,0 +1,200 @@
+"""Targets as likelihoods want them, and estimators that are fitted to sources."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.encoding import EncodedSource, Encoding, classes_of, source_of, unexplained_of
+from sparse_pep.features import InducingPoints
+from sparse_pep.kernels import SquaredExponential
+from sparse_pep.likelihoods import Gaussian, Poisson, Probit
+from sparse_pep.models import Model, model_evidence
+from sparse_pep.multiclass import Softmax
+from sparse_pep.sources import ArraySource
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(600, 2))
+Y = 5.0 + 3.0 * np.sin(2.0 * X[:, 0]) + 0.2 * RNG.normal(size=600)
+KEPT = {"kernel": SquaredExponential(4.0, [0.7, 3.0]), "features": InducingPoints(X[:20]), "optimizer": None}
+
+
+def in_pieces(*columns, **more):
+    return ArraySource(*columns, piece_rows=170, **more)
+
+
+# ---- the encoding ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("encoding", "given", "seen"),
+    [
+        (Encoding(Gaussian(), 2.0, 4.0), [2.0, 10.0], [0.0, 2.0]),
+        (Encoding(Gaussian(), np.array([0.0, 1.0]), np.array([1.0, 2.0])), [[3.0, 5.0]], [[3.0, 2.0]]),
+        (Encoding(Probit(), classes=np.array([3, 8])), [8, 3, 8], [1.0, -1.0, 1.0]),
+        (Encoding(Softmax(3), classes=np.array(["a", "b", "c"])), ["c", "a"], [2, 0]),
+    ],
+)
+def test_there_and_back(encoding, given, seen):
+    given = np.array(given)
+    assert np.array_equal(encoding(given), seen)
+    assert np.array_equal(encoding.back(np.array(seen)), given)
+
+
+@pytest.mark.parametrize("labels", [[3, 4], ["3", "8"], [3.5], [9]])
+def test_labels_that_are_no_class(labels):
+    with pytest.raises(ValueError, match="labels that were fitted; got .* in row"):
+        Encoding(Probit(), classes=np.array([3, 8]))(np.array(labels))
+
+
+def test_a_piece_is_translated_with_its_variances():
+    source = EncodedSource(in_pieces(X, Y, known_variance=np.full(600, 8.0)), Encoding(Gaussian(), 1.0, 2.0))
+    pieces = list(source.pieces())
+    assert [len(piece.X) for piece in pieces] == [170, 170, 170, 90]
+    assert np.allclose(np.concatenate([piece.y for piece in pieces]), (Y - 1.0) / 2.0, rtol=1e-15)
+    assert all(np.all(piece.known_variance == 2.0) for piece in pieces)
+    few = source.sample(50, np.random.default_rng(1))
+    assert np.isin(few.y, (Y - 1.0) / 2.0).all() and len(few.y) == 50
+
+
+def test_fingerprints_tell_encodings_apart():
+    plain = in_pieces(X, Y)
+    prints = [
+        EncodedSource(plain, Encoding(Gaussian(), mean, scale)).fingerprint()
+        for mean, scale in ((0, 1), (1, 1), (0, 2))
+    ]
+    labels = in_pieces(X, (Y > 5.0) * 1.0)
+    prints += [
+        EncodedSource(labels, Encoding(Probit(), classes=np.array(pair))).fingerprint()
+        for pair in ([0.0, 1.0], [0.0, 2.0])
+    ]
+    assert len(set(prints)) == 5
+    assert prints[0] == EncodedSource(ArraySource(X, Y), Encoding(Gaussian(), 0, 1)).fingerprint()
+
+
+def test_classes_of_all_pieces_that_count():
+    y = np.repeat([7.0, 2.0, 5.0, 9.0], 150)
+    assert classes_of(in_pieces(X, y)).tolist() == [2.0, 5.0, 7.0, 9.0]
+    assert classes_of(in_pieces(X, y, weight=(y != 9.0) * 1.0)).tolist() == [2.0, 5.0, 7.0]
+    with pytest.raises(ValueError, match="are they numbers"):
+        classes_of(ArraySource(np.zeros((1001, 1)), np.arange(1001.0)))
+
+
+def test_unexplained_share_counts_weights():
+    model, weight = Model(KEPT["kernel"], KEPT["features"]), RNG.uniform(0.0, 3.0, 600)
+    fit = model_evidence(model, X, Y, 0.5)
+    left, share = unexplained_of(model, in_pieces(X, Y), fit.posterior.Kuu)
+    assert np.isclose(left, fit.dff.mean(), rtol=1e-10) and np.isclose(share, fit.dff.mean() / 4.0, rtol=1e-10)
+    _, share = unexplained_of(model, in_pieces(X, Y, weight=weight), fit.posterior.Kuu)
+    assert np.isclose(share, np.average(fit.dff, weights=weight) / 4.0, rtol=1e-10)
+
+
+def test_what_is_a_source():
+    source = in_pieces(X, Y)
+    assert source_of(source) is source and source_of(X, Y) is None and source_of([[1.0]], [1.0]) is None
+    for more in ({"y": Y}, {"weight": Y}, {"known_variance": Y}):
+        with pytest.raises(ValueError, match="belongs to the source"):
+            source_of(source, **more)
+
+
+# ---- estimators -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"normalize_y": True}, {"mean": "constant"}, {"power": 0.0}, {"power": "log_loss"}]
+)
+def test_a_fit_to_a_source_is_the_fit_to_its_rows(more):
+    weight, known = RNG.integers(0, 3, 600).astype(float), RNG.uniform(0.0, 0.5, 600)
+    arrays = SparsePEPRegressor(**KEPT, **more).fit(X, Y, weight, known)
+    source = SparsePEPRegressor(**KEPT, **more).fit(in_pieces(X, Y, weight=weight, known_variance=known))
+    assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-10)
+    for name in ("y_mean_", "y_scale_", "q_mean_", "q_cov_", "n_features_in_", "power_"):
+        assert np.allclose(getattr(source, name), getattr(arrays, name), rtol=1e-9, atol=1e-12), name
+    for name in ("jitter", "unexplained_share", "unexplained_variance", "determined_directions"):
+        if name.startswith("unexplained"):
+            continue  # the other counts rows, not weights
+        assert np.isclose(source.diagnostics_[name], arrays.diagnostics_[name], rtol=1e-9), name
+    value, slope = source.log_marginal_likelihood(eval_gradient=True)
+    assert np.isclose(value, arrays.log_marginal_likelihood_value_, rtol=1e-10)
+    assert np.allclose(slope, arrays.log_marginal_likelihood(eval_gradient=True)[1], rtol=1e-7, atol=1e-7)
+
+
+def test_training_on_a_source_ends_where_training_on_its_rows_ends():
+    how = {"n_inducing": 15, "random_state": 0, "max_iter": 15, "tol": 1e-3}
+    with pytest.warns(UserWarning, match="before it converged") as seen:
+        arrays, source = (SparsePEPRegressor(**how).fit(*given) for given in ((X, Y), (in_pieces(X, Y),)))
+    assert [warning.filename for warning in seen] == [__file__] * 2
+    assert source.n_iter_ == arrays.n_iter_ == 15 and not source.converged_
+    assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-6)
+    assert "before it converged" in source.diagnostics_["message"] or "still rising" in source.diagnostics_["message"]
+    assert source.diagnostics_["n_evaluations"] >= 15 and "numerics" in source.summary()
+
+
+@pytest.mark.parametrize("labels", [np.array([3.0, 8.0]), np.array([0.0, 4.0, 5.0])])
+def test_a_classifier_fitted_to_a_source(labels):
+    y = labels[np.digitize(X[:, 0], [0.0, 0.8][: len(labels) - 1])]
+    arrays, source = (SparsePEPClassifier(**KEPT).fit(*given) for given in ((X, y), (in_pieces(X, y),)))
+    assert source.classes_.tolist() == labels.tolist() and source.converged_
+    assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-7)
+    assert np.allclose(source.predict_proba(X), arrays.predict_proba(X), atol=1e-6)
+    assert source.diagnostics_["sweeps_last"] > 0 and 0.0 < source.diagnostics_["smallest_cavity"] < 1.0
+
+
+def test_any_likelihood_fitted_to_a_source():
+    y = RNG.poisson(np.exp(np.sin(X[:, 0]))).astype(float)
+    arrays, source = (SparsePEP(likelihood=Poisson(), **KEPT).fit(*given) for given in ((X, y), (in_pieces(X, y),)))
+    assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-7)
+    assert np.isclose(source.score(X, y), arrays.score(X, y), rtol=1e-6)
+
+
+def test_prediction_at_a_source():
+    model = SparsePEPRegressor(**KEPT).fit(X, Y)
+    for own, other in zip(model.predict(in_pieces(X), return_std=True), model.predict(X, return_std=True)):
+        assert own.shape == (600,) and np.allclose(own, other, rtol=1e-12)
+    two = SparsePEPRegressor(**KEPT).fit(in_pieces(X, np.column_stack([Y, -Y])))
+    assert np.allclose(two.predict(in_pieces(X))[:, 1], -model.predict(X), rtol=1e-9, atol=1e-9)
+    with pytest.raises(ValueError, match="3 columns; the model was fitted to 2"):
+        model.predict(ArraySource(np.zeros((5, 3))))
+
+
+def test_what_a_fit_to_a_source_has_not(tmp_path):
+    model = SparsePEPRegressor(**KEPT).fit(X, Y).fit(in_pieces(X, Y))
+    assert not hasattr(model, "site_precision_") and not hasattr(model, "_X")
+    with pytest.raises(ValueError, match="in memory; this model was fitted to a source"):
+        model.leave_one_out()
+    model.save(tmp_path / "model.npz")
+    for copy in (load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):
+        assert np.array_equal(copy.predict(X), model.predict(X)) and not hasattr(copy, "_source")
+        with pytest.raises(ValueError, match="training data"):
+            copy.log_marginal_likelihood(eval_gradient=True)
+    again = model.fit(X, Y)
+    assert hasattr(again, "site_precision_") and not hasattr(again, "_source")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "columns", "words"),
+    [
+        ({"blocks": 5}, (X, Y), "`blocks`"),
+        ({"blocks": np.zeros(600)}, (X, Y), "`blocks`"),
+        ({"n_restarts": 2}, (X, Y), "`n_restarts`"),
+        ({"optimizer": "adam"}, (X, Y), "'adam' takes memory maps"),
+        ({"power": "held_out"}, (X, Y), "'held_out'"),
+        ({"power": np.full(600, 0.5)}, (X, Y), "`power` must be one number"),
+        ({}, (X,), "targets `y`"),
+        ({}, (X, 0.0 * Y), "one value only"),
+        ({"fixed": ["nothing"]}, (X, Y), "`fixed`"),
+    ],
+)
+def test_what_a_source_does_not_go_with(arguments, columns, words):
+    model = SparsePEPRegressor(**(KEPT | {"optimizer": "lbfgs"} | arguments))
+    with pytest.raises(ValueError, match=words):
+        model.fit(in_pieces(*columns))
+    assert not hasattr(model, "q_mean_")
+
+
+def test_one_target_a_row_where_there_may_be_only_one():
+    with pytest.raises(ValueError, match="one target a row"):
+        SparsePEP(likelihood=Gaussian()).fit(in_pieces(X, np.column_stack([Y, Y])))
+    with pytest.raises(ValueError, match="one class only"):
+        SparsePEPClassifier().fit(in_pieces(X, np.ones(600)))
