@@ -107,11 +107,13 @@ def checked(piece: Piece, n_dims: int, numbers: np.ndarray | None = None) -> Pie
         if not np.all(good):
             if np.ndim(value) == 0:
                 raise ValueError(f"`{name}` must lie in [{low:g}, {high:g}]; got {value}.")
-            row = int(np.argwhere(~good)[0][0])
+            row, *column = np.argwhere(~good)[0]
             number = piece.first + row if numbers is None else numbers[row]
+            where = f", column {column[0]}" if column else ""
             raise ValueError(
-                f"`{name}`, row {number} (counted from 0): finite numbers in [{low:g}, {high:g}] "
-                f"are expected; got {value[row]}. Mend the row or leave it out."
+                f"`{name}`, row {number} (counted from 0){where}: a finite number in "
+                f"[{low:g}, {high:g}] is expected; got {value[(row, *column)]}. "
+                "Mend the row or leave it out."
             )
     return piece
 

@@ -219,7 +219,7 @@ def test_memory_does_not_grow_with_the_data(tmp_path, monkeypatch):
     posterior = source_gradient(model, Endless(2), 0.5)[0].posteriors
     for work in (
         lambda n: source_gradient(model, Endless(n), 0.5),
-        lambda n: source_gradient(labels, Endless(n, True, tmp_path), 1.0, tol=0.3),
+        lambda n: source_gradient(labels, Endless(n, True, tmp_path), 1.0, tol=1e-2),
         lambda n: [None for _ in source_predict(model, posterior, Endless(n))],
         lambda n: source_start(Endless(n), Gaussian(), 4),
     ):

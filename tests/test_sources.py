@@ -24,6 +24,7 @@ from sparse_pep.sources import (
     added_parts,
     ahead,
     checked,
+    chosen_rows,
     joined,
     recut,
 )
@@ -174,12 +175,19 @@ def test_a_row_that_is_no_good_is_named(name, value):
     source = ArraySource(**columns, piece_rows=5)
     with pytest.raises(ValueError, match=f"`{name}`, row 17 "):
         source.total(sums)
+    draws = next(k for k in range(999) if chosen_rows(23, 9, np.random.default_rng(k))[8] == 17)  # the last of nine
     with pytest.raises(ValueError, match=f"`{name}`, row 17 "):
-        source.sample(23, rng)
+        source.sample(9, np.random.default_rng(draws))
     everywhere = {"X": X, "y": y, name: value} if name in EXTRAS else None
     if everywhere:
         with pytest.raises(ValueError, match=f"`{name}` must lie in"):
             ArraySource(**everywhere).total(sums)
+
+
+def test_a_bad_cell_is_named():
+    bad = np.where(np.arange(23)[:, None] + np.arange(3) == 20, np.inf, X)  # from row 18, column 2
+    with pytest.raises(ValueError, match=r"`X`, row 18 \(counted from 0\), column 2: .*; got inf"):
+        ArraySource(bad, y, piece_rows=5).total(sums)
 
 
 def test_pieces_of_another_width_are_refused():
@@ -373,7 +381,7 @@ def test_labels_are_those_of_read_table(tables, tmp_path, form, case):
 
 
 def test_numbers_that_turn_into_fractions_late(tables, tmp_path):
-    rows = [*(f"{n},1,{n % 2}" for n in range(160_000)), "0.25,2.5,1"]  # beyond what pyarrow looks at
+    rows = [*(f"{n},1,{n % 2}" for n in range(160_000)), "0.25,2.5,1.5"]  # beyond what pyarrow looks at
     path = tmp_path / "late.csv"
     path.write_text("a,b,y\n" + "\n".join(rows) + "\n")
     n, _, largest = TableSource(path, target="y").total(sums)
