@@ -1,9 +1,10 @@
-"""Energy and every gradient of sparse GP regression, timed against a dgemm of 2NM² flops in the same process.
+"""Energy and every gradient of sparse GP regression, and prediction, timed against a dgemm of 2NM² flops in the same process.
 
     python -m benchmarks.regression                      # the three standard sizes, powers 0, 0.5 and 1
     python -m benchmarks.regression --sizes 10000x100 --powers 0.5 --repeats 20
+    python -m benchmarks.regression --sizes --predict 100000x200      # mean and variance at 100000 points
 
-One row a size and power: milliseconds of the floor and of the evaluation (the best of alternating runs; the evaluation as
+One row a size and power (of prediction a size): milliseconds of the floor and of the evaluation (the best of alternating runs; the evaluation as
 training does it, under one hold on BLAS), their ratio, and the peak memory of a fresh process that holds the data and does two evaluations, beyond the same process with the data alone.
 Threads: as BLAS is set up (OMP_NUM_THREADS).
 """
@@ -22,9 +23,10 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.linalg import one_blas_thread
-from sparse_pep.models import Model, model_gradient
+from sparse_pep.models import Model, model_evidence, model_gradient, model_predict
 
 DIMENSIONS = 8
+LEARNED = 5000  # data behind a prediction
 SETTLE = 0.3  # seconds; threads of a BLAS that was just used spin for a tenth of a second
 
 
@@ -44,11 +46,22 @@ def seconds(work) -> float:
     return time.perf_counter() - start
 
 
-def compare(
-    n_data: int, n_inducing: int, power: float, repeats: int
-) -> tuple[float, float]:
-    """Least seconds of the floor and of one evaluation, measured in blocks that alternate so that both see the same machine."""
+def compare(n_data: int, n_inducing: int, power: float, repeats: int) -> tuple[float, float]:
+    """Least seconds of the floor and of one evaluation."""
     model, X, y = problem(n_data, n_inducing)
+    return alternate(n_data, n_inducing, lambda: model_gradient(model, X, y, power, jitter=1e-8), repeats)
+
+
+def compare_prediction(n_points: int, n_inducing: int, repeats: int) -> tuple[float, float]:
+    """Least seconds of the floor and of predicting mean and variance at `n_points` inputs."""
+    model, X, y = problem(max(n_points, LEARNED), n_inducing)
+    fit = model_evidence(model, X[:LEARNED], y[:LEARNED], 0.5, jitter=1e-8)
+    tests = X[:n_points]
+    return alternate(n_points, n_inducing, lambda: model_predict(model, fit.posteriors, tests), repeats)
+
+
+def alternate(n_data: int, n_inducing: int, evaluation, repeats: int) -> tuple[float, float]:
+    """Least seconds of the floor and of `evaluation`, measured in blocks that alternate so that both see the same machine."""
     A, K = (
         np.random.default_rng(1).random((n_inducing, n_inducing)),
         np.random.default_rng(2).random((n_inducing, n_data)),
@@ -56,9 +69,6 @@ def compare(
 
     def floor():
         return A @ K
-
-    def evaluation():
-        return model_gradient(model, X, y, power, jitter=1e-8)
 
     times = {floor: [], evaluation: []}
     for _ in range(repeats):
@@ -74,13 +84,8 @@ def peak_memory() -> float:
     """Peak resident memory of this process, in MB."""
     status = Path("/proc/self/status")
     if status.exists():  # getrusage would start from the peak of the parent process
-        return (
-            next(int(line.split()[1]) for line in status.open() if line.startswith("VmHWM"))
-            / 1e3
-        )
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
-        1e6 if sys.platform == "darwin" else 1e3
-    )
+        return next(int(line.split()[1]) for line in status.open() if line.startswith("VmHWM")) / 1e3
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
 
 
 def peak_megabytes(n_data: int, n_inducing: int, power: float, evaluations: int) -> float:
@@ -92,24 +97,21 @@ def peak_megabytes(n_data: int, n_inducing: int, power: float, evaluations: int)
         f"    model_gradient(model, X, y, {power}, jitter=1e-8)\n"
         "print(peak_memory())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return float(done.stdout)
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--sizes",
-        nargs="+",
+        nargs="*",
         default=["10000x100", "10000x500", "100000x200"],
         metavar="NxM",
     )
     parser.add_argument("--powers", nargs="+", type=float, default=[0.0, 0.5, 1.0])
+    parser.add_argument("--predict", nargs="*", default=["100000x200"], metavar="SxM", help="points and pseudo-points")
     parser.add_argument("--repeats", type=int, default=7)
     arguments = parser.parse_args()
     print(
@@ -126,6 +128,13 @@ def main() -> None:
                 f"{peak:8.0f} {peak - data_alone:12.0f}",
                 flush=True,
             )
+    for size in arguments.predict:
+        n_points, n_inducing = map(int, size.split("x"))
+        floor, ours = compare_prediction(n_points, n_inducing, arguments.repeats)
+        print(
+            f"{n_points:9d} {n_inducing:5d} {'f':>6} {1e3 * floor:9.2f} {1e3 * ours:9.2f} {ours / floor:6.2f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

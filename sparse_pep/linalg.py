@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['JITTER_STEPS', 'PRODUCT_RCOND', 'SMALL_PRODUCT', 'HOLD', 'CHUNK_ENTRIES', 'CHUNK_ROWS', 'log1p_ratio', 'expm1_ratio',
            'blas_routine', 'require_buffer', 'triangular_in_place', 'Factor', 'factor_from_lower', 'factorise',
-           'solve_lower', 'inverse_factor', 'add_outer', 'scale_columns', 'column_dots', 'thin_product', 'common_value',
-           'weighted_product', 'add_weighted', 'add_rank_one', 'mirror', 'lower_half', 'lower_gram',
+           'solve_lower', 'inverse_factor', 'add_outer', 'scale_columns', 'product', 'column_dots', 'thin_product',
+           'common_value', 'weighted_product', 'add_weighted', 'add_rank_one', 'mirror', 'lower_half', 'lower_gram',
            'keep_freed_memory', 'BlasHold', 'blas_pools', 'one_blas_thread', 'chunk_slices', 'map_chunks', 'unbuffered',
            'Scratch']
 
@@ -346,6 +346,11 @@ def scale_columns(
     return np.multiply(V, c, out=out)
 
 
+def product(A: np.ndarray, V: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """A V in `out` (M, n), for A (M, M), V (M, n). Cost 2nM² flops."""
+    return np.matmul(A, V, out=out)
+
+
 def column_dots(V: np.ndarray, U: np.ndarray) -> np.ndarray:
     """Σₘ Vₘₙ Uₘₙ (n,) for V and U (M, n)."""
     return np.einsum("mn,mn->n", V, U)
@@ -374,8 +379,8 @@ def weighted_product(
     """A V diag(weight) in `out` (M, n), for A (M, M), V (M, n), weight (n,). Cost 2nM² flops."""
     common = common_value(weight)
     if common is not None:
-        return np.matmul(common * A, V, out=out)
-    return scale_columns(np.matmul(A, V, out=out), weight, out=out)
+        return product(common * A, V, out=out)
+    return scale_columns(product(A, V, out=out), weight, out=out)
 
 
 def add_weighted(

@@ -30,6 +30,7 @@ from sparse_pep.linalg import (
     map_chunks,
     mirror,
     one_blas_thread,
+    product,
     scale_columns,
     solve_lower,
     weighted_product,
@@ -560,7 +561,7 @@ def adjoint_chunk(
         all: 4nM² flops.
     """
     beta, cov = whitened
-    U = np.matmul(cov, V, out=scratch("U", V.shape))  # B⁻¹ V
+    U = product(cov, V, out=scratch("U", V.shape))  # B⁻¹ V
     var = column_dots(V, U)
     d1 = shift.T - precision * (beta.T @ V)
     outputs = np.atleast_2d(d1)
