@@ -12,13 +12,19 @@ from threadpoolctl import threadpool_limits
 from sparse_pep.linalg import (
     HOLD,
     add_outer,
+    add_weighted,
     chunk_slices,
+    column_dots,
     factorise,
     log1p_ratio,
+    lower_gram,
     map_chunks,
     mirror,
     one_blas_thread,
+    scale_columns,
     solve_lower,
+    thin_product,
+    weighted_product,
 )
 
 seeds = st.integers(0, 2**32 - 1)
@@ -152,6 +158,34 @@ def test_add_outer_and_mirror(M, n, seed):
     add_outer(S, V)
     np.testing.assert_array_equal(np.triu(S, 1), upper)
     assert error(mirror(S), expected, 1.0 + n) < 1e-14
+
+
+@properties
+@given(sizes, st.integers(0, 9), seeds, st.booleans())
+def test_columns_scaled_dotted_and_summed(M, n, seed, common):
+    rng = np.random.default_rng(seed)
+    A, V, U = rng.normal(size=(M, M)), rng.normal(size=(M, n)), rng.normal(size=(M, n))
+    weight = np.full(n, 0.7) if common else rng.integers(0, 3, size=n) * 0.3
+    D = np.diag(weight)
+    assert error(scale_columns(V, weight), V @ D, 1.0) < 1e-14
+    assert error(column_dots(V, U), np.diag(V.T @ U), 1.0 + M) < 1e-14
+    assert error(weighted_product(A, V, weight, out=np.empty((M, n))), A @ V @ D, 1.0 + M) < 1e-14
+    assert error(lower_gram(np.tril(A)), np.tril(A).T @ np.tril(A), 1.0 + M) < 1e-14
+    S, work = np.zeros((M, M)), np.empty((M, n))
+    add_weighted(S, V, weight, work)
+    add_weighted(S, V, weight, work)
+    assert error(S, np.tril(2.0 * V @ D @ V.T), 1.0 + n) < 1e-14
+
+
+@pytest.mark.parametrize(
+    "M, n, D", [(1, 1, 1), (12, 100_000, 3), (7, 200_000, 4), (6, 300_000, 4), (0, 5, 2), (4, 0, 2)]
+)
+def test_thin_products_in_groups_of_rows(M, n, D):
+    rng = np.random.default_rng(0)
+    W, B = rng.normal(size=(M, n)), rng.normal(size=(n, D))
+    for left in (W, np.asfortranarray(W)):
+        assert thin_product(left, B).shape == (M, D)
+        assert error(thin_product(left, B), W @ B, 1.0 + n**0.5) < 1e-13
 
 
 @properties
