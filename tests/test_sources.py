@@ -448,6 +448,13 @@ def test_bad_cells_of_parquet_files_are_named(tables, tmp_path, value, message):
         TableSource(tmp_path / "t.parquet", target="a", piece_rows=7).total(sums)
 
 
+def test_true_and_false_are_inputs_but_no_target(tables, tmp_path):
+    tables.DataFrame({"a": [True, False], "b": [False, True]}).to_parquet(tmp_path / "t.parquet")
+    assert next(TableSource(tmp_path).pieces()).X.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    with pytest.raises(ValueError, match="row 2: column 'b' holds text, 'False'; a number is expected"):
+        TableSource(tmp_path, target="b").total(sums)
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_labels_that_are_missing_or_unknown(tables, tmp_path, form):
     frame, path = tables.DataFrame({"a": [1.0, 2.0, 3.0], "k": ["x", "z", None]}), tmp_path / f"t.{form}"
