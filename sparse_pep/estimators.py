@@ -2017,13 +2017,18 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         return self._encoding(y)
 
     def _encoding_of(self, source: Source, few: Piece) -> Encoding:
-        """What a source's labels need; a source that knows its classes gives their numbers."""
+        """What a source's labels need; a source that knows its classes gives numbers for them:
+        −1 and 1, or 0, 1, 2, …
+        """
         self.y_mean_, self.y_scale_ = 0.0, 1.0
         self.classes_ = classes_of(source)
         self._check_varied(self.classes_)
         self.likelihood_ = classifier_likelihood(self.likelihood, len(self.classes_))
         numbered = getattr(source, "classes", None) is not None
-        labels = np.arange(float(len(self.classes_))) if numbered else self.classes_
+        labels = self.classes_
+        if numbered:
+            two = len(labels) == 2
+            labels = np.array([-1.0, 1.0]) if two else np.arange(float(len(labels)))
         return Encoding(self.likelihood_, classes=labels)
 
     def _fitted(self) -> dict:

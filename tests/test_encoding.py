@@ -6,13 +6,20 @@ import numpy as np
 import pytest
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.encoding import EncodedSource, Encoding, classes_of, source_of, unexplained_of
+from sparse_pep.encoding import (
+    EncodedSource,
+    Encoding,
+    InputScaling,
+    classes_of,
+    source_of,
+    unexplained_of,
+)
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.models import Model, model_evidence
 from sparse_pep.multiclass import Softmax
-from sparse_pep.sources import ArraySource
+from sparse_pep.sources import ArraySource, TableSource
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 2))
@@ -198,3 +205,23 @@ def test_one_target_a_row_where_there_may_be_only_one():
         SparsePEP(likelihood=Gaussian()).fit(in_pieces(X, np.column_stack([Y, Y])))
     with pytest.raises(ValueError, match="one class only"):
         SparsePEPClassifier().fit(in_pieces(X, np.ones(600)))
+
+
+# ---- tables ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("names", [["oak", "elm"], ["oak", "elm", "ash"]])
+def test_labels_of_a_table(names, tmp_path):
+    pytest.importorskip("pyarrow")
+    labels = np.array(names)[np.digitize(X[:, 0], [0.0, 0.8][: len(names) - 1])]
+    rows = [f"{a!r},{b!r},{label}" for a, b, label in zip(*map(np.ndarray.tolist, (X[:, 0], X[:, 1], labels)))]
+    (tmp_path / "trees.csv").write_text("\n".join(["height,girth,kind", *rows]))
+    source = TableSource(tmp_path / "trees.csv", target="kind", labels=True, piece_rows=250)
+    model, arrays = SparsePEPClassifier(**KEPT).fit(source), SparsePEPClassifier(**KEPT).fit(X, labels)
+    assert model.classes_.tolist() == sorted(names) and model.feature_names_in_.tolist() == ["height", "girth"]
+    assert np.allclose(model.predict_proba(source), arrays.predict_proba(X), atol=1e-6)
+    scaled = EncodedSource(source, InputScaling(np.array([1.0, 2.0]), np.array([0.5, 2.0])))
+    assert scaled.classes.tolist() == sorted(names) and scaled.feature_names == ("height", "girth")
+    first = next(scaled.pieces())
+    assert np.allclose(first.X, (X[:250] - [1.0, 2.0]) / [0.5, 2.0], rtol=1e-12) and len(first.y) == 250
+    assert scaled.fingerprint() != EncodedSource(source, InputScaling(np.zeros(2), np.ones(2))).fingerprint()
