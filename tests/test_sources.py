@@ -448,6 +448,16 @@ def test_bad_cells_of_parquet_files_are_named(tables, tmp_path, value, message):
         TableSource(tmp_path / "t.parquet", target="a", piece_rows=7).total(sums)
 
 
+def test_what_was_read_of_a_parquet_file_does_not_stay_in_memory(tables, tmp_path):
+    import pyarrow
+
+    values = np.random.default_rng(0).normal(size=(100_000, 3))  # 2.4 MB
+    tables.DataFrame(values, columns=list("abc")).to_parquet(tmp_path / "t.parquet", row_group_size=4_000)
+    source, before = TableSource(tmp_path, piece_rows=4_000), pyarrow.total_allocated_bytes()
+    held = [pyarrow.total_allocated_bytes() - before for _ in source.pieces()]
+    assert len(held) == 25 and max(held) < 1_200_000
+
+
 def test_true_and_false_are_inputs_but_no_target(tables, tmp_path):
     tables.DataFrame({"a": [True, False], "b": [False, True]}).to_parquet(tmp_path / "t.parquet")
     assert next(TableSource(tmp_path).pieces()).X.tolist() == [[1.0, 0.0], [0.0, 1.0]]
