@@ -474,8 +474,9 @@ def evidence_and_adjoints(
     """
     given = *task.where, task.y, task.noise, task.power
     size, each = len(task.y) * len(Kuu), bool(np.any(task.share != 1.0))
-    with HOLD.lend(min(size, KEPT_KUF)) as memory:
-        kept = Kept(memory[:KEPT_KUF], pulls=size <= KEPT_KUF)
+    room = size if size <= KEPT_KUF else KEPT_KUF // 2  # where not all fits, of V alone
+    with HOLD.lend(room) as memory:
+        kept = Kept(memory[:room], pulls=room == size)
         fit = evidence(Kuu, *given, jitter, chunk_size, **task.counted, kept=kept)
         how = {**task.counted, "kept": kept, "each": each}
         Kuu_bar, pulled, noise_bar, f_bar = adjoints(fit, *given, chunk_size, **how)
