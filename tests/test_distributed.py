@@ -22,7 +22,6 @@ import dask.array as da
 import pandas as pd
 from dask import dataframe as dd
 from distributed import Client, LocalCluster
-from scipy.optimize import minimize
 
 from sparse_pep.distributed import (
     ALONE,
@@ -38,8 +37,8 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.linalg import HOLD, chunk_slices, map_chunks
-from sparse_pep.models import Extras, Model, from_vector, model_gradient, to_vector
-from sparse_pep.scale import source_gradient, source_inference
+from sparse_pep.models import Extras, Model, model_gradient, to_vector
+from sparse_pep.scale import source_gradient, source_inference, train_source
 from sparse_pep.sources import ArraySource, Largest
 
 N, D, PIECES = 1200, 2, 12
@@ -121,57 +120,39 @@ def test_classification_on_two_workers(classification):
 # --- a worker dies ------------------------------------------------------------------------------------------------
 
 
-def fitted(source, after=None, kill=lambda: None):
-    """Six steps of training; `kill` is called in the middle of evaluation number `after`."""
-    start, evaluations, values = REGRESSION.parameters(), [], []
+def kill_during(source, method, number, kill):
+    """Let `kill` happen in the middle of call `number` of a method; gives what the calls are for."""
+    original, calls = getattr(source, method), []
 
-    def downhill(vector):
-        evaluations.append(vector)
-        if len(evaluations) == after:
-            killer = threading.Timer(0.02, kill)
-            killer.start()
-        fit, gradient = source_gradient(REGRESSION.with_parameters(from_vector(vector, start)), source, 0.5)
-        values.append(fit.log_evidence)
-        if len(evaluations) == after:
-            killer.join()
-        return -fit.log_evidence / N, -to_vector(gradient) / N
-
-    found = minimize(downhill, to_vector(start), jac=True, method="L-BFGS-B", options={"maxiter": 6})
-    return found.fun, found.x, values
-
-
-def test_worker_killed_in_the_middle_of_a_fit(client, regression):
-    value, vector, values = fitted(regression)
-    assert values[-1] > values[0] + 100.0 and len(values) > 5
-    killed = []
-    again, vector_again, _ = fitted(regression, 4, lambda: killed.append(kill_one(client)))
-    assert killed == [2]  # it was there
-    assert again == pytest.approx(value, rel=1e-12)
-    np.testing.assert_allclose(vector_again, vector, rtol=1e-9, atol=1e-9)
-
-
-def look_and_kill(source, number, kill):
-    """Let `kill` happen in the middle of sweep `number` of a source."""
-    sweep, calls = source.sweep, []
-
-    def watched(work, state, *given):
+    def watched(work, *given):
         calls.append(work.__name__)
         if len(calls) != number:
-            return sweep(work, state, *given)
+            return original(work, *given)
         killer = threading.Timer(0.02, kill)
         killer.start()
-        found = sweep(work, state, *given)
+        found = original(work, *given)
         killer.join()
         return found
 
-    source.sweep = watched
+    setattr(source, method, watched)
     return calls
+
+
+def test_worker_killed_in_the_middle_of_a_fit(client, regression):
+    result = train_source(REGRESSION, regression, 0.5, max_iter=5)
+    assert result.history[-1] > result.history[0] + 100.0
+    killed = []
+    calls = kill_during(regression, "total", 7, lambda: killed.append(kill_one(client)))
+    again = train_source(REGRESSION, regression, 0.5, max_iter=5)
+    assert killed == [2] and len(calls) > 9 and "forward_piece" in calls[7:]  # it was there, and more was to come
+    assert again.log_evidence == pytest.approx(result.log_evidence, rel=1e-12)
+    np.testing.assert_allclose(again.history, result.history, rtol=1e-12)
 
 
 def test_worker_killed_in_the_middle_of_a_sweep(client, classification):
     whole = source_inference(CLASSIFICATION, classification, 0.5)
     killed = []
-    calls = look_and_kill(classification, 8, lambda: killed.append(kill_one(client)))
+    calls = kill_during(classification, "sweep", 8, lambda: killed.append(kill_one(client)))
     fit = source_inference(CLASSIFICATION, classification, 0.5)
     assert killed == [2] and len(calls) > 12 and calls[7] == "look_piece"
     assert fit.converged and fit.n_sweeps == whole.n_sweeps
