@@ -463,20 +463,19 @@ def model_evidence(
     return continued(way_of(blocks).evidence(*given, **task.counted), extras)
 
 # %% ../nbs/10_models.ipynb #a91fad46
-KEPT_KUF = 5_000_000  # entries of V, and of Kuf if it fits whole, kept between passes
+KEPT_KUF = 5_000_000  # entries of Kuf, and of V, kept between two passes: 80 MB
 
 
 def evidence_and_adjoints(
     Kuu: np.ndarray, task: Task, jitter: float, chunk_size: int | None
 ) -> tuple[Evidence, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """`regression.evidence` and what `adjoints` makes of it, with what the former kept as far
-    as there is room; the derivative over the noise counts the trained share of it.
+    """`regression.evidence` and what `adjoints` makes of it, with what the former kept if there
+    is room; the derivative over the noise counts the trained share of it.
     """
     given = *task.where, task.y, task.noise, task.power
     size, each = len(task.y) * len(Kuu), bool(np.any(task.share != 1.0))
-    room = size if size <= KEPT_KUF else KEPT_KUF // 2  # where not all fits, of V alone
-    with HOLD.lend(room) as memory:
-        kept = Kept(memory[:room], pulls=room == size)
+    with HOLD.lend(size if size <= KEPT_KUF else 0) as memory:
+        kept = Kept(memory) if size <= KEPT_KUF else None
         fit = evidence(Kuu, *given, jitter, chunk_size, **task.counted, kept=kept)
         how = {**task.counted, "kept": kept, "each": each}
         Kuu_bar, pulled, noise_bar, f_bar = adjoints(fit, *given, chunk_size, **how)
