@@ -10,6 +10,7 @@ from reference.compare import error, gradient_error, properties
 from reference.problems import problems
 
 from sparse_pep import scale
+from sparse_pep.checkpoints import Sites
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import infer
 from sparse_pep.kernels import SquaredExponential
@@ -145,8 +146,6 @@ def test_a_search_that_is_damped_or_does_not_end_takes_the_same_steps(sweeps):
 
 def turned_back(model, targets, start, power, sweeps, rows=9):
     """Searches from given sites, over all rows and over pieces."""
-    from sparse_pep.checkpoints import Sites
-
     given = points.Kuu(model.kernel), chunk_covariances(model, X), model.likelihood, targets, power
     fit = infer(*given, start=Sites(*start), max_sweeps=sweeps)
     own = [(start[..., first : first + rows],) for first in range(0, N, rows)]
@@ -158,8 +157,7 @@ def turned_back(model, targets, start, power, sweeps, rows=9):
 @pytest.mark.parametrize("sweeps", [0, 2, 40])
 @pytest.mark.parametrize("start", ["no cavity", "no posterior"])
 def test_sites_that_are_no_good_are_turned_back(start, sweeps):
-    model, targets = SEARCHES["student"]
-    model, targets = Model(kernel, points, model.likelihood), y
+    model, targets = Model(kernel, points, StudentT(0.3, 4.0)), y
     sites = np.zeros((2, 1, N))
     sites[0] = -5.0 if start == "no posterior" else 0.0
     if start == "no cavity":
@@ -224,8 +222,8 @@ def test_memory_does_not_grow_with_the_data(tmp_path, monkeypatch):
         lambda n: source_start(Endless(n), Gaussian(), 4),
     ):
         work(2)
-        few, many = peak(lambda: work(4)), peak(lambda: work(34))
-        assert many < few + 120_000  # 30 pieces more: 240 kB for each number a row
+        few, many = (min(peak(lambda: work(n)) for _ in range(3)) for n in (4, 34))  # cycles wait for the collector
+        assert many < few + 400_000  # 30 pieces more: the sites alone would be 480 kB
 
 
 # --- prediction -------------------------------------------------------------------------------------------------------
