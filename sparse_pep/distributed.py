@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['ALONE', 'FAN_IN', 'PAUSE', 'LONGEST', 'GONE', 'CHAIN_BYTES', 'LATE', 'FETCHED', 'need_dask', 'connect', 'locked',
-           'at_rows', 'on_piece', 'added_up', 'Futures', 'summed', 'ClusterLost', 'wait_for', 'results_of', 'block_of',
-           'block_of_table', 'names_in', 'inputs_of', 'blocks_of_frame', 'aligned', 'blocks_of_arrays', 'blocks_of',
-           'itself', 'first_of', 'weighed', 'shape_of', 'labels_in', 'coded', 'numbered', 'digest_of', 'OnWorkers',
-           'for_now', 'large_arguments', 'DaskSource', 'client_of']
+           'at_rows', 'on_piece', 'added_up', 'Futures', 'summed', 'ClusterLost', 'n_threads', 'wait_for', 'results_of',
+           'block_of', 'block_of_table', 'names_in', 'inputs_of', 'blocks_of_frame', 'aligned', 'blocks_of_arrays',
+           'blocks_of', 'itself', 'first_of', 'weighed', 'shape_of', 'labels_in', 'coded', 'numbered', 'digest_of',
+           'OnWorkers', 'for_now', 'large_arguments', 'DaskSource', 'client_of']
 
 # %% ../nbs/11_distributed.ipynb #a5b5bc5b
 import logging
@@ -201,6 +201,16 @@ class ClusterLost(RuntimeError):
     """A Dask cluster can do no more for a computation."""
 
 
+def n_threads(client: "Client") -> int:
+    """How many tasks the workers of a client can do at a time. `ClusterLost` if there is no
+    scheduler.
+    """
+    try:
+        return sum(client.nthreads().values())
+    except (OSError, AttributeError) as error:  # the line is cut, or closed
+        raise ClusterLost(GONE) from error
+
+
 def wait_for(client: "Client", futures: "Sequence[Future]", timeout: float) -> None:
     """Wait until all futures are done, or have failed.
 
@@ -224,7 +234,7 @@ def wait_for(client: "Client", futures: "Sequence[Future]", timeout: float) -> N
         if now - looked < pause:
             continue
         looked = now
-        if client.nthreads():
+        if n_threads(client):
             idle_since = None
         elif idle_since is None:
             idle_since = now
@@ -826,7 +836,7 @@ class DaskSource(Source):
         """As in `Source`; workers are at most two tasks a thread ahead of what has been asked
         for.
         """
-        ahead = 2 * max(1, sum(self.client.nthreads().values()))
+        ahead = 2 * max(1, n_threads(self.client))
         with for_now(self.client) as made:
             shared, _ = self.share(given)
             made.append(shared)
