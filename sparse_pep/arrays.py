@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['Array', 'COPIES', 'LIBRARIES', 'PRECISIONS', 'is_numpy', 'is_away', 'namespace_of', 'compat', 'like', 'as_numpy',
-           'kept_there', 'times', 'rows_times', 'columns_times', 'total_product', 'require_inputs', 'require_home',
+           'kept_there', 'rows_times', 'columns_times', 'total_product', 'require_inputs', 'is_single', 'require_home',
            'Place', 'place_named']
 
 # %% ../nbs/00_arrays.ipynb #3029c8b4
-import os
 import weakref
 from dataclasses import dataclass
 from importlib import import_module
@@ -90,7 +89,7 @@ def as_numpy(array: Array) -> np.ndarray:
         array = array.get()
     if hasattr(array, "detach"):  # PyTorch's
         array = array.detach().cpu()
-    return np.array(array, dtype=float)
+    return np.array(np.asarray(array), dtype=float)
 
 # %% ../nbs/00_arrays.ipynb #36347ac4
 COPIES: dict[tuple, Array] = {}
@@ -108,11 +107,6 @@ def kept_there(matrix: np.ndarray, array: Array) -> Array:
     return COPIES[key]
 
 # %% ../nbs/00_arrays.ipynb #b8361c2f
-def times(A: np.ndarray, V: Array, out: np.ndarray | None = None) -> Array:
-    """A V for A (M, M), which must not change any more, and V (M, n). Cost 2nM² flops."""
-    return np.matmul(A, V, out=out) if is_numpy(V) else kept_there(A, V) @ V
-
-
 def rows_times(V: Array, d: np.ndarray) -> np.ndarray:
     """V d (M,) or (M, K), at home, for V (M, n) and d (n,) or (n, K). Cost 2nMK flops."""
     return V @ d if is_numpy(V) else as_numpy(V @ like(d, V))
@@ -146,6 +140,11 @@ def require_inputs(X: Array, name: str = "X") -> Array:
             f"`{name}` must have shape (N, D); got {tuple(X.shape)}. Use X[:, None] for one-dimensional inputs."
         )
     return X
+
+
+def is_single(X: Array) -> bool:
+    """Whether X is of another library, and in single precision."""
+    return is_away(X) and X.dtype == namespace_of(X).float32
 
 
 def require_home(X: Array, what: str) -> None:
@@ -202,13 +201,10 @@ class Place:
     def namespace(self) -> ModuleType:
         """The library's functions."""
         compat()
-        if self.library == "jax" and self.dtype == "float64":
-            os.environ.setdefault("JAX_ENABLE_X64", "1")
         try:
             if self.library == "jax":
-                import_module("jax").config.update(
-                    "jax_enable_x64", self.dtype == "float64"
-                )
+                if self.dtype == "float64":  # otherwise as whoever uses JAX has it
+                    import_module("jax").config.update("jax_enable_x64", True)
                 return import_module("jax.numpy")
             return import_module(f"array_api_compat.{self.library}")
         except ImportError as error:

@@ -33,16 +33,17 @@ def backward_share(
     outer = np.zeros((len(whitened), M, M))
     for rows in share:
         V = data.V(rows)
-        Kuf_bar, kff_bar = scratch("Kuf_bar", V.shape), np.zeros(V.shape[1])
-        Kuf_bar[:] = 0.0
+        kff_bar = np.zeros(V.shape[1])
         for c, moments in enumerate(whitened):
-            own = scratch("V", V.shape)
-            np.copyto(own, V)
             here = *(site[c, rows] for site in sites), power[rows], data.weight[rows]
+            own = scratch.copy("V", V)
             bar, diagonal, _, _ = adjoint_chunk(
                 data.Kuu, moments, own, *here, outer[c], scratch
             )
-            Kuf_bar += bar
+            if c == 0:
+                Kuf_bar = scratch.copy("Kuf_bar", bar)
+            else:
+                Kuf_bar += bar
             kff_bar += diagonal
         _, _, pull = covariances(rows)
         pulled = pulled + pull(Kuf_bar, kff_bar)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .arrays import columns_times, rows_times
 from .features import unexplained_variance
 from sparse_pep.linalg import (
     Factor,
@@ -197,12 +198,12 @@ def forward_chunks(
             work = V = solve_lower(Kuu, Kuf, out=Kuf)
         else:  # the pull-back may need Kuf as it is
             V = solve_lower(Kuu, Kuf, out=kept.room(rows, M))
-            work = scratch("work", V.shape) if kept.pulls else Kuf
+            work = scratch.beside("work", V) if kept.pulls else Kuf
             kept[rows.start, rows.stop] = V, pull if kept.pulls else None
         dff[rows], clipped = unexplained_variance(kff, V)
         here, count = (y[rows], dff[rows], noise_variance[rows], power[rows]), weight[rows]
         precision, shift = gaussian_sites(*here)
-        shift_sum += V @ (count * shift.T).T
+        shift_sum += rows_times(V, (count * shift.T).T)
         add_weighted(precision_sum, V, count * precision, work)
         n_clipped += clipped
     return precision_sum, shift_sum, n_clipped
@@ -444,7 +445,7 @@ def predict_f(
     V = solve_lower(posterior.Kuu, Kus, out=Kus)
     unexplained, _ = unexplained_variance(kss, V)
     T = solve_lower(posterior.B, V, out=V)
-    return posterior.b.T @ T, unexplained + column_dots(T, T)
+    return columns_times(posterior.b, T), unexplained + column_dots(T, T)
 
 
 def predict_f_cov(
@@ -514,7 +515,7 @@ def gaussian_left_out(
             T = solve_lower(fit.posterior.B, V, out=V)
             own = column_dots(T, T)
             rho = 1.0 - weight[rows] * precision[rows] * own
-            others = fit.posterior.b.T @ T - weight[rows] * own * shift[rows].T
+            others = columns_times(fit.posterior.b, T) - weight[rows] * own * shift[rows].T
             mean[..., rows], var[rows] = others / rho, own / rho + fit.dff[rows]
 
     map_chunks(work, chunk_slices(len(y), len(fit.precision), chunk_size))
@@ -561,18 +562,18 @@ def adjoint_chunk(
         all: 4nM² flops.
     """
     beta, cov = whitened
-    U = product(cov, V, out=scratch("U", V.shape))  # B⁻¹ V
+    U = product(cov, V, out=scratch.beside("U", V))  # B⁻¹ V
     var = column_dots(V, U)
-    d1 = shift.T - precision * (beta.T @ V)
+    d1 = shift.T - precision * columns_times(beta, V)
     outputs = np.atleast_2d(d1)
     e = power * (len(outputs) * precision**2 * var + (outputs**2).sum(axis=0))
     total = len(outputs) * precision  # of all outputs
-    add_weighted(outer, V, weight * e, scratch("work", V.shape))  # all 0 at power 0
+    add_weighted(outer, V, weight * e, scratch.beside("work", V))  # all 0 at power 0
     bar = scale_columns(V, weight * (total - e), out=V)
     bar -= scale_columns(U, weight * total, out=U)
     for b, d in zip(np.atleast_2d(beta.T), outputs):
-        add_rank_one(bar, b, weight * d)
-    solve_lower(Kuu, bar, transpose=True, out=bar)
+        bar = add_rank_one(bar, b, weight * d)
+    bar = solve_lower(Kuu, bar, transpose=True, out=bar)
     return bar, 0.5 * weight * (e - total), var, d1
 
 
@@ -606,12 +607,12 @@ def short_adjoint_chunk(
     and Luu⁻ᵀβ, the other arguments are as in `adjoint_chunk`. Cost 2nM² flops.
     """
     G, beta, back = through
-    d1 = shift.T - precision * (beta.T @ V)
+    d1 = shift.T - precision * columns_times(beta, V)
     outputs = np.atleast_2d(d1)
     total = weight * len(outputs) * precision
-    bar = weighted_product(G, V, total, out=scratch("bar", V.shape))
+    bar = weighted_product(G, V, total, out=scratch.beside("bar", V))
     for b, d in zip(np.atleast_2d(back.T), outputs):
-        add_rank_one(bar, b, weight * d)
+        bar = add_rank_one(bar, b, weight * d)
     return bar, -0.5 * total, d1
 
 
@@ -678,7 +679,7 @@ def backward_chunks(
         if pull is None:
             Kuf, kff, pull = covariances(rows)
         if V is None:
-            V = solve_lower(Kuu, Kuf, out=scratch("V", Kuf.shape))
+            V = solve_lower(Kuu, Kuf, out=scratch.beside("V", Kuf))
         here = sites(rows, kff, V)
         if through is None:
             Kuf_bar, kff_bar, var[rows], d1[..., rows] = adjoint_chunk(

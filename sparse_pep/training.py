@@ -20,6 +20,7 @@ from scipy.optimize import OptimizeResult, minimize
 from sklearn.cluster import KMeans
 from tqdm import tqdm
 
+from .arrays import as_numpy
 from .blocks import Partition
 from .checkpoints import Answer, Checkpoint, Sites
 from .files import digest
@@ -522,7 +523,8 @@ class WarmGradient:
         """The evaluation itself. A line search that tries a variance of f with which the
         likelihood takes minutes is turned back; the start, which somebody chose, is not.
         """
-        variance = np.max(model.kernel.diag(self.given[0][:100]))
+        X = self.given[0]
+        variance = np.max(model.kernel.diag(X[: min(100, X.shape[0]), :]))
         if self.last is not None and variance > model.likelihood.widest:
             raise np.linalg.LinAlgError("the variance of f is out of range")
         fit, gradient = model_gradient(model, *self.given, self.last, SITE_TOL, *self.more)
@@ -657,12 +659,14 @@ def train(
     0.1
     """
     check_fixed(model, fixed)
-    if len(X) != len(y):
-        raise ValueError(f"`X` and `y` must have as many rows; got {len(X)} and {len(y)}.")
+    if X.shape[0] != len(y):
+        raise ValueError(
+            f"`X` and `y` must have as many rows; got {X.shape[0]} and {len(y)}."
+        )
     rng, record = rng or np.random.default_rng(0), None
     n_data = float(np.sum(np.broadcast_to(extras.weight, len(y))))
     if checkpoint is not None:
-        owner = owner_of(model, X, y, power, jitter, fixed, blocks, extras)
+        owner = owner_of(model, as_numpy(X), y, power, jitter, fixed, blocks, extras)
         record = Checkpoint(checkpoint, owner, checkpoint_every)
 
     def climbed(start: Model) -> TrainingResult:

@@ -1,0 +1,373 @@
+"""Arrays of other libraries: the same numbers wherever X lives, what single precision costs, what needs NumPy."""
+
+import gc
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from laws.test_kernel_laws import KERNELS
+from reference.compare import error
+
+from sparse_pep import arrays
+from sparse_pep.arrays import (
+    COPIES,
+    as_numpy,
+    is_away,
+    is_single,
+    kept_there,
+    like,
+    namespace_of,
+    place_named,
+    require_home,
+    require_inputs,
+)
+from sparse_pep.blocks import clustered_blocks
+from sparse_pep.features import (
+    Derivative,
+    Fourier,
+    GaussianBlur,
+    InducingPoints,
+    Mixture,
+    Wavelet,
+)
+from sparse_pep.kernels import Matern12, Matern32, SquaredExponential
+from sparse_pep.likelihoods import Gaussian, Poisson, Probit
+from sparse_pep.linalg import (
+    AWAY,
+    Factor,
+    chunk_slices,
+    factorise,
+    map_chunks,
+    one_blas_thread,
+    solve_lower,
+    where_X_lives,
+)
+from sparse_pep.means import ConstantMean, LinearMean
+from sparse_pep.models import (
+    Extras,
+    Model,
+    model_bounds,
+    model_evidence,
+    model_gradient,
+    model_inference,
+    model_left_out,
+    model_predict,
+)
+from sparse_pep.multiclass import Softmax
+from sparse_pep.streaming import remember
+from sparse_pep.training import train
+
+LIBRARIES = [name for name in ("array_api_strict", "torch", "jax") if find_spec(name)]
+every_library = pytest.mark.parametrize("library", LIBRARIES)
+
+
+def put(values, library, dtype="float64"):
+    """A copy of `values` in an array of the library."""
+    if library != "array_api_strict":
+        return place_named(library, dtype).put(np.array(values, dtype=float))
+    xp = import_module(library)
+    return xp.asarray(np.array(values, dtype=float), dtype=getattr(xp, dtype))
+
+
+RNG = np.random.default_rng(0)
+X, Z, NEW = RNG.normal(size=(50, 3)), RNG.normal(size=(8, 3)), RNG.normal(size=(11, 3))
+F = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
+Y = F + 0.1 * RNG.normal(size=50)
+ARD = SquaredExponential(1.3, [0.8, 1.7, 2.6])
+LIKELIHOODS = {
+    "probit": (Probit(), np.sign(F)),
+    "poisson": (Poisson(), np.round(np.exp(F))),
+    "softmax": (Softmax(3), (F > 0).astype(int) + (F > 0.7)),
+}
+
+
+def same(ours, theirs, tolerance=1e-10):
+    """Whether two gradients, or two tuples of arrays, agree, in units of the largest number."""
+    if isinstance(theirs, dict):
+        assert ours.keys() == theirs.keys()
+        assert all(type(value) is np.ndarray and value.shape == theirs[key].shape for key, value in ours.items())
+        ours, theirs = (np.concatenate([v.ravel() for v in part.values()]) for part in (ours, theirs))
+        return error(ours, theirs, np.max(np.abs(theirs))) < tolerance
+    assert all(type(value) is np.ndarray for value in ours)
+    return all(error(a, b, np.max(np.abs(b))) < tolerance for a, b in zip(ours, theirs, strict=True))
+
+
+@every_library
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
+def test_every_kernel_has_the_same_evidence_gradient_and_predictions(kernel, library):
+    """In chunks of unequal size, with V kept and not, the long way and the short one."""
+    model, there = Model(kernel, InducingPoints(Z), Gaussian(0.1)), put(X, library)
+    for power, chunk_size in ((0.5, 17), (0.0, None)):
+        given = power, 1e-6, chunk_size
+        home, gradient = model_gradient(model, X, Y, *given)
+        away, gradient_away = model_gradient(model, there, Y, *given)
+        assert error(away.log_evidence, home.log_evidence) < 1e-10
+        assert same(gradient_away, gradient)
+        assert error(away.dff, home.dff, np.max(kernel.diag(X))) < 1e-10
+    predicted = model_predict(model, home.posteriors, put(NEW, library), chunk_size=4)
+    assert same(predicted, model_predict(model, home.posteriors, NEW))
+
+
+@every_library
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_every_kind_of_likelihood_has_the_same_fixed_point_gradient_and_predictions(name, library):
+    likelihood, y = LIKELIHOODS[name]
+    model, there = Model(ARD, InducingPoints(Z), likelihood), put(X, library)
+    home, gradient = model_gradient(model, X, y, 0.5, 1e-8, 17)
+    away, gradient_away = model_gradient(model, there, y, 0.5, 1e-8, 17)
+    assert away.converged and error(away.log_evidence, home.log_evidence) < 1e-10
+    assert same(gradient_away, gradient)
+    predicted = model_predict(model, home.posteriors, put(NEW, library))
+    assert same(predicted, model_predict(model, home.posteriors, NEW))
+    assert same(model_left_out(model, away, there, y, 0.5), model_left_out(model, home, X, y, 0.5), 1e-9)
+    assert all(is_away(V) for V in away.data.kept.values())  # matrices stay there
+    assert type(away.dff) is np.ndarray  # vectors come home
+
+
+@every_library
+@pytest.mark.parametrize("mean", [ConstantMean([0.3, -0.1]), LinearMean([0.3, -0.1], 0.1 * Z[:3, :2])])
+def test_means_outputs_weights_and_known_variances(mean, library):
+    there, y = put(X, library), np.column_stack([Y, Y**2])
+    model = Model(ARD, InducingPoints(Z), Gaussian(0.1), mean)
+    extras = Extras(RNG.uniform(0.5, 2.0, size=50), RNG.uniform(0.0, 0.3, size=50))
+    home, gradient = model_gradient(model, X, y, 0.5, extras=extras)
+    away, gradient_away = model_gradient(model, there, y, 0.5, extras=extras)
+    assert error(away.log_evidence, home.log_evidence) < 1e-10 and same(gradient_away, gradient)
+    assert same(model_left_out(model, away, there, y, 0.5), model_left_out(model, home, X, y, 0.5))
+    bounds = np.array(model_bounds(model, there, y))
+    assert same([bounds], [np.array(model_bounds(model, X, y))])
+    predicted = model_predict(model, home.posteriors, put(NEW, library))
+    assert same(predicted, model_predict(model, home.posteriors, NEW))
+    again = model_evidence(model, there, put(y, library), 0.5, extras=extras)  # targets from elsewhere come home
+    assert error(again.log_evidence, home.log_evidence) < 1e-10
+
+
+@every_library
+def test_far_points_and_points_on_top_of_each_other(library):
+    """Squares by differences where an expansion loses digits; the kink of Matérn ½ at distance 0."""
+    far = 3e3 * X
+    for kernel in (SquaredExponential(1.3, [2e3, 1e2, 4e3]), Matern12(1.3, 1024.0), KERNELS["periodic"]):
+        model = Model(kernel, InducingPoints(far[:8]), Gaussian(0.1))
+        home, gradient = model_gradient(model, far, Y, 0.5, 1e-6)
+        away, gradient_away = model_gradient(model, put(far, library), Y, 0.5, 1e-6)
+        assert error(away.log_evidence, home.log_evidence) < 1e-10 and same(gradient_away, gradient, 1e-9)
+
+
+@every_library
+@pytest.mark.parametrize("transpose", [False, True])
+def test_triangles_that_are_too_flat_to_multiply_by_are_solved_with(transpose, library):
+    B = np.random.default_rng(1).normal(size=(6, 40))
+    K = np.diag(10.0 ** -np.arange(6.0) * 2) + 0.05 * 10.0 ** -np.add.outer(np.arange(6.0), np.arange(6.0))
+    flat = factorise(K @ K)
+    flat = Factor(flat.lower, None, 0.0)
+    solved = as_numpy(solve_lower(flat, put(B, library), transpose))
+    expected = solve_lower(flat, B, transpose)
+    assert np.max(np.abs(solved / expected - 1.0)) < 1e-12  # digit by digit, over ten decades
+    good = factorise(np.eye(6) + 0.1)
+    assert good.inverse is not None
+    assert same([as_numpy(solve_lower(good, put(B, library), transpose))], [solve_lower(good, B, transpose)], 1e-14)
+
+
+@every_library
+def test_training_reaches_the_same_optimum(library, tmp_path):
+    start = Model(SquaredExponential(1.0, [1.0, 1.0, 1.0]), InducingPoints(Z[:4]), Gaussian(0.3))
+    home = train(start, X, Y, max_iter=30)
+    away = train(start, put(X, library), Y, max_iter=30, checkpoint=tmp_path / "away.zip")
+    assert away.log_evidence == pytest.approx(home.log_evidence, abs=1e-4) and home.log_evidence > home.history[0] + 5
+    resumed = train(start, X, Y, max_iter=30, checkpoint=tmp_path / "away.zip")  # the same data, wherever they live
+    assert resumed.log_evidence == pytest.approx(away.log_evidence, abs=1e-6)
+    labels = train(Model(start.kernel, start.features, Probit()), put(X, library), np.sign(F), max_iter=5)
+    expected = train(Model(start.kernel, start.features, Probit()), X, np.sign(F), max_iter=5)
+    assert labels.log_evidence == pytest.approx(expected.log_evidence, abs=1e-4)
+
+
+# Loss in single precision: (lengthscale, jitter) ↦ bounds on the energy per datum in nats, on the gradient in units
+# of its largest entry, and on predicted means and variances. The condition number of the factor of Kuu rises downwards.
+SINGLE = {(0.5, 1e-6): (3e-7, 2e-6, 5e-6), (1.5, 1e-6): (1e-5, 3e-5, 3e-5), (4.0, 1e-4): (3e-4, 5e-4, 1e-3)}
+
+
+@every_library
+@pytest.mark.parametrize("kind", [SquaredExponential, Matern32])
+def test_single_precision_loses_what_the_notebook_says(kind, library):
+    rng = np.random.default_rng(2)
+    inputs, points = rng.uniform(0.0, 10.0, size=(400, 2)), rng.uniform(0.0, 10.0, size=(30, 2))
+    y = np.sin(inputs[:, 0]) + 0.1 * rng.normal(size=400)
+    there = put(inputs, library, "float32")
+    for (lengthscale, jitter), bounds in SINGLE.items():
+        model = Model(kind(1.0, lengthscale), InducingPoints(points), Gaussian(0.01))
+        home, gradient = model_gradient(model, inputs, y, 0.5, jitter)
+        away, gradient_away = model_gradient(model, there, y, 0.5, jitter)
+        losses = [abs(away.log_evidence - home.log_evidence) / 400]
+        values = [np.concatenate([v.ravel() for v in g.values()]) for g in (gradient_away, gradient)]
+        losses.append(error(*values))
+        at_home, predicted = (model_predict(model, home.posteriors, place) for place in (inputs, there))
+        losses.append(max(error(a, b) for a, b in zip(predicted, at_home)))
+        assert all(0.0 < loss < bound for loss, bound in zip(losses, bounds)), (losses, bounds)
+
+
+@every_library
+def test_sites_settle_in_single_precision(library):
+    likelihood, y = LIKELIHOODS["probit"]
+    model = Model(ARD, InducingPoints(Z), likelihood)
+    home = model_inference(model, X, y, 0.5, 1e-6)
+    away = model_inference(model, put(X, library, "float32"), y, 0.5, 1e-6)
+    assert away.converged and away.n_sweeps <= home.n_sweeps + 2
+    assert abs(away.log_evidence - home.log_evidence) < 1e-5 * 50
+
+
+@every_library
+def test_matrices_are_copied_once_and_forgotten_with_the_original(library):
+    there, matrix = put(X, library), np.eye(3)
+    gc.collect()
+    before = len(COPIES)
+    copy = kept_there(matrix, there)
+    assert kept_there(matrix, there) is copy and len(COPIES) == before + 1
+    assert kept_there(np.eye(3), there) is not copy
+    gc.collect()
+    assert len(COPIES) == before + 1
+    single = kept_there(matrix, put(X, library, "float32"))
+    assert is_single(single) and not is_single(copy) and not is_single(matrix)
+    del matrix
+    gc.collect()
+    assert len(COPIES) == before
+
+
+@every_library
+def test_there_and_back(library):
+    values = np.array([1.0 / 3.0, 1e-30, -7.0])
+    double, single = (like(values, put(X, library, dtype)) for dtype in ("float64", "float32"))
+    np.testing.assert_array_equal(as_numpy(double), values)
+    np.testing.assert_array_equal(as_numpy(single), values.astype(np.float32))
+    assert as_numpy(single).dtype == np.float64 and like(double, double) is double
+    values[0] = 5.0  # what went there is a copy, and so is what came back
+    assert as_numpy(double)[0] == 1.0 / 3.0
+    back = as_numpy(double)
+    back[0] = 6.0
+    assert as_numpy(double)[0] == 1.0 / 3.0
+    np.testing.assert_array_equal(as_numpy(like(np.eye(3)[::-1, ::-1], double)), np.eye(3))
+    assert like(np.float64(2.0), double).shape == ()
+
+
+@every_library
+def test_chunks_are_large_and_one_after_the_other_where_matrices_live_elsewhere(library):
+    seen = []
+
+    @where_X_lives
+    def cut(X):
+        slices = chunk_slices(1_000_000, 100)
+        seen.append(AWAY.get())
+        return slices, map_chunks(len, slices)
+
+    with one_blas_thread() as hold:
+        hold.threads = 2
+        slices, shares = cut(put(X, library))
+        assert [rows.stop - rows.start for rows in slices[:2]] == [300_000, 300_000] and shares == [4]
+        slices, shares = cut(X=X)
+        assert len(slices) > 40 and len(shares) == 2
+    assert seen == [True, False] and not AWAY.get()
+    with pytest.raises(ZeroDivisionError):
+        where_X_lives(lambda X: 1 / 0)(put(X, library))
+    assert not AWAY.get()  # also after an error
+
+
+OTHERS = [
+    GaussianBlur(Z, 1.0),
+    Wavelet(Z, 1.0, 2.0),
+    Derivative(Z, np.full(8, -1)),
+    Mixture([InducingPoints(Z[:2]), GaussianBlur(Z, 1.0)]),
+]
+
+
+@every_library
+@pytest.mark.parametrize("features", OTHERS, ids=lambda features: type(features).__name__)
+def test_features_that_need_numpy_say_so(features, library):
+    model, there = Model(SquaredExponential(), features, Gaussian(0.1)), put(X, library)
+    name = type(features).__name__
+    with pytest.raises(ValueError, match=f"{name} features need NumPy.*as_numpy"):
+        model_gradient(model, there, Y, 0.5)
+    fit = model_evidence(model, X, Y, 0.5)
+    with pytest.raises(ValueError, match=f"{name} features need NumPy"):
+        model_predict(model, fit.posteriors, there)
+
+
+@every_library
+def test_what_else_needs_numpy_says_so(library):
+    there = put(X, library)
+    model = Model(Matern32(), Fourier(-4.0, 4.0, 4), Gaussian(0.1))
+    with pytest.raises(ValueError, match="Fourier features need NumPy"):
+        model_gradient(model, there[:, :1], Y, 0.5)
+    model = Model(ARD, InducingPoints(Z), Gaussian(0.1))
+    with pytest.raises(ValueError, match="`blocks` need NumPy"):
+        model_gradient(model, there, Y, 0.5, blocks=clustered_blocks(X, 10, np.random.default_rng(0)))
+    fit = model_evidence(model, X, Y, 0.5)
+    memory = remember(fit.posteriors, fit.log_evidence, model.features)
+    with pytest.raises(ValueError, match="memories of earlier data need NumPy"):
+        model_gradient(model, there, Y, 0.5, extras=Extras(memory=memory))
+
+
+@every_library
+def test_arrays_that_are_no_inputs_are_refused(library):
+    model, there = Model(ARD, InducingPoints(Z), Gaussian(0.1)), put(X, library)
+    xp = namespace_of(there)
+    for wrong, message in (
+        (xp.astype(there, xp.int64), "`X` must be of float64 or float32; got .*int64"),
+        (there[:, 0], r"`X` must have shape \(N, D\); got \(50,\)"),
+        (there[:, :2], "`X` has 2 columns"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model_gradient(model, wrong, Y, 0.5)
+    with pytest.raises(ValueError, match="`X2` must be of float64 or float32"):
+        ARD(Z, xp.astype(there, xp.int64))
+    assert require_inputs(there) is there
+
+
+def test_without_array_api_compat_the_error_says_what_to_install(monkeypatch):
+    there = put(X, "array_api_strict")
+    monkeypatch.setitem(sys.modules, "array_api_compat", None)
+    model = Model(ARD, InducingPoints(Z), Gaussian(0.1))
+    with pytest.raises(ValueError, match=r"pip install sparse_pep\[gpu\]"):
+        model_gradient(model, there, Y, 0.5)
+    with pytest.raises(ValueError, match=r"pip install sparse_pep\[gpu\]"):
+        place_named("torch").put(X)
+    assert model_evidence(model, X, Y, 0.5).log_evidence < 0.0  # NumPy needs nothing
+    assert place_named(None).put(X) is X
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy", "jax"])
+def test_a_library_that_is_not_installed_is_named(library, monkeypatch):
+    def missing(name, *rest):
+        if library in name.split("."):
+            raise ImportError(name)
+        return import_module(name, *rest)
+
+    monkeypatch.setattr(arrays, "import_module", missing)
+    with pytest.raises(ValueError, match=f"`device` '{library}' needs {library}, which is not installed"):
+        place_named(library).put(X)
+
+
+def test_places():
+    for device in ("tensorflow", "cuda", 3):
+        with pytest.raises(ValueError, match="`device` must begin with one of numpy, torch, cupy, jax"):
+            place_named(device)
+    for given in ((None, "float32"), ("torch", "float16")):
+        with pytest.raises(ValueError, match="`dtype` must be 'float64', or 'float32' on a `device`"):
+            place_named(*given)
+    with pytest.raises(ValueError, match="`device` torch:nowhere cannot be used"):
+        place_named("torch:nowhere").put(X)
+    place = place_named("torch:cpu", "float32")
+    assert place_named(place) is place and is_single(place.put(X))
+    np.testing.assert_array_equal(as_numpy(place_named("torch").put(X)), X)
+
+
+def test_what_is_an_array_of_another_library():
+    torch = import_module("torch")
+    for value in (X, np.float64(1.0), [1.0], 2.0, None, "text"):
+        assert not is_away(value)
+    assert is_away(torch.ones(2)) and is_away(put(X, "array_api_strict"))
+    require_home(X, "nothing")
+    with pytest.raises(ValueError, match="this need NumPy; got X of torch"):
+        require_home(torch.ones(2), "this")
+    with pytest.raises(ValueError, match="expected an array of NumPy, CuPy, PyTorch or JAX; got list"):
+        namespace_of([1.0])
