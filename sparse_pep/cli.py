@@ -8,10 +8,10 @@ __all__ = ['json_option', 'DEFAULTS', 'SCORES', 'check_output', 'write_csv', 'pl
            'train_powers', 'demo_text', 'demo_regression', 'demo_classification', 'demo_command', 'read_training',
            'describe_likelihood', 'describe_fit', 'fit_result', 'training_options', 'Power', 'fit_options',
            'take_columns', 'check_known', 'held_out_rows', 'check_files', 'check_fit', 'write_text', 'command_line',
-           'report_of_fit', 'told_of_fit', 'fit_command', 'prediction_table', 'predict_command', 'parse_powers',
-           'load_named', 'chosen_data', 'check_sets', 'average_rows', 'score_tables', 'compare_result', 'sweep_figure',
-           'compared', 'write_comparison', 'compare_command', 'size_of', 'check_folder', 'reproduced',
-           'reproduce_command']
+           'report_of_fit', 'told_of_fit', 'check_pieces', 'source_at', 'fit_source', 'finish_fit', 'fit_command',
+           'prediction_table', 'predict_command', 'tell_predictions', 'predict_in_pieces', 'parse_powers', 'load_named',
+           'chosen_data', 'check_sets', 'average_rows', 'score_tables', 'compare_result', 'sweep_figure', 'compared',
+           'write_comparison', 'compare_command', 'size_of', 'check_folder', 'reproduced', 'reproduce_command']
 
 # %% ../nbs/15_cli.ipynb #2f96d384
 import csv
@@ -21,9 +21,11 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 import numpy as np
@@ -41,6 +43,7 @@ from sparse_pep.datasets import (
     read_table,
     snelson_like,
 )
+from .encoding import EncodedSource, InputScaling
 from sparse_pep.estimators import (
     PowerEPEstimator,
     SparsePEPClassifier,
@@ -50,12 +53,15 @@ from sparse_pep.estimators import (
 from .experiments import STUDIES, study_named
 from .features import InducingPoints
 from .files import write_aside
+from .scale import source_moments
+from .sources import Source, TableSource
 from .studies import Study, StudyStopped, key_of, run_study
 from sparse_pep.trials import (
     CLASSIFIERS,
     COUNTS,
     NUMERIC,
     check_classes,
+    estimator_for,
     find_scaling,
     fit_scaled,
     format_table,
@@ -625,6 +631,12 @@ def fit_options(command: Callable) -> Callable:
         click.option("--standardize/--no-standardize", default=True, show_default=True,
             help="Scale inputs and target to unit variance."),
     )  # fmt: skip
+    large = (
+        click.option("--in-pieces", is_flag=True,
+            help="Read the file, or all in a folder, piece by piece: for data larger than memory."),
+        click.option("--scheduler", metavar="ADDRESS",
+            help="Work on the Dask cluster with this scheduler; its workers read Parquet files themselves."),
+    )  # fmt: skip
     files = (
         click.option("--report", help="HTML file with the figures, one page without scripts."),
         click.option("--checkpoint",
@@ -632,7 +644,7 @@ def fit_options(command: Callable) -> Callable:
         click.option("--checkpoint-every", default=30.0, show_default=True, type=FiniteRange(0),
             help="Seconds between two saves, at least."),
     )  # fmt: skip
-    for option in reversed((*model, *rows, *files)):
+    for option in reversed((*model, *rows, *large, *files)):
         command = option(command)
     return command
 
@@ -803,6 +815,79 @@ def told_of_fit(
     return f"{text}\nwrote {' and '.join(filter(None, files))}", result
 
 # %% ../nbs/15_cli.ipynb #08295ff2
+def check_pieces(
+    data: str, test_fraction: float | None, report: str | None, training: Mapping
+) -> None:
+    """Raise a ValueError for what does not go with files that are read in pieces."""
+    restarts, held_out = training["n_restarts"], training["power"] == "held_out"
+    others = (
+        ("standard input", data == "-"),
+        ("--test-fraction", test_fraction is not None),
+        ("--report", report is not None),
+        ("--blocks", training["blocks"] is not None),
+        ("--restarts", restarts > 0),
+        ("--power held_out", held_out),
+    )
+    for option, given in others:
+        if given:
+            raise ValueError(
+                f"{option} does not go with --in-pieces and --scheduler; leave it out."
+            )
+
+
+@contextmanager
+def source_at(
+    data: str,
+    scheduler: str | None,
+    target: str,
+    columns: Mapping[str, str | None],
+    likelihood: str,
+) -> Iterator[Source]:
+    """The data of a file or folder as a source, with the workers of a cluster if there is the
+    address of one; `columns` as in `take_columns`.
+    """
+    how = {"weight": columns["sample_weight"], "known_variance": columns["known_variance"]}
+    how |= {"target": target, "labels": likelihood in CLASSIFIERS}
+    if scheduler is None:
+        yield TableSource(data, **how)
+        return
+    from sparse_pep.distributed import DaskSource, connect
+
+    source = TableSource(data, **how)
+    parquet = all(Path(file).suffix == ".parquet" for file in source.files)
+    with connect(scheduler) as client:
+        if parquet:
+            how["labels"] = False if source.classes is None else source.classes
+            yield DaskSource.from_parquet(data, client=client, **how)
+        else:
+            yield DaskSource(source, client=client)
+
+
+def fit_source(
+    source: Source, standardize: bool, likelihood: str, **options: object
+) -> tuple[PowerEPEstimator, dict]:
+    """The trained estimator and its scaling, as `fit_scaled` and `find_scaling` have them for
+    data in memory.
+    """
+    of_X, _ = source_moments(source)
+    zeros, ones = np.zeros(source.n_dims), np.ones(source.n_dims)
+    mean, scale = (of_X.mean, of_X.spread) if standardize else (zeros, ones)
+    model = estimator_for(likelihood, standardize, **options)
+    model.fit(EncodedSource(source, InputScaling(mean, scale)))
+    return model, {"x_mean": mean, "x_scale": scale}
+
+
+def finish_fit(
+    model: PowerEPEstimator, target: str, training: Mapping, out: str, as_json: bool
+) -> None:
+    """Delete the checkpoint and say what was done with data in pieces."""
+    if training["checkpoint"] is not None:
+        Path(training["checkpoint"]).unlink(missing_ok=True)
+    seen = np.arange(model.n_samples_seen_)
+    text, result = told_of_fit(model, (seen, seen[:0]), target, None, (out, None))
+    print_result(text, result, as_json)
+
+# %% ../nbs/15_cli.ipynb #c1040aed
 @main.command("fit")
 @click.argument("data")
 @click.option(
@@ -821,6 +906,8 @@ def fit_command(
     test_fraction: float | None,
     standardize: bool,
     report: str | None,
+    in_pieces: bool,
+    scheduler: str | None,
     quiet: bool,
     as_json: bool,
     **training,
@@ -840,26 +927,39 @@ def fit_command(
     model is that of the other rows. Labels are scored by the share of wrong ones and by
     NLL, the mean of -log p(label); counts and student_t by SMSE and NLL.
 
+    With --in-pieces or --scheduler DATA may also be a folder of files, and what is in memory
+    does not grow with their size.
+
     Exit status: 0 if a model was written, 2 for wrong input, 130 if it was stopped.
 
     \b
     Example: sparse-pep fit mydata.csv --target price --power 0.5 --out model.npz
     Example: sparse-pep fit iris.csv --target species --likelihood auto --test-fraction 0.2
     Example: sparse-pep fit big.csv --target y --checkpoint big.ckpt --report big.html
+    Example: sparse-pep fit parts/ --target y --in-pieces
+    Example: sparse-pep fit parts/ --target y --scheduler tcp://10.0.0.1:8786
     """
     outputs = {"--out": out, "--report": report, "--checkpoint": training["checkpoint"]}
     check_files([data], outputs)
     check_fit(training, weight, known_variance)
     columns = {"sample_weight": weight, "known_variance": known_variance}
     likelihood, noise = training["likelihood"], training.pop("noise_variance")
+    training |= {} if noise is None else {"noise_variance": noise}
+    training |= {"verbose": int(not quiet)}
+    if in_pieces or scheduler is not None:
+        check_pieces(data, test_fraction, report, training)
+        with (
+            one_line_warnings(),
+            source_at(data, scheduler, target, columns, likelihood) as source,
+        ):
+            model, scaling = fit_source(source, standardize, **training)
+        save_model(out, model, source.feature_names, target, scaling)
+        return finish_fit(model, target, training, out, as_json)
     table, known = take_columns(read_training(data, target, likelihood), columns)
     parts = held_out_rows(table, test_fraction, training["random_state"], likelihood)
     train, test = parts
     X, y = table.X[train], table.y[train]
     scaling = find_scaling(X, y, standardize, table.feature_names, target)
-    training |= {"verbose": int(not quiet)} | (
-        {} if noise is None else {"noise_variance": noise}
-    )
     given = {argument: values[train] for argument, values in known.items()}
     with one_line_warnings() as said:
         model = fit_scaled(X, y, scaling, standardize, known=given, **training)
@@ -913,8 +1013,15 @@ def prediction_table(
     show_default="predictions.csv; none with --json",
     help="CSV file to write; - is standard output.",
 )
+@click.option(
+    "--in-pieces",
+    is_flag=True,
+    help="Read and write piece by piece: for data larger than memory.",
+)
 @json_option
-def predict_command(model: str, data: str, out: str | None, as_json: bool) -> None:
+def predict_command(
+    model: str, data: str, out: str | None, in_pieces: bool, as_json: bool
+) -> None:
     """Predict the rows of the CSV or Parquet file DATA with a model file written by `fit`.
 
     Writes one row for each row of DATA, in the same order: the predictive mean of the
@@ -922,7 +1029,8 @@ def predict_command(model: str, data: str, out: str | None, as_json: bool) -> No
     % of new targets lie within two standard deviations of the mean. For labels: the most
     probable one, and the probability of each, in columns p_LABEL. DATA - is standard input.
 
-    With --json and no --out the rows are part of the document, and no file is written.
+    With --json and no --out the rows are part of the document, and no file is written. With
+    --in-pieces DATA may be a folder, and neither it nor the predictions need fit into memory.
 
     \b
     Example: sparse-pep predict model.npz new.csv --out predictions.csv
@@ -943,20 +1051,53 @@ def predict_command(model: str, data: str, out: str | None, as_json: bool) -> No
             raise ValueError(
                 f"'{model}' is damaged: its {name!r} is not one number for each input column."
             )
+    target = extra["target"]
+    if in_pieces:
+        return predict_in_pieces(fitted, data, extra, out, as_json)
     table = read_table(data, columns=extra["feature_names"])
     columns, rows = prediction_table(fitted, table.X, extra)
-    target = extra["target"]
     result = {"target": target, "n_rows": len(rows), "file": out}
     if out is None:
         result["rows"] = [dict(zip(columns, row)) for row in rows]
     else:
         write_csv(out, columns, rows)
+    tell_predictions(columns, result, as_json)
+
+
+def tell_predictions(columns: Sequence[str], result: Mapping, as_json: bool) -> None:
+    """Say what was written."""
+    out, target, n_rows = result["file"], result["target"], result["n_rows"]
     if out not in (None, "-"):
         labels = columns[0] == "label"
         what = "label and probabilities" if labels else "mean and standard deviation"
-        click.echo(f"wrote {out}: {what} of {target} for {len(rows)} rows", err=True)
+        click.echo(f"wrote {out}: {what} of {target} for {n_rows} rows", err=True)
     if as_json:
         print_result("", result, as_json)
+
+
+def predict_in_pieces(
+    model: PowerEPEstimator, data: str, extra: Mapping, out: str | None, as_json: bool
+) -> None:
+    """`predict` to a CSV file, which is whole or absent, without all rows in memory."""
+    if out in (None, "-") or data == "-":
+        raise ValueError(
+            "--in-pieces goes from a file or folder to a file; name it with --out."
+        )
+    source = TableSource(data, columns=list(extra["feature_names"]))
+    result = {"target": extra["target"], "n_rows": 0, "file": out}
+
+    def write(file: BinaryIO) -> None:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        writer = csv.writer(text, lineterminator="\n")
+        for piece in source.pieces():
+            names, rows = prediction_table(model, piece.X, extra)
+            writer.writerows(rows if result["n_rows"] else [names, *rows])
+            result["n_rows"] += len(rows)
+        text.detach()
+
+    write_aside(check_output(out), write)
+    names, _ = prediction_table(model, np.zeros((1, source.n_dims)), extra)
+    tell_predictions(names, result, as_json)
 
 # %% ../nbs/15_cli.ipynb #5ec54623
 def parse_powers(text: str) -> list[float]:

@@ -189,9 +189,12 @@ class EncodedSource(Source):
     def __init__(self, source: Source, encoding: Encoding | InputScaling):
         self.source, self.encoding = source, encoding
         self.n_dims = source.n_dims
-        self.feature_names = getattr(source, "feature_names", None)
-        numbers = isinstance(encoding, Encoding)
-        self.classes = None if numbers else getattr(source, "classes", None)
+        translated = "classes" if isinstance(encoding, Encoding) else "feature_names"
+        for name in (
+            "classes",
+            "feature_names",
+        ):  # what is as the source has it, keeps its name
+            setattr(self, name, getattr(source, name, None) if name != translated else None)
 
     @property
     def n_data(self) -> int:
