@@ -13,7 +13,7 @@ from importlib import import_module
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arrays import Array
+from .arrays import Array, as_numpy
 from .kernels import Kernel, inputs_2d
 from .linalg import column_dots
 
@@ -96,7 +96,7 @@ class InducingPoints(Features):
     Z: np.ndarray
 
     def __post_init__(self):
-        Z = inputs_2d(self.Z, "Z")
+        Z = as_numpy(inputs_2d(self.Z, "Z"))
         if not Z.size or not np.all(np.isfinite(Z)):
             raise ValueError(
                 f"`Z` must be finite and have at least one row and column; got shape {Z.shape} with {np.sum(~np.isfinite(Z))} values that are not finite."

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
-from .arrays import require_home
+from .arrays import as_numpy, require_home
 from .features import Features, InducingPoints
 from sparse_pep.kernels import (
     Constant,
@@ -681,7 +681,7 @@ class WindowFeatures(Features):
 # %% ../nbs/02_interdomain.ipynb #86de2025
 def centres(Z: ArrayLike) -> np.ndarray:
     """Z (M, D) as a table of finite numbers with at least one row."""
-    Z = inputs_2d(Z, "Z")
+    Z = as_numpy(inputs_2d(Z, "Z"))
     if not Z.size or not np.all(np.isfinite(Z)):
         raise ValueError(
             f"`Z` must be finite and have at least one row and column; got shape {Z.shape} with {np.sum(~np.isfinite(Z))} values that are not finite."

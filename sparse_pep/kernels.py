@@ -275,10 +275,11 @@ class Kernel:
         return kff, lambda kff_bar: {**none, "log_variance": np.vdot(kff_bar, kff)}
 
     def __call__(self, X1: ArrayLike, X2: ArrayLike | None = None) -> np.ndarray:
-        """The covariance matrix k(X1, X2) (M, n); with X1 alone, of f(X1) with itself (M,
-        M).
+        """The covariance matrix k(X1, X2) (M, n), where X2 lives; with X1 alone, of f(X1) with
+        itself (M, M), at home.
         """
-        X1, X2 = inputs_2d(X1, "X1"), None if X2 is None else inputs_2d(X2, "X2")
+        X1 = as_numpy(inputs_2d(X1, "X1"))
+        X2 = None if X2 is None else inputs_2d(X2, "X2")
         if X2 is not None and X1.shape[1] != X2.shape[1]:
             raise ValueError(
                 f"`X2` must have as many columns as `X1`, {X1.shape[1]}; got {X2.shape[1]}."

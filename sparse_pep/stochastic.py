@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
+from .arrays import require_home
 from .checkpoints import Sites
 from .expectations import Accuracy
 from .features import unexplained_variance
@@ -559,7 +560,10 @@ FIRST_PASSES = 2  # for the sites only
 
 
 def require_numbers(X: np.ndarray, y: np.ndarray, **positive: float) -> None:
-    """Raise a ValueError unless X and y have as many rows and the others are positive."""
+    """Raise a ValueError unless X is NumPy's and has as many rows as y, and the others are
+    positive.
+    """
+    require_home(X, "batches of data")
     if len(X) != len(y):
         raise ValueError(f"`X` and `y` must have as many rows; got {len(X)} and {len(y)}.")
     for name, value in positive.items():

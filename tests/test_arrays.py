@@ -56,6 +56,7 @@ from sparse_pep.models import (
     model_predict,
 )
 from sparse_pep.multiclass import Softmax
+from sparse_pep.stochastic import train_stochastic
 from sparse_pep.streaming import remember
 from sparse_pep.training import train
 
@@ -305,6 +306,19 @@ def test_what_else_needs_numpy_says_so(library):
     memory = remember(fit.posteriors, fit.log_evidence, model.features)
     with pytest.raises(ValueError, match="memories of earlier data need NumPy"):
         model_gradient(model, there, Y, 0.5, extras=Extras(memory=memory))
+    with pytest.raises(ValueError, match="batches of data need NumPy"):
+        train_stochastic(model, there, Y)
+
+
+@every_library
+def test_places_of_pseudo_points_are_parameters_and_come_home(library):
+    there = put(Z, library)
+    for features in (InducingPoints(there), GaussianBlur(there, 1.0)):
+        assert type(features.Z) is np.ndarray
+        np.testing.assert_array_equal(features.Z, Z)
+    assert is_away(ARD(there, put(X, library))) and is_away(ARD(Z, put(X, library)))
+    assert same([ARD(there), ARD(there, X)], [ARD(Z), ARD(Z, X)], 1e-15)  # from home to home
+    assert same([ARD.diag(there)], [ARD.diag(Z)], 1e-15)
 
 
 @every_library
