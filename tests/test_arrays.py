@@ -33,7 +33,7 @@ from sparse_pep.features import (
     Wavelet,
 )
 from sparse_pep.kernels import Matern12, Matern32, SquaredExponential
-from sparse_pep.likelihoods import Gaussian, Poisson, Probit
+from sparse_pep.likelihoods import Gaussian, Poisson, Probit, StudentT
 from sparse_pep.linalg import (
     AWAY,
     Factor,
@@ -81,6 +81,7 @@ LIKELIHOODS = {
     "probit": (Probit(), np.sign(F)),
     "poisson": (Poisson(), np.round(np.exp(F))),
     "softmax": (Softmax(3), (F > 0).astype(int) + (F > 0.7)),
+    "student": (StudentT(3.0, 0.1), np.where(np.arange(50) % 10 == 0, 4.0, F)),
 }
 
 
@@ -125,6 +126,7 @@ def test_every_kind_of_likelihood_has_the_same_fixed_point_gradient_and_predicti
     assert same(model_left_out(model, away, there, y, 0.5), model_left_out(model, home, X, y, 0.5), 1e-9)
     assert all(is_away(V) for V in away.data.kept.values())  # matrices stay there
     assert type(away.dff) is np.ndarray  # vectors come home
+    assert np.any(away.site_precision < 0.0) == (name == "student")
 
 
 @every_library
