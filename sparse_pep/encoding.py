@@ -118,7 +118,7 @@ def is_text(labels: np.ndarray) -> bool:
 # %% ../nbs/12_encoding.ipynb #483a7d7b
 def encoded_total(
     piece: Piece, work: Callable, encoding: "Encoding | InputScaling", *given: object
-):
+) -> tuple:
     """`work` on a piece that is translated first."""
     return work(encoding.piece(piece), *given)
 
@@ -129,7 +129,7 @@ def encoded_sweep(
     work: Callable,
     encoding: "Encoding | InputScaling",
     *given: object,
-):
+) -> tuple:
     """The same for what belongs to the piece."""
     return work(encoding.piece(piece), own, *given)
 

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['STEADY', 'FORMAT', 'FORMAT_VERSION', 'SAVED', 'OF_ROWS', 'NOT_SAVED', 'FAR', 'ESTIMATORS', 'PowerEPEstimator',
-           'variance_of', 'counts_of', 'require_positive_argument', 'is_same', 'require_whole', 'require_count',
-           'require_flag', 'require_features', 'require_path', 'NumericTargets', 'SparsePEPRegressor',
+           'at_home', 'variance_of', 'counts_of', 'require_positive_argument', 'is_same', 'require_whole',
+           'require_count', 'require_flag', 'require_features', 'require_path', 'NumericTargets', 'SparsePEPRegressor',
            'likelihood_named', 'SparsePEP', 'classifier_likelihood', 'require_classes', 'SparsePEPClassifier',
            'posteriors_to_parts', 'posteriors_from_parts', 'restored', 'of_today', 'load']
 
@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +29,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import diagnostics
+from .arrays import Array, as_numpy, is_numpy, place_named
 from .blocks import Partition
 from sparse_pep.checks import (
     KERNELS,
@@ -153,7 +155,7 @@ SAVED = (
     "diagnostics_",
 )
 OF_ROWS = ("site_precision_", "site_shift_")  # which a fit to a source has not
-NOT_SAVED = ("kernel", "features", "power", "blocks", "random_state", "likelihood", "mean", "checkpoint", "checkpoint_every")  # fmt: skip
+NOT_SAVED = ("device", "dtype", "kernel", "features", "power", "blocks", "random_state", "likelihood", "mean", "checkpoint", "checkpoint_every")  # fmt: skip
 
 
 class PowerEPEstimator(BaseEstimator):
@@ -242,6 +244,7 @@ class PowerEPEstimator(BaseEstimator):
         source = source_of(X, y, sample_weight, known_variance)
         if source is not None:
             return self._fit_source(source)
+        X, y = at_home(X), at_home(y)
         X, y = self._training_data(X, y)
         rows, self._extras = self._counted(y, sample_weight, known_variance)
         self._X, y = X[rows], y[rows]
@@ -276,7 +279,7 @@ class PowerEPEstimator(BaseEstimator):
 
     def _fit_source(self, source: Source) -> "PowerEPEstimator":
         """`fit` to data that stay where they are; some of their rows say where to start."""
-        for name, none in (("blocks", None), ("n_restarts", 0)):
+        for name, none in (("blocks", None), ("n_restarts", 0), ("device", None)):
             given = getattr(self, name)
             if given is not none and not (is_number(given) and given == none):
                 raise ValueError(f"`{name}` needs data in memory; a source has none.")
@@ -433,7 +436,7 @@ class PowerEPEstimator(BaseEstimator):
             return start, None
         alone = self._power.ndim > 0 and self._blocks is None  # a power for each datum
         power = self._power[seen.first] if alone else self._power
-        given = start, self._X[seen.first], self._y[seen.first], power
+        given = start, self._put(self._X[seen.first]), self._y[seen.first], power
         how = {"rng": rng, "progress": bool(self.verbose), "extras": seen.extras}
         by_batches = is_same(self.optimizer, "adam")
         result, told = (self._by_batches if by_batches else self._by_all)(given, how)
@@ -661,7 +664,12 @@ class PowerEPEstimator(BaseEstimator):
 
     def _data(self) -> tuple:
         """What the functions of `models` want after the model."""
-        return self._X, self._y, self._power, self.jitter, self.chunk_size
+        X = self._put(self._X)
+        return X, self._y, self._power, self.jitter, self.chunk_size
+
+    def _put(self, X: np.ndarray) -> Array:
+        """Inputs (N, D) where matrices are to live."""
+        return place_named(self.device, self.dtype).put(X)
 
     def predict_f(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the latent function at X (S, D), each (S,), or (S, C) for C
@@ -683,6 +691,7 @@ class PowerEPEstimator(BaseEstimator):
         if source is not None:
             return self._latent_of(source)
         X = self._test_inputs(X)
+        X = self._put(X)
         return model_predict(self._model, self._posteriors, X, self.chunk_size)
 
     def _latent_of(self, source: Source) -> tuple[np.ndarray, np.ndarray]:
@@ -897,6 +906,7 @@ class PowerEPEstimator(BaseEstimator):
                 f"`jitter` must lie in [0, 1), relative to the diagonal of Kuu; got {shown(self.jitter)}."
             )
         self._check_optimizer()
+        self._check_place()
         self._check_checkpoint()
         self._check_parts()
 
@@ -915,6 +925,19 @@ class PowerEPEstimator(BaseEstimator):
                 raise ValueError(
                     f"`{name}` needs the `optimizer` 'lbfgs'; 'adam' has none. Got {shown(given)}."
                 )
+
+    def _check_place(self) -> None:
+        """Check where matrices are to live, and that they can."""
+        place = place_named(self.device, self.dtype)
+        if place.library == "numpy":
+            return
+        for name in ("blocks", "optimizer"):
+            given = getattr(self, name)
+            if is_same(given, "adam") or (name == "blocks" and given is not None):
+                raise ValueError(
+                    f"`{name}` {shown(given)} needs NumPy: leave `device` out."
+                )
+        place.put(np.zeros((1, 1)))
 
     def _check_checkpoint(self) -> None:
         """Check where training is saved to, and how often."""
@@ -1013,10 +1036,18 @@ class PowerEPEstimator(BaseEstimator):
     def _test_inputs(self, X: ArrayLike) -> np.ndarray:
         """X (S, D) checked against what the model was fitted on."""
         check_is_fitted(self)
+        X = at_home(X)
         require_inputs(X)
         X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
         require_finite(X, "X")
         return X
+
+
+def at_home(values: Any) -> Any:
+    """An array of PyTorch, CuPy or JAX as one of NumPy, of the same type; all else as it is."""
+    if is_numpy(values) or not hasattr(values, "__dlpack__"):
+        return values
+    return as_numpy(values).astype(str(values.dtype).rpartition(".")[2])
 
 
 def variance_of(source: Source) -> float:
@@ -1238,6 +1269,11 @@ class SparsePEPRegressor(NumericTargets):
         is done.
     checkpoint_every : float
         Seconds.
+    device : str, optional
+        Where the large matrices live: "torch", "torch:cuda", "cupy", "jax"; NumPy by default
+        (`sparse_pep.arrays`). With the `optimizer` 'lbfgs' or None, without `blocks`.
+    dtype : "float64" or "float32"
+        Their precision; the latter needs a `device`.
 
     Attributes
     ----------
@@ -1318,6 +1354,8 @@ class SparsePEPRegressor(NumericTargets):
         mean=None,
         checkpoint=None,
         checkpoint_every=30.0,
+        device=None,
+        dtype="float64",
     ):
         self.kernel = kernel
         self.features = features
@@ -1341,6 +1379,8 @@ class SparsePEPRegressor(NumericTargets):
         self.mean = mean
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
+        self.device = device
+        self.dtype = dtype
 
     _many_outputs = True
 
@@ -1589,6 +1629,11 @@ class SparsePEP(NumericTargets):
         is done.
     checkpoint_every : float
         Seconds.
+    device : str, optional
+        Where the large matrices live: "torch", "torch:cuda", "cupy", "jax"; NumPy by default
+        (`sparse_pep.arrays`). With the `optimizer` 'lbfgs' or None, without `blocks`.
+    dtype : "float64" or "float32"
+        Their precision; the latter needs a `device`.
 
     Attributes
     ----------
@@ -1661,6 +1706,8 @@ class SparsePEP(NumericTargets):
         mean=None,
         checkpoint=None,
         checkpoint_every=30.0,
+        device=None,
+        dtype="float64",
     ):
         self.kernel = kernel
         self.features = features
@@ -1684,6 +1731,8 @@ class SparsePEP(NumericTargets):
         self.mean = mean
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
+        self.device = device
+        self.dtype = dtype
 
     def __sklearn_tags__(self):
         """Its score is a log density, not R²; targets depend on the likelihood."""
@@ -1838,6 +1887,11 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         is done.
     checkpoint_every : float
         Seconds.
+    device : str, optional
+        Where the large matrices live: "torch", "torch:cuda", "cupy", "jax"; NumPy by default
+        (`sparse_pep.arrays`). With the `optimizer` 'lbfgs' or None, without `blocks`.
+    dtype : "float64" or "float32"
+        Their precision; the latter needs a `device`.
 
     Attributes
     ----------
@@ -1911,6 +1965,8 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         mean=None,
         checkpoint=None,
         checkpoint_every=30.0,
+        device=None,
+        dtype="float64",
     ):
         self.kernel = kernel
         self.features = features
@@ -1933,6 +1989,8 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         self.mean = mean
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
+        self.device = device
+        self.dtype = dtype
 
     def partial_fit(
         self,

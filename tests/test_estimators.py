@@ -1132,3 +1132,51 @@ def test_adam_counts_weights_and_goes_on_with_later_data():
     going_on = SparsePEPRegressor(**ADAM).fit(X[:25], y[:25])
     going_on.partial_fit(X[25:], y[25:])
     assert going_on.score(X[:25], y[:25]) > 0.8 and going_on.n_samples_seen_ == 40
+
+
+# ---------------------------------------------------------------------------- another array library
+
+
+@pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
+def test_a_device_gives_the_same_model(kind):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(120, 2))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=120)
+    y = y if kind is SparsePEPRegressor else (y > 0).astype(int)
+    how = {"n_inducing": 8, "random_state": 0, "tol": 1e-2}
+    here, there = kind(**how).fit(X, y), kind(device="torch", **how).fit(torch.asarray(X), torch.asarray(y))
+    assert abs(here.log_marginal_likelihood_value_ - there.log_marginal_likelihood_value_) < 1e-6
+    assert np.allclose(here.predict_f(X)[0], there.predict_f(torch.asarray(X))[0], atol=1e-5)
+    single = kind(device="torch", dtype="float32", **how).fit(X, y)
+    assert 0.0 < abs(single.log_marginal_likelihood_value_ - here.log_marginal_likelihood_value_) < 1.0
+    if kind is SparsePEPClassifier:
+        assert there.classes_.dtype.kind == "i"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"device": "abacus"}, "`device` must begin with"),
+        ({"device": "torch:nowhere"}, "`device` torch:nowhere cannot be used"),
+        ({"dtype": "float32"}, "`dtype` must be 'float64'"),
+        ({"device": "torch", "dtype": "float16"}, "`dtype` must be 'float64', or 'float32'"),
+        ({"device": "torch", "blocks": 5}, "`blocks` 5 needs NumPy"),
+        ({"device": "torch", "optimizer": "adam"}, "`optimizer` 'adam' needs NumPy"),
+    ],
+)
+def test_places_that_are_none(arguments, words):
+    pytest.importorskip("torch")
+    model = SparsePEPRegressor(**arguments)
+    with pytest.raises(ValueError, match=words):
+        model.fit(np.arange(8.0)[:, None], np.arange(8.0))
+    assert not hasattr(model, "q_mean_")
+
+
+def test_a_model_from_a_file_predicts_with_numpy(tmp_path):
+    pytest.importorskip("torch")
+    X = np.linspace(0.0, 3.0, 30)[:, None]
+    model = SparsePEPRegressor(device="torch", n_inducing=5, optimizer=None, random_state=0).fit(X, X[:, 0])
+    model.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    assert again.device is None and np.allclose(again.predict(X), model.predict(X), atol=1e-12)
