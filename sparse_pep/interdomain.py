@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['ARRAYS', 'FOURIER_ORDER', 'FOURIER_NOISE', 'Windows', 'points', 'Side', 'side', 'slope_factors', 'side_sums',
-           'no_gradient', 'wave_vjp', 'wave_pull', 'quadratic', 'moments', 'centred', 'data_waves', 'data_vjp',
-           'data_sums', 'with_blurs', 'less_level', 'less_level_bar', 'level_pull', 'matern_series', 'matern_vjp',
-           'linear_vjp', 'values_vjp', 'white_vjp', 'stationary_vjp', 'sum_vjp', 'added', 'pair_vjp', 'no_closed_form',
-           'windows_vjp', 'WindowFeatures', 'centres', 'per_dimension', 'GaussianBlur', 'Wavelet', 'Derivative',
-           'decay_rate', 'waves_product', 'state_at_start', 'waves_at', 'Fourier', 'kernel_gradient', 'windows_of',
-           'cross_vjp', 'own_gradient', 'Mixture']
+           'no_gradient', 'wave_vjp', 'wave_pull', 'quadratic', 'moments', 'moments_there', 'centred', 'data_waves',
+           'data_vjp', 'data_sums', 'with_blurs', 'less_level', 'less_level_bar', 'level_pull', 'matern_series',
+           'matern_vjp', 'linear_vjp', 'values_vjp', 'white_vjp', 'stationary_vjp', 'sum_vjp', 'added', 'pair_vjp',
+           'no_closed_form', 'windows_vjp', 'WindowFeatures', 'centres', 'per_dimension', 'GaussianBlur', 'Wavelet',
+           'Derivative', 'decay_rate', 'waves_product', 'state_at_start', 'waves_at', 'Fourier', 'kernel_gradient',
+           'windows_of', 'cross_vjp', 'own_gradient', 'Mixture']
 
 # %% ../nbs/02_interdomain.ipynb #ac772f97
 import math
@@ -21,7 +21,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
-from .arrays import as_numpy, require_home
+from sparse_pep.arrays import (
+    Array,
+    as_numpy,
+    is_away,
+    like,
+    namespace_of,
+    require_home,
+    rows_times,
+    total_product,
+)
 from .features import Features, InducingPoints
 from sparse_pep.kernels import (
     Constant,
@@ -35,6 +44,8 @@ from sparse_pep.kernels import (
     White,
     as_floats,
     can_expand,
+    differences,
+    filled,
     inputs_2d,
     numbered,
 )
@@ -89,8 +100,8 @@ class Windows:
 
 def points(Z: np.ndarray, dims: np.ndarray | None = None) -> Windows:
     """Function values at Z (A, D), or derivatives: windows of width 0."""
-    none, flat = np.broadcast_to(0.0, Z.shape), np.broadcast_to(0.0, len(Z))
-    dims = np.broadcast_to(-1, len(Z)) if dims is None else dims
+    none, flat = np.broadcast_to(0.0, Z.shape), np.broadcast_to(0.0, Z.shape[0])
+    dims = np.broadcast_to(-1, Z.shape[0]) if dims is None else dims
     kind = "Derivative" if np.any(dims >= 0) else "InducingPoints"
     return Windows(Z, none, none, flat, flat, dims, kind)
 
@@ -260,16 +271,24 @@ def quadratic(
     first: np.ndarray,
     second: np.ndarray,
     z: np.ndarray,
-    x: np.ndarray,
+    x: Array,
     expand: bool,
-) -> np.ndarray:
-    """constant + Σ_d first Δ_d + second Δ_d² with Δ = z − x, (M, n); coefficients (M,), (M,
-    D), (M, D).
+) -> Array:
+    """constant + Σ_d first Δ_d + second Δ_d² with Δ = z − x, (M, n), where x lives;
+    coefficients (M,), (M, D), (M, D).
     """
     if expand:
         level = constant + np.sum((first + second * z) * z, axis=1)
+        if is_away(x):
+            slope, bend = like(-first - 2 * second * z, x), like(second, x)
+            return slope @ x.T + bend @ (x * x).T + like(level[:, None], x)
         columns = np.vstack([x.T, (x**2).T, np.ones(len(x))])
         return np.column_stack([-first - 2 * second * z, second, level]) @ columns
+    if is_away(x):
+        a, b, total = like(first, x), like(second, x), like(constant[:, None], x)
+        for d, gap in enumerate(differences(z, x)):  # −Δ
+            total = total - (a[:, d : d + 1] - b[:, d : d + 1] * gap) * gap
+        return total
     total = np.repeat(constant[:, None], len(x), axis=1)
     for d in range(z.shape[1]):
         delta = z[:, d, None] - x[:, d]
@@ -278,9 +297,11 @@ def quadratic(
 
 
 def moments(
-    W: np.ndarray, z: np.ndarray, x: np.ndarray, expand: bool
+    W: Array, z: np.ndarray, x: Array, expand: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Σₙ W Δʲ for j = 0 (M, 1), 1 and 2 (M, D)."""
+    """Σₙ W Δʲ for j = 0 (M, 1), 1 and 2 (M, D), at home."""
+    if is_away(W):
+        return moments_there(W, z, x, expand)
     total = W.sum(axis=1, keepdims=True)
     if expand:
         Wx, Wxx = np.hsplit(W @ np.hstack([x, x**2]), 2)
@@ -292,27 +313,41 @@ def moments(
         second[:, d] = np.einsum("mn,mn,mn->m", W, delta, delta)
     return total, first, second
 
+
+def moments_there(
+    W: Array, z: np.ndarray, x: Array, expand: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`moments` for W and x of another library."""
+    xp = namespace_of(W)
+    total = as_numpy(xp.sum(W, axis=1))[:, None]
+    if expand:
+        Wx, Wxx = rows_times(W, x), rows_times(W, x * x)
+        return total, z * total - Wx, z * (z * total - 2 * Wx) + Wxx
+    sums = [
+        (as_numpy(xp.sum(-W * gap, axis=1)), as_numpy(xp.sum(W * gap * gap, axis=1)))
+        for gap in differences(z, x)
+    ]
+    return total, *(np.stack(part, axis=1) for part in zip(*sums))
+
 # %% ../nbs/02_interdomain.ipynb #0b9c8287
-def centred(
-    P: np.ndarray, Z: np.ndarray, X: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, bool]:
+def centred(P: np.ndarray, Z: np.ndarray, X: Array) -> tuple[np.ndarray, Array, bool]:
     """Centres and data for `quadratic`, and whether squares can be expanded."""
-    origin = Z.mean(axis=0)
-    z, x = Z - origin, X - origin
-    expand = can_expand(z * np.sqrt(P), x * np.sqrt(P))
+    origin, root = Z.mean(axis=0), np.sqrt(P)
+    z, x = Z - origin, X - like(origin, X)
+    expand = can_expand(z * root, x * like(root, x))
     return (z, x, True) if expand else (Z, X, False)
 
 
 def data_waves(
-    variance: float, P: np.ndarray, A: Windows, z: np.ndarray, x: np.ndarray, expand: bool
-) -> np.ndarray:
+    variance: float, P: np.ndarray, A: Windows, z: np.ndarray, x: Array, expand: bool
+) -> Array:
     """variance · exp(Σ φ + i phase), (M, n), for windows at z and points x; real if there
     are no waves.
     """
     q, omega, none = A.width**2, A.frequency, np.zeros_like(z)
     tau = 1.0 + P * q
     size = np.log(variance) - 0.5 * np.sum(np.log1p(P * q) + omega**2 * q / tau, axis=1)
-    H = np.exp(quadratic(size, none, -0.5 * P / tau, z, x, expand))
+    H = namespace_of(x).exp(quadratic(size, none, -0.5 * P / tau, z, x, expand))
     if not A.waves:
         return H
     angle = quadratic(A.phase, -P / tau * omega * q, none, z, x, expand)
@@ -320,8 +355,8 @@ def data_waves(
 
 
 def data_vjp(
-    variance: float, P: np.ndarray, A: Windows, X: np.ndarray
-) -> tuple[np.ndarray, Callable]:
+    variance: float, P: np.ndarray, A: Windows, X: Array
+) -> tuple[Array, Callable]:
     """`wave_vjp` for windows A with the function values at X (n, D), for which no
     derivatives are returned. Cost: products of 2Mn(2D + 1) flops both ways.
     """
@@ -338,15 +373,16 @@ def data_vjp(
     if len(sloped):
         G = H.copy()
         G[sloped] *= p[sloped, own][:, None] * (turn[sloped, own][:, None] - gap())
-    K = np.ascontiguousarray(np.real(G))
+    K = G if is_away(G) else np.ascontiguousarray(np.real(G))
 
-    def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict]:
-        through_u = np.zeros((2, *z.shape), H.dtype)  # Σ U and Σ U Δ
+    def pull(K_bar: Array) -> tuple[float, np.ndarray, dict]:
+        kind = complex if A.waves else float
+        through_u = np.zeros((2, *z.shape), kind)  # Σ U and Σ U Δ
         if len(sloped):
             U = K_bar[sloped] * H[sloped]
             through_u[:, sloped, own] = U.sum(1), np.einsum("mn,mn->m", U, gap())
         W = moments(K_bar * G, z, x, expand)
-        return np.vdot(K_bar, K), *data_sums(P, A, W, through_u)
+        return total_product(K_bar, K), *data_sums(P, A, W, through_u)
 
     return K, pull
 
@@ -485,7 +521,7 @@ def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Call
 
         return mean, pull
 
-    (mean_A, pull_A), (mean_B, pull_B) = means(A), means(B)
+    (mean_A, pull_A), (mean_B, pull_B) = means(A), (B.centre, None) if B.data else means(B)
     K, pull_K = kernel.vjp(mean_A, mean_B)
 
     def pull(K_bar: np.ndarray) -> tuple[dict, dict, dict]:
@@ -519,11 +555,11 @@ def white_vjp(
     kernel: White, A: Windows, B: Windows, one_set: bool
 ) -> tuple[np.ndarray, Callable]:
     """Covariances (M, n) of windows of white noise: its variance for a point with itself."""
-    K = np.zeros((len(A.dims), len(B.dims)))
+    K = filled(0.0, A.centre, B.centre)
     if one_set:
         np.fill_diagonal(K, np.where(A.width.any(axis=1), 0.0, kernel.variance))
     return K, lambda K_bar: (
-        {"log_variance": np.vdot(K_bar, K)},
+        {"log_variance": total_product(K_bar, K)},
         no_gradient(A),
         no_gradient(B),
     )
@@ -647,13 +683,15 @@ class WindowFeatures(Features):
 
         return K, pull_back
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
-        require_home(X, f"{type(self).__name__} features")
+    def Kuf_vjp(self, kernel: Kernel, X: Array) -> tuple[Array, Callable]:
+        windows = self.windows()
+        if windows.waves or np.any(windows.dims >= 0):
+            require_home(X, f"{type(self).__name__} features")
         if X.shape[1] != self.Z.shape[1]:
             raise ValueError(
                 f"`X` has {X.shape[1]} columns, but the centres `Z` of the features have {self.Z.shape[1]}."
             )
-        K, pull = windows_vjp(kernel, self.windows(), replace(points(X), data=True))
+        K, pull = windows_vjp(kernel, windows, replace(points(X), data=True))
 
         def pull_back(K_bar: np.ndarray) -> tuple[dict, dict]:
             gradient, a, _ = pull(K_bar)
@@ -1149,14 +1187,15 @@ class Mixture(Features):
 
         return K, pull
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
-        require_home(X, "Mixture features")
+    def Kuf_vjp(self, kernel: Kernel, X: Array) -> tuple[Array, Callable]:
         blocks, pulls = zip(*(part.Kuf_vjp(kernel, X) for part in self.features))
 
         def pull(K_bar: np.ndarray) -> tuple[dict, dict]:
-            parts = [p(K_bar[rows]) for p, rows in zip(pulls, self.rows())]
+            parts = [p(K_bar[rows, :]) for p, rows in zip(pulls, self.rows())]
             return added([g for g, _ in parts]), numbered([own for _, own in parts])
 
+        if is_away(X):
+            return namespace_of(X).concat(blocks, axis=0), pull
         return np.vstack(blocks), pull
 
     def parameters(self) -> dict[str, np.ndarray]:

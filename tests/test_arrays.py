@@ -32,7 +32,7 @@ from sparse_pep.features import (
     Mixture,
     Wavelet,
 )
-from sparse_pep.kernels import Matern12, Matern32, SquaredExponential
+from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit, StudentT
 from sparse_pep.linalg import (
     AWAY,
@@ -275,19 +275,37 @@ def test_chunks_are_large_and_one_after_the_other_where_matrices_live_elsewhere(
     assert not AWAY.get()  # also after an error
 
 
-OTHERS = [
-    GaussianBlur(Z, 1.0),
-    Wavelet(Z, 1.0, 2.0),
-    Derivative(Z, np.full(8, -1)),
-    Mixture([InducingPoints(Z[:2]), GaussianBlur(Z, 1.0)]),
-]
+BLURS = {
+    "blurs": GaussianBlur(Z, [0.5, 1.0, 2.0]),
+    "blurs and points": Mixture([InducingPoints(Z[:3] + 0.1), GaussianBlur(Z[3:], 0.7)]),
+}
+
+
+@every_library
+@pytest.mark.parametrize("lengthscale", [1.7, 0.03])
+@pytest.mark.parametrize("features", BLURS.values(), ids=BLURS.keys())
+def test_blurs_live_elsewhere_too(features, lengthscale, library):
+    """With squares expanded and not, under every kernel that has a closed form with them."""
+    narrow = SquaredExponential(1.3, lengthscale, active_dims=(2, 0))
+    there = put(X, library)
+    for kernel in (SquaredExponential(1.3, [lengthscale, 1.1, 2.6]), narrow + Constant(0.4) + Linear(0.3) + White(0.1)):
+        model = Model(kernel, features, Gaussian(0.1))
+        home, gradient = model_gradient(model, X, Y, 0.5, 1e-6, 17)
+        away, gradient_away = model_gradient(model, there, Y, 0.5, 1e-6, 17)
+        assert error(away.log_evidence, home.log_evidence) < 1e-10 and same(gradient_away, gradient)
+        predicted = model_predict(model, home.posteriors, put(NEW, library))
+        assert same(predicted, model_predict(model, home.posteriors, NEW))
+
+
+OTHERS = [Wavelet(Z, 1.0, 2.0), Derivative(Z, np.arange(8) % 4 - 1)]
+OTHERS.append(Mixture([GaussianBlur(Z, 1.0), OTHERS[0]]))
 
 
 @every_library
 @pytest.mark.parametrize("features", OTHERS, ids=lambda features: type(features).__name__)
 def test_features_that_need_numpy_say_so(features, library):
     model, there = Model(SquaredExponential(), features, Gaussian(0.1)), put(X, library)
-    name = type(features).__name__
+    name = "Wavelet" if isinstance(features, Mixture) else type(features).__name__
     with pytest.raises(ValueError, match=f"{name} features need NumPy.*as_numpy"):
         model_gradient(model, there, Y, 0.5)
     fit = model_evidence(model, X, Y, 0.5)
