@@ -32,7 +32,14 @@ from sparse_pep.features import (
     Mixture,
     Wavelet,
 )
-from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, SquaredExponential, White
+from sparse_pep.kernels import (
+    Constant,
+    Linear,
+    Matern12,
+    Matern32,
+    SquaredExponential,
+    White,
+)
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit, StudentT
 from sparse_pep.linalg import (
     AWAY,
