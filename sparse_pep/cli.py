@@ -8,15 +8,17 @@ __all__ = ['json_option', 'DEFAULTS', 'SCORES', 'check_output', 'write_csv', 'pl
            'train_powers', 'demo_text', 'demo_regression', 'demo_classification', 'demo_command', 'read_training',
            'describe_likelihood', 'describe_fit', 'fit_result', 'training_options', 'Power', 'fit_options',
            'take_columns', 'check_known', 'held_out_rows', 'check_files', 'check_fit', 'write_text', 'command_line',
-           'report_of_fit', 'told_of_fit', 'check_pieces', 'source_at', 'fit_source', 'finish_fit', 'fit_command',
-           'prediction_table', 'predict_command', 'tell_predictions', 'predict_in_pieces', 'parse_powers', 'load_named',
-           'chosen_data', 'check_sets', 'average_rows', 'score_tables', 'compare_result', 'sweep_figure', 'compared',
-           'write_comparison', 'compare_command', 'size_of', 'check_folder', 'reproduced', 'reproduce_command']
+           'report_of_fit', 'told_of_fit', 'check_pieces', 'without_logs', 'check_classes_of', 'source_at',
+           'input_sums', 'fit_source', 'finish_fit', 'fit_command', 'prediction_table', 'predict_command',
+           'tell_predictions', 'predict_in_pieces', 'parse_powers', 'load_named', 'chosen_data', 'check_sets',
+           'average_rows', 'score_tables', 'compare_result', 'sweep_figure', 'compared', 'write_comparison',
+           'compare_command', 'size_of', 'check_folder', 'reproduced', 'reproduce_command']
 
 # %% ../nbs/15_cli.ipynb #2f96d384
 import csv
 import io
 import json
+import logging
 import math
 import os
 import shlex
@@ -43,6 +45,7 @@ from sparse_pep.datasets import (
     read_table,
     snelson_like,
 )
+from .distributed import ClusterLost, DaskSource, connect
 from .encoding import EncodedSource, InputScaling
 from sparse_pep.estimators import (
     PowerEPEstimator,
@@ -53,8 +56,8 @@ from sparse_pep.estimators import (
 from .experiments import STUDIES, study_named
 from .features import InducingPoints
 from .files import write_aside
-from .scale import source_moments
-from .sources import Source, TableSource
+from .scale import Moments, moments_of
+from .sources import TABLES, Piece, Source, TableSource
 from .studies import Study, StudyStopped, key_of, run_study
 from sparse_pep.trials import (
     CLASSIFIERS,
@@ -195,7 +198,7 @@ class OneLineErrors(click.Group):
             message = error.format_message() + help_line
         except click.ClickException as error:
             message = error.format_message()
-        except (ValueError, StudyStopped) as error:
+        except (ValueError, StudyStopped, ClusterLost) as error:
             message = str(error)
         except OSError as error:
             message = (
@@ -836,6 +839,25 @@ def check_pieces(
 
 
 @contextmanager
+def without_logs() -> Iterator[None]:
+    """Nothing that Dask would log of its connections: what matters comes as an exception."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def check_classes_of(source: Source, target: str, likelihood: str) -> None:
+    """Raise a ValueError if labels of a source are numbers that are not whole."""
+    if source.classes is not None and source.classes.dtype.kind == "f":
+        raise ValueError(
+            f"--likelihood {likelihood}: the target {target!r} is continuous, no label; leave the option out."
+        )
+
+
+@contextmanager
 def source_at(
     data: str,
     scheduler: str | None,
@@ -848,19 +870,26 @@ def source_at(
     """
     how = {"weight": columns["sample_weight"], "known_variance": columns["known_variance"]}
     how |= {"target": target, "labels": likelihood in CLASSIFIERS}
-    if scheduler is None:
-        yield TableSource(data, **how)
-        return
-    from sparse_pep.distributed import DaskSource, connect
-
     source = TableSource(data, **how)
+    check_classes_of(source, target, likelihood)
+    if scheduler is None:
+        yield source
+        return
     parquet = all(Path(file).suffix == ".parquet" for file in source.files)
-    with connect(scheduler) as client:
+    with without_logs(), connect(scheduler) as client:
         if parquet:
             how["labels"] = False if source.classes is None else source.classes
             yield DaskSource.from_parquet(data, client=client, **how)
         else:
             yield DaskSource(source, client=client)
+
+
+def input_sums(piece: Piece) -> tuple[int, Moments]:
+    """How many rows of a piece count, and the moments of its inputs, all rows alike as
+    `find_scaling` has it.
+    """
+    counts = np.broadcast_to(piece.weight, len(piece.X)) > 0.0
+    return int(np.count_nonzero(counts)), moments_of(piece.X, 1.0)
 
 
 def fit_source(
@@ -869,7 +898,9 @@ def fit_source(
     """The trained estimator and its scaling, as `fit_scaled` and `find_scaling` have them for
     data in memory.
     """
-    of_X, _ = source_moments(source)
+    n_counted, of_X = source.total(input_sums)
+    if n_counted < 2:
+        raise ValueError("at least two rows must count; got fewer with a positive weight.")
     zeros, ones = np.zeros(source.n_dims), np.ones(source.n_dims)
     mean, scale = (of_X.mean, of_X.spread) if standardize else (zeros, ones)
     model = estimator_for(likelihood, standardize, **options)
@@ -1083,6 +1114,11 @@ def predict_in_pieces(
         raise ValueError(
             "--in-pieces goes from a file or folder to a file; name it with --out."
         )
+    path, folder = check_output(out), Path(data).resolve()
+    if path.parent == folder and path.name.lower().endswith(TABLES):
+        raise ValueError(
+            f"--out: '{out}' would be one of the files of '{data}'; name a file elsewhere."
+        )
     source = TableSource(data, columns=list(extra["feature_names"]))
     result = {"target": extra["target"], "n_rows": 0, "file": out}
 
@@ -1094,8 +1130,9 @@ def predict_in_pieces(
             writer.writerows(rows if result["n_rows"] else [names, *rows])
             result["n_rows"] += len(rows)
         text.detach()
+        source.unless_empty(result["n_rows"])
 
-    write_aside(check_output(out), write)
+    write_aside(path, write)
     names, _ = prediction_table(model, np.zeros((1, source.n_dims)), extra)
     tell_predictions(names, result, as_json)
 
