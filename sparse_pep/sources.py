@@ -4,28 +4,29 @@
 
 # %% auto #0
 __all__ = ['LARGEST', 'RANGES', 'PIECE_ENTRIES', 'FEWEST_AND_MOST', 'TABLES', 'UNNAMED', 'ABSENT', 'TRUE_AND_FALSE', 'Piece',
-           'checked', 'Largest', 'added_parts', 'ahead', 'Shelf', 'rows_of_piece', 'Source', 'chosen_rows', 'joined',
-           'mapping_of', 'let_go', 'rows_as_floats', 'ArraySource', 'pyarrow_for', 'table_files', 'csv_lines',
-           'csv_header', 'to_number', 'fault_of', 'csv_fault', 'csv_batches', 'parquet_names', 'parquet_batches',
-           'BadCell', 'numbers_of', 'texts_of', 'labels_from', 'codes_of', 'recut', 'require_column', 'TableSource',
-           'batch_fault']
+           'checked', 'Largest', 'added_parts', 'ahead', 'read_array', 'Shelf', 'rows_of_piece', 'Source',
+           'chosen_rows', 'joined', 'mapping_of', 'let_go', 'rows_as_floats', 'ArraySource', 'pyarrow_for',
+           'table_files', 'csv_lines', 'csv_header', 'to_number', 'fault_of', 'csv_fault', 'csv_batches',
+           'parquet_names', 'parquet_batches', 'BadCell', 'numbers_of', 'texts_of', 'labels_from', 'codes_of', 'recut',
+           'require_column', 'TableSource', 'batch_fault']
 
 # %% ../nbs/11_sources.ipynb #11060206
 import csv
 import difflib
 import gzip
 import hashlib
+import json
+import math
 import mmap
 import os
 import tempfile
-import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -156,6 +157,16 @@ def ahead(pieces: Iterator) -> Iterator:
             yield piece
 
 # %% ../nbs/11_sources.ipynb #c514ebe7
+def read_array(
+    file: BinaryIO, dtype: str, shape: Sequence[int], checksum: int
+) -> np.ndarray:
+    """The next array of a file, of this shape; ValueError unless it is what was written."""
+    array = np.fromfile(file, dtype, math.prod(shape)).reshape(shape)
+    if zlib.crc32(array) != checksum:
+        raise ValueError("the checksum is another one.")
+    return array
+
+
 class Shelf:
     """What belongs to each piece, tuples of arrays, in files: a list of which one is in memory.
 
@@ -191,18 +202,26 @@ class Shelf:
 
     def path(self, k: int) -> Path:
         """The file of piece k."""
-        return Path(self.folder.name) / f"{k}.npz"
+        return Path(self.folder.name) / f"{k}.bin"
 
     def append(self, own: tuple[np.ndarray, ...]) -> None:
         """Write what belongs to the next piece."""
-        np.savez(self.path(self.size), *own)
+        arrays = [np.asarray(value, order="C") for value in own]
+        kinds = [(a.dtype.str, a.shape, zlib.crc32(a)) for a in arrays]
+        with open(self.path(self.size), "wb") as file:
+            file.write(json.dumps(kinds).encode() + b"\n")
+            for array in arrays:
+                array.tofile(file)
         self.size += 1
 
     def __getitem__(self, k: int) -> tuple[np.ndarray, ...]:
+        if k >= self.size:
+            raise IndexError(f"there are {self.size} pieces; got number {k}.")
         try:
-            with np.load(self.path(k), allow_pickle=False) as file:
-                return tuple(file[name] for name in file.files)
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            with open(self.path(k), "rb") as file:
+                kinds = json.loads(file.readline())
+                return tuple(read_array(file, *kind) for kind in kinds)
+        except (OSError, ValueError, TypeError) as error:
             raise ValueError(
                 f"`sites_dir`: '{self.path(k)}' is gone or damaged; something else has "
                 "changed the folder. Begin again."

@@ -280,14 +280,36 @@ def test_files_of_a_state_go_with_it(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("damage", ["gone", "empty", "cut"])
+def test_a_shelf_gives_back_what_it_was_given(tmp_path):
+    shelf, table = Shelf(tmp_path), np.arange(12.0).reshape(3, 4)
+    owns = [
+        (table, table.T, table[:, ::2]),
+        (np.zeros((0, 2, 3)), np.array(2.5), np.arange(3), np.array([True, False])),
+    ]
+    gc.collect()
+    gc.disable()
+    try:
+        for own in owns:
+            shelf.append(own)
+        found = list(shelf)
+        assert gc.collect() == 0  # nothing waits to be found as garbage
+    finally:
+        gc.enable()
+    assert len(found) == len(shelf) == 2
+    for own, again in zip(owns, found, strict=True):
+        for a, b in zip(own, again, strict=True):
+            assert np.array_equal(a, b) and a.dtype == b.dtype and a.shape == b.shape
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "cut late", "changed"])
 def test_files_of_a_state_that_are_damaged(tmp_path, damage):
     source = ArraySource(X, y, piece_rows=5, sites_dir=tmp_path)
     state, _ = source.sweep(running, None, 1)
     path = state.path(3)
     raw = path.read_bytes()
-    path.unlink() if damage == "gone" else path.write_bytes(raw[: {"empty": 0, "cut": 40}[damage]])
-    with pytest.raises(ValueError, match="`sites_dir`: .*3.npz.* is gone or damaged"):
+    new = {"empty": b"", "cut": raw[:16], "cut late": raw[:-8], "changed": raw[:-1] + bytes([raw[-1] ^ 1])}
+    path.unlink() if damage == "gone" else path.write_bytes(new[damage])
+    with pytest.raises(ValueError, match="`sites_dir`: .*3.bin.* is gone or damaged"):
         source.sweep(running, state, 1)
 
 
