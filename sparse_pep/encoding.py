@@ -317,8 +317,10 @@ def source_of(
     y: ArrayLike | None = None,
     weight: ArrayLike | None = None,
     known_variance: ArrayLike | None = None,
+    labels: bool = False,
 ) -> Source | None:
-    """The source that data are, or None if they are an array in memory.
+    """The source that data are, or None if they are an array in memory; `labels` says whether y
+    of a collection of Dask holds class labels.
 
     Raises
     ------
@@ -336,5 +338,5 @@ def source_of(
     if is_dask(X):
         from sparse_pep.distributed import DaskSource
 
-        return DaskSource(X, y, weight=weight, known_variance=known_variance)
+        return DaskSource(X, y, weight, known_variance, labels=labels and y is not None)
     return None

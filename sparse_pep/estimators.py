@@ -241,7 +241,8 @@ class PowerEPEstimator(BaseEstimator):
     def _fit(self, X, y, sample_weight, known_variance=None) -> "PowerEPEstimator":
         """`fit`, which may stop half-way."""
         self._check_arguments()
-        source = source_of(X, y, sample_weight, known_variance)
+        labels = isinstance(self, ClassifierMixin)
+        source = source_of(X, y, sample_weight, known_variance, labels)
         if source is not None:
             return self._fit_source(source)
         X, y = at_home(X), at_home(y)

@@ -225,3 +225,29 @@ def test_labels_of_a_table(names, tmp_path):
     first = next(scaled.pieces())
     assert np.allclose(first.X, (X[:250] - [1.0, 2.0]) / [0.5, 2.0], rtol=1e-12) and len(first.y) == 250
     assert scaled.fingerprint() != EncodedSource(source, InputScaling(np.zeros(2), np.ones(2))).fingerprint()
+
+
+# ---- collections of Dask --------------------------------------------------------------------------------------------
+
+
+def test_collections_of_dask():
+    pytest.importorskip("distributed")
+    import dask.array as da
+
+    from sparse_pep.distributed import connect
+
+    rows, targets = da.from_array(X, chunks=(200, 2)), da.from_array(Y, chunks=200)
+    words = da.from_array(np.where(X[:, 0] > 0.0, "yes", "no"), chunks=200)
+    weight = RNG.integers(1, 3, 600).astype(float)
+    with pytest.raises(ValueError, match="client"):
+        SparsePEPRegressor(**KEPT).fit(rows, targets)
+    with connect(1, processes=False):
+        model = SparsePEPRegressor(**KEPT).fit(rows, targets, da.from_array(weight, chunks=200))
+        arrays = SparsePEPRegressor(**KEPT).fit(X, Y, weight)
+        assert np.isclose(model.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-10)
+        assert np.allclose(model.predict(rows), arrays.predict(X), rtol=1e-8, atol=1e-8)
+        labelled = SparsePEPClassifier(**KEPT).fit(rows, words)
+    assert labelled.classes_.tolist() == ["no", "yes"]
+    assert np.allclose(
+        labelled.predict_proba(X), SparsePEPClassifier(**KEPT).fit(X, words.compute()).predict_proba(X), atol=1e-6
+    )
