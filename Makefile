@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test docs lint bench reproduce clean
+.PHONY: help demo test docs lint bench peers reproduce clean
 
 help:
 	@echo "make demo   fit a small data set and draw it"
@@ -11,6 +11,7 @@ help:
 	@echo "make lint   check the style of notebooks, tests and tools"
 	@echo "make reproduce  small versions of the paper's experiments, with tables and figures in results/"
 	@echo "make bench  measure speed against the floor set by BLAS"
+	@echo "make peers  measure speed beside other packages, where they are installed"
 	@echo "make clean  remove what the other targets made"
 
 .venv/.installed: settings.ini setup.py
@@ -36,6 +37,9 @@ reproduce: .venv/.installed
 
 bench: .venv/.installed
 	$(BIN)/python -m benchmarks.regression
+
+peers: .venv/.installed
+	$(BIN)/python -m benchmarks.peers
 
 clean:
 	rm -rf .venv _docs _proc build dist .pytest_cache .ruff_cache .hypothesis sparse_pep.egg-info
