@@ -3,12 +3,14 @@
 import csv
 import io
 import json
+import logging
 import os
 import re
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import click
@@ -16,7 +18,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from distributed import LocalCluster
 
+import sparse_pep.estimators
+import sparse_pep.scale
 from sparse_pep import SparsePEPRegressor, load, plots
 from sparse_pep.cli import (
     average_rows,
@@ -32,6 +37,8 @@ from sparse_pep.cli import (
     write_csv,
 )
 from sparse_pep.datasets import mean_nll, random_splits, snelson_like
+from sparse_pep.distributed import ALONE, connect
+from sparse_pep.sources import TableSource
 from sparse_pep.studies import Study, StudyStopped, run_study
 
 PROGRAM = [sys.executable, "-c", "from sparse_pep.cli import main; main(prog_name='sparse-pep')"]
@@ -276,7 +283,10 @@ def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
     words = ["--data", "breast_cancer", "--data", "diabetes", "--powers", 1, "--splits", 1, "--out", "scores.csv"]
     text = accept("compare", *words, "--quiet").stdout
     assert seen == ["auto", "gaussian"]
-    assert [part.splitlines()[0] for part in text.split("\n\n")] == [*["each split", "averages"] * 2, text.splitlines()[-1]]
+    assert [part.splitlines()[0] for part in text.split("\n\n")] == [
+        *["each split", "averages"] * 2,
+        text.splitlines()[-1],
+    ]
     assert text.splitlines()[-1].startswith("2 fits in ")
     assert [row.split("  ")[0] for row in text.split("\n\n")[0].splitlines()[2:]] == ["breast_cancer"]
     first, second = csv.DictReader(Path("scores.csv").read_text().splitlines())
@@ -883,3 +893,229 @@ def test_a_stopped_study_is_one_line(monkeypatch):
     monkeypatch.setattr("sparse_pep.cli.run_study", stopped)
     result = run("reproduce", "snelson", "--quick", "--quiet")
     assert result.exit_code == 2 and result.stderr == "Error: snelson: a worker died. What is done is kept.\n"
+
+
+# ---- data in pieces, and with a cluster -----------------------------------------------------------------------------
+
+COLUMNS = ["dose", "age", "site", "response", "times"]
+LEARN = ["--inducing", 10, "--max-iter", 15, "--quiet"]
+
+
+@pytest.fixture
+def pieces():
+    """The rows of one table as table.csv, as table.parquet and as parts/, three Parquet files and one of CSV."""
+    rng = np.random.default_rng(0)
+    dose = np.sort(rng.uniform(0.0, 5.0, 80))  # in order, as weighted fits in memory put them in order
+    response = 50.0 + 10.0 * np.sin(dose) + 0.5 * rng.standard_normal(80)
+    others = rng.standard_normal(80), np.full(80, 7.0), response, rng.integers(0, 4, 80)
+    table = pd.DataFrame(dict(zip(COLUMNS, (dose, *others))))
+    table.to_csv("table.csv", index=False)
+    table.to_parquet("table.parquet")
+    Path("parts").mkdir()
+    for k, first in enumerate(range(0, 60, 20)):
+        table[first : first + 20].to_parquet(f"parts/{k}.parquet")
+    table[60:].to_csv("parts/3.csv", index=False)
+    return table
+
+
+@pytest.fixture
+def labelled(pieces):
+    """kinds.csv, and kinds/ of two Parquet files: the rows of `pieces` with labels for a target."""
+    table = pieces.assign(kind=np.where(pieces["response"] > 50.0, "high", "low")).drop(columns=["response", "times"])
+    table.to_csv("kinds.csv", index=False)
+    Path("kinds").mkdir()
+    table[:45].to_parquet("kinds/a.parquet")
+    table[45:].to_parquet("kinds/b.parquet")
+    return table
+
+
+def told(*words):
+    """What `fit` prints but for the name of the file."""
+    text = accept("fit", *words).stdout
+    assert "wrote " in text and "datum: " in text
+    return text.partition("wrote ")[0]
+
+
+def one_line(*words):
+    """The error of a command that is refused, and changes no file."""
+    before = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
+    result = run(*words)
+    assert result.exit_code == 2 and result.stdout == ""
+    assert result.stderr.startswith("Error: ") and result.stderr.count("\n") == 1
+    assert {path: path.stat().st_mtime_ns for path in Path().rglob("*")} == before
+    return result.stderr
+
+
+@pytest.mark.parametrize("data", ["table.csv", "table.parquet", "parts"])
+@pytest.mark.parametrize("more", [[], ["--weight", "times"], ["--known-variance", "times"], ["--no-standardize"]])
+def test_a_fit_in_pieces_says_what_one_in_memory_says(pieces, data, more):
+    words = ["--target", "response", *LEARN, *more]
+    whole = told("table.csv", *words, "--out", "whole.npz")
+    assert told(data, *words, "--in-pieces", "--out", "pieces.npz") == whole
+    whole, pieces = load("whole.npz"), load("pieces.npz")
+    for name in ("feature_names", "target"):
+        assert pieces.extra_[name] == whole.extra_[name]
+    for name in ("x_mean", "x_scale"):
+        np.testing.assert_allclose(pieces.extra_[name], whole.extra_[name], rtol=1e-12)
+    assert ("times" in whole.extra_["feature_names"]) == (not {"--weight", "--known-variance"} & set(more))
+
+
+def test_the_pieces_are_not_all_in_memory(pieces, monkeypatch):
+    monkeypatch.setattr("sparse_pep.cli.read_table", None)
+    monkeypatch.setattr("sparse_pep.sources.FEWEST_AND_MOST", (7, 7))
+    kept = []
+    monkeypatch.setattr("sparse_pep.cli.TableSource", lambda *a, **k: kept.append(TableSource(*a, **k)) or kept[-1])
+    accept("fit", "parts", "--target", "response", "--in-pieces", *LEARN)
+    accept("predict", "model.npz", "parts", "--in-pieces", "--out", "p.csv")
+    assert [max(len(piece.X) for piece in source.pieces()) for source in kept] == [7, 7]
+
+
+def test_labels_in_pieces(labelled):
+    words = ["--target", "kind", "--likelihood", "auto", "--inducing", 8, "--max-iter", 4, "--quiet"]
+    whole = told("kinds.csv", *words)
+    expected = accept("predict", "model.npz", "kinds.csv", "--out", "-").stdout
+    assert "classes high, low" in whole and told("kinds", *words, "--in-pieces") == whole
+    accept("predict", "model.npz", "kinds", "--in-pieces", "--out", "p.csv")
+    names, *rows = csv.reader(io.StringIO(Path("p.csv").read_text()))
+    same, *others = csv.reader(io.StringIO(expected))
+    assert names == same == ["label", "p_high", "p_low"]
+    assert [row[0] for row in rows] == [row[0] for row in others] and len(rows) == 80
+    np.testing.assert_allclose(np.array(rows)[:, 1:].astype(float), np.array(others)[:, 1:].astype(float), atol=1e-7)
+
+
+def test_a_checkpoint_of_a_fit_in_pieces_is_used_and_deleted(pieces, monkeypatch):
+    words = ["fit", "parts", "--target", "response", "--in-pieces", *LEARN, "--checkpoint", "c.ckpt"]
+    straight = told(*words[1:-2])
+    with monkeypatch.context() as patch:
+        patch.setattr("sparse_pep.cli.save_model", lambda *given: (_ for _ in ()).throw(OSError("the disk is full")))
+        result = run(*words, "--checkpoint-every", 0)
+    assert result.exit_code == 2 and "the disk is full" in result.stderr and Path("c.ckpt").exists()
+    calls = []
+    gradient = sparse_pep.scale.source_gradient
+    monkeypatch.setattr("sparse_pep.scale.source_gradient", lambda *given: calls.append(1) or gradient(*given))
+    assert told(*words[1:]) == straight
+    assert not calls and not Path("c.ckpt").exists()
+
+
+def test_predictions_in_pieces_are_the_same_rows(pieces):
+    accept("fit", "parts", "--target", "response", "--in-pieces", *LEARN)
+    expected = numbers(accept("predict", "model.npz", "table.csv", "--out", "-").stdout)
+    for data in ("table.csv", "table.parquet", "parts"):
+        result = accept("predict", "model.npz", data, "--in-pieces", "--out", "p.csv")
+        assert result.stdout == "" and "response for 80 rows" in result.stderr
+        found = numbers(Path("p.csv").read_text())
+        assert list(found) == ["mean", "std"]
+        for name in found:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-12)
+    said = document("predict", "model.npz", "parts", "--in-pieces", "--out", "p.csv")
+    assert said == {"target": "response", "n_rows": 80, "file": "p.csv"}
+
+
+def test_a_bad_row_to_predict_leaves_nothing_behind(pieces, monkeypatch):
+    accept("fit", "table.csv", "--target", "response", *LEARN)
+    monkeypatch.setattr("sparse_pep.sources.FEWEST_AND_MOST", (10, 10))
+    pieces[:50].assign(age=0.0).to_csv("parts/4.csv", index=False)
+    with Path("parts/4.csv").open("a") as file:
+        file.write("1,old,7,50,1\n")
+    Path("p.csv").write_text("as it was")
+    for out in ("new.csv", "p.csv"):
+        error = one_line("predict", "model.npz", "parts", "--in-pieces", "--out", out)
+        assert "4.csv', row 52: column 'age' holds text, 'old'" in error
+    assert Path("p.csv").read_text() == "as it was"
+
+
+IN_PIECES = {  # command line, words of the message
+    "fit - --target response --in-pieces": ["standard input"],
+    "fit parts --target response --in-pieces --test-fraction 0.2": ["--test-fraction"],
+    "fit parts --target response --in-pieces --report r.html": ["--report"],
+    "fit parts --target response --in-pieces --blocks 5": ["--blocks"],
+    "fit parts --target response --in-pieces --restarts 1": ["--restarts"],
+    "fit parts --target response --in-pieces --power held_out": ["--power held_out"],
+    "fit parts --target response --scheduler tcp://127.0.0.1:1 --restarts 1": ["--restarts"],
+    "fit absent --target response --in-pieces": ["no file 'absent'"],
+    "fit empty --target response --in-pieces": ["'empty' holds no file", ".parquet"],
+    "fit parts --target respons --in-pieces": ["no column 'respons'", "Did you mean 'response'"],
+    "fit parts --target response --in-pieces --weight absent": ["`weight`", "no column 'absent'"],
+    "fit parts --target response --in-pieces --weight response": ["'response' has two parts to play"],
+    "fit parts --target response --in-pieces --weight age": ["`weight`, row ", "[0, inf]"],
+    "fit parts --target response --in-pieces --likelihood auto": ["--likelihood auto", "continuous"],
+    "fit parts --target site --in-pieces": ["one value only"],
+    "fit parts --target site --in-pieces --likelihood auto": ["one class only"],
+    "fit text.csv --target response --in-pieces": ["text.csv", "row 3", "'age'", "'old'"],
+    "fit head.csv --target response --in-pieces": ["no rows"],
+    "fit once.csv --target response --weight w --in-pieces": ["two rows must count"],
+    "fit parts --target response --in-pieces --out nowhere/m.npz": ["--out", "does not exist"],
+    "fit parts --target response --scheduler nonsense": ["a Dask scheduler", "'nonsense'"],
+    "predict model.npz parts --in-pieces --json": ["--in-pieces", "--out"],
+    "predict model.npz parts --in-pieces --out -": ["--in-pieces", "--out"],
+    "predict model.npz - --in-pieces --out p.csv": ["--in-pieces", "from a file"],
+    "predict model.npz absent --in-pieces": ["no file 'absent'"],
+    "predict model.npz text.csv --in-pieces": ["no column 'site'"],
+    "predict model.npz none.csv --in-pieces": ["no rows"],
+    "predict model.npz parts --in-pieces --out parts/p.csv": ["--out", "one of the files of 'parts'"],
+    "predict model.npz table.csv --in-pieces --out table.csv": ["--out", "is read as data"],
+}
+
+
+@pytest.mark.parametrize("line", IN_PIECES)
+def test_what_does_not_go_with_pieces_is_one_line(pieces, line):
+    for name in ("text.csv", "head.csv"):
+        Path(name).write_text(BAD_FILES[name])
+    Path("none.csv").write_text("dose,age,site,times\n")
+    Path("once.csv").write_text("dose,w,response\n1,0,1\n2,1,2\n3,0,3\n")
+    Path("empty").mkdir()
+    if line.startswith("predict"):
+        accept("fit", "table.csv", "--target", "response", "--inducing", 3, "--max-iter", 1, "--quiet")
+    error = one_line(*line.split())
+    for word in IN_PIECES[line]:
+        assert word in error
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line(pieces, monkeypatch):
+    monkeypatch.setattr("sparse_pep.cli.connect", partial(connect, timeout=0.3))
+    error = one_line("fit", "parts", "--target", "response", "--scheduler", "tcp://127.0.0.1:1")
+    assert "no Dask scheduler answers at 'tcp://127.0.0.1:1'" in error
+
+
+@pytest.fixture(scope="module")
+def scheduler():
+    with LocalCluster(1, threads_per_worker=1, processes=False, **ALONE) as cluster:
+        yield cluster.scheduler_address
+
+
+def test_a_fit_on_a_cluster_says_what_one_in_memory_says(pieces, labelled, scheduler):
+    words = ["--target", "response", "--weight", "times", "--inducing", 8, "--max-iter", 2, "--quiet"]
+    whole = told("table.csv", *words)
+    for data in ("table.parquet", "parts"):  # parts/ has a CSV file: its pieces are sent
+        assert told(data, *words, "--scheduler", scheduler, "--out", "there.npz") == whole
+    words = ["--target", "kind", "--likelihood", "auto", "--inducing", 3, "--max-iter", 1, "--quiet"]
+    assert told("kinds", *words, "--scheduler", scheduler) == told("kinds.csv", *words)
+    found, fitted = load("there.npz"), load("model.npz")
+    assert found.extra_["feature_names"] == ["dose", "age", "site"] and list(fitted.classes_) == ["high", "low"]
+
+
+def test_workers_read_parquet_files_themselves(pieces, scheduler, monkeypatch):
+    monkeypatch.setattr(TableSource, "pieces", None)
+    accept("fit", "table.parquet", "--target", "response", "--scheduler", scheduler, "--inducing", 3, "--max-iter", 1)
+
+
+def test_a_bad_row_on_a_cluster_is_one_line(pieces, scheduler):
+    pieces.assign(age=np.where(pieces["times"] > 2, np.nan, 0.0)).to_parquet("bad.parquet")
+    row = int(np.argmax(pieces["times"] > 2))
+    error = one_line("fit", "bad.parquet", "--target", "response", "--scheduler", scheduler)
+    assert f"`X`, row {row}" in error and "got nan" in error
+
+
+def test_a_cluster_that_goes_away_is_one_line(pieces, monkeypatch):
+    with LocalCluster(1, threads_per_worker=1, processes=False, **ALONE) as cluster:
+
+        def gone(*given, **more):
+            cluster.close()
+            return train(*given, **more)
+
+        train = sparse_pep.estimators.train_source
+        monkeypatch.setattr("sparse_pep.estimators.train_source", gone)
+        monkeypatch.setattr("sparse_pep.cli.connect", partial(connect, timeout=0.3))
+        error = one_line("fit", "table.csv", "--target", "response", *LEARN, "--scheduler", cluster.scheduler_address)
+    assert "scheduler is gone" in error
+    assert logging.root.manager.disable == logging.NOTSET
