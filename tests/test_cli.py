@@ -997,7 +997,8 @@ def test_a_checkpoint_of_a_fit_in_pieces_is_used_and_deleted(pieces, monkeypatch
     assert not calls and not Path("c.ckpt").exists()
 
 
-def test_predictions_in_pieces_are_the_same_rows(pieces):
+def test_predictions_in_pieces_are_the_same_rows(pieces, monkeypatch):
+    monkeypatch.setattr("sparse_pep.sources.FEWEST_AND_MOST", (15, 15))
     accept("fit", "parts", "--target", "response", "--in-pieces", *LEARN)
     expected = numbers(accept("predict", "model.npz", "table.csv", "--out", "-").stdout)
     for data in ("table.csv", "table.parquet", "parts"):
