@@ -73,7 +73,7 @@ def regression(client):
 @pytest.fixture
 def classification(client):
     client.wait_for_workers(2)
-    return DaskSource(da.from_array(X, chunks=(200, 2)), rows(labels), client=client)
+    return DaskSource(da.from_array(X, chunks=(300, 2)), labels, client=client)
 
 
 def tasks_of(client):
@@ -139,22 +139,22 @@ def kill_during(source, method, number, kill):
 
 
 def test_worker_killed_in_the_middle_of_a_fit(client, regression):
-    result = train_source(REGRESSION, regression, 0.5, max_iter=5)
+    result = train_source(REGRESSION, regression, 0.5, max_iter=3)
     assert result.history[-1] > result.history[0] + 100.0
     killed = []
-    calls = kill_during(regression, "total", 7, lambda: killed.append(kill_one(client)))
-    again = train_source(REGRESSION, regression, 0.5, max_iter=5)
-    assert killed == [2] and len(calls) > 9 and "forward_piece" in calls[7:]  # it was there, and more was to come
+    calls = kill_during(regression, "total", 5, lambda: killed.append(kill_one(client)))
+    again = train_source(REGRESSION, regression, 0.5, max_iter=3)
+    assert killed == [2] and len(calls) > 7 and "forward_piece" in calls[5:]  # it was there, and more was to come
     assert again.log_evidence == pytest.approx(result.log_evidence, rel=1e-12)
     np.testing.assert_allclose(again.history, result.history, rtol=1e-12)
 
 
 def test_worker_killed_in_the_middle_of_a_sweep(client, classification):
-    whole = source_inference(CLASSIFICATION, classification, 0.5)
+    whole = source_inference(CLASSIFICATION, ArraySource(X, labels, piece_rows=300), 0.5, tol=1e-3)
     killed = []
-    calls = kill_during(classification, "sweep", 8, lambda: killed.append(kill_one(client)))
-    fit = source_inference(CLASSIFICATION, classification, 0.5)
-    assert killed == [2] and len(calls) > 12 and calls[7] == "look_piece"
+    calls = kill_during(classification, "sweep", 6, lambda: killed.append(kill_one(client)))
+    fit = source_inference(CLASSIFICATION, classification, 0.5, tol=1e-3)
+    assert killed == [2] and len(calls) > 7 and calls[5] == "look_piece"
     assert fit.converged and fit.n_sweeps == whole.n_sweeps
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-8)
     for k in range(len(fit.sites)):
@@ -180,10 +180,10 @@ def relaxed(source, n, sizes=(0,)):
 
 
 def test_sweeps_remember_and_may_be_cut(client, regression):
-    there, total, largest = relaxed(ArraySource(X, y, piece_rows=100), 7)
-    for chain, length in ((64, 7), (3, 1), (1, 0)):
+    there, total, largest = relaxed(ArraySource(X, y, piece_rows=100), 4)
+    for chain, length in ((64, 4), (3, 1), (1, 0)):
         regression.chain = chain
-        state, found, high = relaxed(regression, 7)
+        state, found, high = relaxed(regression, 4)
         assert (found, high) == (pytest.approx(total, rel=1e-13), largest)
         assert state.length == length and len(state) == PIECES
         np.testing.assert_allclose(state[5][0], there[5][0], rtol=1e-13)
@@ -413,10 +413,10 @@ def assert_all_there(source, **more):
 
 def test_arrays_cut_in_any_way(client):
     for chunks in ((500, 1), (N, 2), ((1, 0, 1199), 2)):
-        assert_all_there(DaskSource(da.from_array(X, chunks=chunks), da.from_array(y, chunks=7), client=client))
+        assert_all_there(DaskSource(da.from_array(X, chunks=chunks), da.from_array(y, chunks=170), client=client))
     two = np.stack([y, -y], axis=1)
     many = {"weight": weight, "known_variance": known, "power": weight / 2.0}
-    cut = {name: da.from_array(value, chunks=111) for name, value in many.items()}
+    cut = {name: da.from_array(value, chunks=250) for name, value in many.items()}
     assert_all_there(DaskSource(rows(X), da.from_array(two, chunks=(100, 1)), **cut, client=client), y=two, **many)
     assert_all_there(DaskSource(rows(X), y, 2.0, power=0.5, client=client), weight=2.0, power=0.5)
     whole = np.round(10 * X).astype(np.int32)
@@ -586,7 +586,7 @@ with connect(1, processes=False) as client:
     try:
         source.total(slow)
     except KeyboardInterrupt as error:  # its traceback is held all the time
-        time.sleep(1.0)
+        time.sleep(0.5)
         left = client.run_on_scheduler(lambda dask_scheduler: [str(k) for k in dask_scheduler.tasks])
         print(len([k for k in left if k.startswith("slow")]), len(source.futures), source.n_data)
 """
