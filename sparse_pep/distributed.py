@@ -110,7 +110,7 @@ def connect(
         )
     try:
         return Client(**{"scheduler_file" if file else "address": text}, timeout=timeout)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
         raise ValueError(f"`address`: no Dask scheduler answers at {text!r}.") from error
 
 # %% ../nbs/11_distributed.ipynb #16080037
@@ -872,5 +872,6 @@ def client_of(client: "Client | str | int | None") -> "Client":
         return get_client()
     except ValueError as error:
         raise ValueError(
-            "`client` must be a Dask client, or what `connect` takes: there is none yet."
+            "collections of Dask need a `client`, and there is none yet: make one first, "
+            "with `distributed.Client()` or `sparse_pep.distributed.connect`."
         ) from error
