@@ -280,6 +280,27 @@ class PowerEPEstimator(BaseEstimator):
 
     def _fit_source(self, source: Source) -> "PowerEPEstimator":
         """`fit` to data that stay where they are; some of their rows say where to start."""
+        self._check_for_source()
+        rng = np.random.default_rng(seeded(self.random_state).randint(2**31))
+        few = source.sample(JUDGED_ROWS, rng)
+        self._extras = Extras(few.weight, few.known_variance)
+        encoding = self._encoding_of(source, few)
+        self._source, few = EncodedSource(source, encoding), encoding.piece(few)
+        extras = Extras(few.weight, few.known_variance)
+        start = self._checked(starting_model(few.X, few.y, *self._parts(), rng, extras))
+        named = isinstance(self.power, str)
+        power = advised_power(self.power, start.likelihood) if named else self.power
+        self._power = require_power(power, 1, None)
+        self._blocks, self._extras = None, PLAIN
+        for gone in ("_X", "_y", "feature_names_in_", *OF_ROWS):
+            vars(self).pop(gone, None)
+        self.n_features_in_, self.n_samples_seen_ = source.n_dims, source.n_data
+        if getattr(source, "feature_names", None) is not None:
+            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
+        return self._conclude_source(*self._train_source(start, self._source))
+
+    def _check_for_source(self) -> None:
+        """Check that nothing is asked for which wants all rows in memory."""
         for name, none in (("blocks", None), ("n_restarts", 0), ("device", None)):
             given = getattr(self, name)
             if given is not none and not (is_number(given) and given == none):
@@ -289,27 +310,10 @@ class PowerEPEstimator(BaseEstimator):
                 "a source goes with the `optimizer` 'lbfgs' or None, and a `power` other than 'held_out'; "
                 "'adam' takes memory maps as X and y."
             )
-        rng = np.random.default_rng(seeded(self.random_state).randint(2**31))
-        few = source.sample(JUDGED_ROWS, rng)
-        self._extras = Extras(few.weight, few.known_variance)
-        encoding = self._encoding_of(source, few)
-        data, few = EncodedSource(source, encoding), encoding.piece(few)
-        extras = Extras(few.weight, few.known_variance)
-        start = self._checked(starting_model(few.X, few.y, *self._parts(), rng, extras))
-        named = isinstance(self.power, str)
-        power = advised_power(self.power, start.likelihood) if named else self.power
-        if np.ndim(power):
+        if np.ndim(self.power):
             raise ValueError(
                 "`power` must be one number; powers of rows belong to the source."
             )
-        self._power = require_power(power, 1, None)
-        self._blocks, self._extras, self._source = None, PLAIN, data
-        for gone in ("_X", "_y", "site_precision_", "site_shift_", "feature_names_in_"):
-            vars(self).pop(gone, None)
-        self.n_features_in_, self.n_samples_seen_ = source.n_dims, source.n_data
-        if getattr(source, "feature_names", None) is not None:
-            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
-        return self._conclude_source(*self._train_source(start, data))
 
     def _train_source(self, start: Model, source: Source) -> tuple:
         """`_train` on a source."""
