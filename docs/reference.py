@@ -36,6 +36,11 @@ CONTRACT = {
     "models": "Model model_evidence model_gradient model_predict model_bounds model_leave_one_out",
     "training": "train TrainingResult kmeans_points greedy_points initial_kernel advised_power held_out_power",
     "stochastic": "train_stochastic",
+    "sources": "ArraySource TableSource Source Piece",
+    "scale": "source_gradient source_inference source_predict write_predictions source_moments source_start train_source",
+    "distributed": "DaskSource connect",
+    "encoding": "EncodedSource Encoding InputScaling",
+    "arrays": "place_named Place namespace_of",
     "plots": "plot_posterior_1d plot_posterior_2d plot_classification_1d plot_classification_2d plot_calibration "
     "plot_calibration_draws plot_residuals plot_reliability plot_relevance plot_energy_trace plot_site_changes "
     "plot_pseudo_points plot_power_sweep",

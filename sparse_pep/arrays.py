@@ -232,6 +232,12 @@ def place_named(device: str | Place | None, dtype: str = "float64") -> Place:
     ------
     ValueError
         If there is no such library or precision; NumPy counts in double precision only.
+
+    Examples
+    --------
+    >>> from sparse_pep.arrays import place_named
+    >>> print(place_named("torch:cuda", "float32").device, place_named(None).library)
+    cuda numpy
     """
     if isinstance(device, Place):
         return device

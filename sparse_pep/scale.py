@@ -876,6 +876,11 @@ def source_start(
     rng : Generator, optional
         Draws the rows; seed 0 by default.
 
+    Returns
+    -------
+    Model
+        Cost of a pass for the moments, of one for the sample, and of k-means.
+
     Examples
     --------
     >>> import numpy as np
