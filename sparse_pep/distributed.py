@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from dask.array import Array
     from distributed import Client, Future
     from pandas import DataFrame
+else:  # Dask is imported where it is wanted
+    Array = Client = Future = DataFrame = Any
 
 # %% ../nbs/11_distributed.ipynb #c641229c
 def need_dask() -> None:
