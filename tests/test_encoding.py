@@ -247,7 +247,8 @@ def test_collections_of_dask(monkeypatch):
         patch.setattr("distributed.get_client", none)
         with pytest.raises(ValueError, match="need a `client`"):
             SparsePEPRegressor(**KEPT).fit(rows, targets)
-    with connect(1, processes=False):
+    with connect(1, processes=False) as client:
+        monkeypatch.setattr("distributed.get_client", lambda: client)
         model = SparsePEPRegressor(**KEPT).fit(rows, targets, da.from_array(weight, chunks=200))
         arrays = SparsePEPRegressor(**KEPT).fit(X, Y, weight)
         assert np.isclose(model.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-10)
