@@ -256,5 +256,7 @@ def test_collections_of_dask(monkeypatch):
         labelled = SparsePEPClassifier(**KEPT).fit(rows, words)
     assert labelled.classes_.tolist() == ["no", "yes"]
     assert np.allclose(
-        labelled.predict_proba(X), SparsePEPClassifier(**KEPT).fit(X, words.compute()).predict_proba(X), atol=1e-6
+        labelled.predict_proba(X),
+        SparsePEPClassifier(**KEPT).fit(X, words.compute(scheduler="synchronous")).predict_proba(X),
+        atol=1e-6,
     )
