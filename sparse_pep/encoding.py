@@ -269,25 +269,29 @@ def classes_of(source: Source) -> np.ndarray:
     return found
 
 # %% ../nbs/12_encoding.ipynb #11b60fef
-def unexplained_piece(piece: Piece, model: Model, Kuu: Factor) -> tuple[float, float]:
-    """Σ wD and Σ wk of a piece, units y². Cost nM² flops, memory O(chunk·M)."""
-    covariances, weight = chunk_covariances(model, piece.X), np.ones(len(piece.X))
-    weight = weight * piece.weight
+def unexplained_piece(piece: Piece, model: Model, Kuu: Factor) -> tuple:
+    """Of the rows of a piece that count: Σ D and Σ k, units y², and how many they are. Cost nM²
+    flops, memory O(chunk·M).
+    """
+    covariances = chunk_covariances(model, piece.X)
+    counts = 1.0 * (np.broadcast_to(piece.weight, len(piece.X)) > 0.0)
 
     def work(share: Sequence[slice]) -> np.ndarray:
         sums = np.zeros(2)
         for rows in share:
             Kuf, kff, _ = covariances(rows)
             dff, _ = unexplained_variance(kff, solve_lower(Kuu, Kuf, out=Kuf))
-            sums += weight[rows] @ dff, weight[rows] @ kff
+            sums += counts[rows] @ dff, counts[rows] @ kff
         return sums
 
-    return tuple(sum(map_chunks(work, chunk_slices(len(weight), len(Kuu.lower)))))
+    sums = sum(map_chunks(work, chunk_slices(len(counts), len(Kuu.lower))))
+    return *sums, int(counts.sum())
 
 
 @one_blas_thread()
 def unexplained_of(model: Model, source: Source, Kuu: Factor) -> tuple[float, float]:
-    """Mean of D over the data of a source, units y², and its share of the prior variance.
+    """Mean of D over the rows of a source that count, units y², and its share of the prior
+    variance.
 
     Examples
     --------
@@ -303,8 +307,8 @@ def unexplained_of(model: Model, source: Source, Kuu: Factor) -> tuple[float, fl
     >>> print(np.round(unexplained_of(Model(kernel, points), source, Kuu), 3))  # 0 and 4
     [2.  0.5]
     """
-    left, prior = source.total(unexplained_piece, model, Kuu)
-    return left / source.n_data, left / prior
+    left, prior, n = source.total(unexplained_piece, model, Kuu)
+    return left / n, left / prior
 
 # %% ../nbs/12_encoding.ipynb #38d25cb5
 def is_dask(value: object) -> bool:

@@ -29,7 +29,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import diagnostics
-from .arrays import Array, as_numpy, is_numpy, place_named
+from .arrays import Array, as_numpy, is_away, place_named
 from .blocks import Partition
 from sparse_pep.checks import (
     KERNELS,
@@ -1050,7 +1050,7 @@ class PowerEPEstimator(BaseEstimator):
 
 def at_home(values: Any) -> Any:
     """An array of PyTorch, CuPy or JAX as one of NumPy, of the same type; all else as it is."""
-    if is_numpy(values) or not hasattr(values, "__dlpack__"):
+    if not is_away(values):
         return values
     return as_numpy(values).astype(str(values.dtype).rpartition(".")[2])
 
