@@ -127,8 +127,7 @@ def add_weighted_outer(
     if is_away(V):
         add_weighted(S, V, weight)
         return
-    root = np.sqrt(np.maximum(weight, 0.0))
-    add_outer(S, np.multiply(V, root, out=scratch("root", V.shape)))
+    add_weighted(S, V, np.maximum(weight, 0.0), scratch("root", V.shape))
     negative = np.flatnonzero(weight < 0.0)
     if len(negative):
         less = np.zeros_like(S)
