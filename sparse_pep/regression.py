@@ -158,16 +158,12 @@ class Evidence:
 class Kept(dict):
     """What the first pass over the data keeps for the second: (start, stop) of a chunk ↦ its V
     (M, n) and its pull-back, which holds Kuf, or None unless `pulls`. `memory` is where V
-    goes, of as many chunks as it has room for; by default of all, each in a new array.
+    goes; by default each has a new array.
     """
 
     def __init__(self, memory: np.ndarray | None = None, pulls: bool = True):
         super().__init__()
         self.memory, self.pulls = memory, pulls
-
-    def has_room(self, rows: slice, M: int) -> bool:
-        """Whether V (M, n) of a chunk can be kept."""
-        return self.memory is None or M * rows.stop <= self.memory.size
 
     def room(self, rows: slice, M: int) -> np.ndarray | None:
         """Where V (M, n) of a chunk goes, if that is given."""
@@ -187,14 +183,14 @@ def forward_chunks(
     kept: Kept | None,
     rows_list: Sequence[slice],
 ) -> tuple:
-    """Sums over some chunks: V diag(wτ) Vᵀ (lower triangle), V (wν) and the clipping count;
-    fills `dff`, and `kept` unless it is None.
+    """Sums over some chunks: V diag(wτ) Vᵀ (lower triangle), V (wν), Σ wₙcₙ and the clipping
+    count; fills `dff`, and `kept` unless it is None.
     """
-    M, n_clipped, scratch = len(Kuu.lower), 0, Scratch()
+    M, terms, n_clipped, scratch = len(Kuu.lower), 0.0, 0, Scratch()
     precision_sum, shift_sum = np.zeros((M, M)), np.zeros((M, *y.shape[1:]))
     for rows in rows_list:
         Kuf, kff, pull = covariances(rows)
-        if kept is None or not kept.has_room(rows, M):
+        if kept is None:
             work = V = solve_lower(Kuu, Kuf, out=Kuf)
         else:  # the pull-back may need Kuf as it is
             V = solve_lower(Kuu, Kuf, out=kept.room(rows, M))
@@ -205,8 +201,9 @@ def forward_chunks(
         precision, shift = gaussian_sites(*here)
         shift_sum += rows_times(V, (count * shift.T).T)
         add_weighted(precision_sum, V, count * precision, work)
+        terms += float(count @ single_datum_terms(*here))
         n_clipped += clipped
-    return precision_sum, shift_sum, n_clipped
+    return precision_sum, shift_sum, terms, n_clipped
 
 
 @one_blas_thread()
@@ -242,8 +239,7 @@ def forward_sums(
     dff, slices = np.empty(len(y)), chunk_slices(len(y), len(Kuu.lower), chunk_size)
     given = Kuu, covariances, y, noise, power, weight, dff, kept
     parts = map_chunks(lambda share: forward_chunks(*given, share), slices)
-    precision, shift, n_clipped = (sum(part) for part in zip(*parts))
-    terms = float(weight @ single_datum_terms(y, dff, noise, power))
+    precision, shift, terms, n_clipped = (sum(part) for part in zip(*parts))
     return mirror(precision), shift, terms, n_clipped, dff
 
 
@@ -578,7 +574,7 @@ def adjoint_chunk(
 
 
 def log_noise_adjoint(
-    var: np.ndarray,
+    var: float | np.ndarray,
     d1: np.ndarray,
     precision: np.ndarray,
     dff: np.ndarray,
@@ -661,34 +657,36 @@ def backward_chunks(
     whitened: tuple[np.ndarray, np.ndarray],
     through: tuple | None,
     covariances: Callable,
-    sites: Callable,
-    power: np.ndarray,
-    weight: np.ndarray,
-    var: np.ndarray,
-    d1: np.ndarray,
+    data: tuple[np.ndarray, ...],
+    dff: np.ndarray,
+    anew: bool,
+    noise_bar: np.ndarray,
+    f_bar: np.ndarray,
     kept: Kept | None,
     rows_list: Sequence[slice],
 ) -> tuple:
     """Sums over some chunks: V diag(we) Vᵀ (lower triangle) and what the pull-backs return;
-    fills `var` and `d1`, and empties `kept`. `sites(rows, kff, V)` are τ and ν. With `through`,
-    the short way, `var` is left.
+    fills `noise_bar` and `f_bar`, `dff` if `anew`, and empties `kept`. `data` are y, noise
+    variances, powers and weights. With `through` it goes the short way.
     """
     outer, pulled, scratch = np.zeros_like(whitened[1]), 0.0, Scratch()
     for rows in rows_list:
-        (V, pull), kff = (kept or {}).pop((rows.start, rows.stop), (None, None)), None
+        V, pull = (kept or {}).pop((rows.start, rows.stop), (None, None))
         if pull is None:
             Kuf, kff, pull = covariances(rows)
         if V is None:
             V = solve_lower(Kuu, Kuf, out=scratch.beside("V", Kuf))
-        here = sites(rows, kff, V)
+        if anew:
+            dff[rows], _ = unexplained_variance(kff, V)
+        y, noise, power, weight = (each[rows] for each in data)
+        sites, var = gaussian_sites(y, dff[rows], noise, power), 0.0
         if through is None:
-            Kuf_bar, kff_bar, var[rows], d1[..., rows] = adjoint_chunk(
-                Kuu, whitened, V, *here, power[rows], weight[rows], outer, scratch
-            )
+            given = Kuu, whitened, V, *sites, power, weight, outer, scratch
+            Kuf_bar, kff_bar, var, d1 = adjoint_chunk(*given)
         else:
-            Kuf_bar, kff_bar, d1[..., rows] = short_adjoint_chunk(
-                through, V, *here, weight[rows], scratch
-            )
+            Kuf_bar, kff_bar, d1 = short_adjoint_chunk(through, V, *sites, weight, scratch)
+        slope = log_noise_adjoint(var, d1, sites[0], dff[rows], noise, power)
+        noise_bar[rows], f_bar[..., rows] = weight * slope, weight * d1
         pulled = pulled + pull(Kuf_bar, kff_bar)
     return outer, pulled
 
@@ -733,24 +731,15 @@ def backward_sums(
         y, noise_variance=noise_variance, power=power, weight=weight
     )
     Kuu, whitened = posterior.Kuu, whitened or whitened_moments(posterior)
-    anew, dff = dff is None, np.empty(len(y)) if dff is None else dff
-    known = None if anew else gaussian_sites(y, dff, noise, power)
-
-    def sites(rows: slice, kff: np.ndarray, V: np.ndarray) -> tuple:
-        if not anew:
-            return known[0][rows], known[1][rows]
-        dff[rows], _ = unexplained_variance(kff, V)
-        return gaussian_sites(y[rows], dff[rows], noise[rows], power[rows])
-
-    var, d1 = np.zeros(len(y)), np.empty(y.T.shape)
     through = way_through(Kuu, whitened) if short else None
-    given = Kuu, whitened, through, covariances, sites, power, weight, var, d1, kept
+    anew, dff = dff is None, np.empty(len(y)) if dff is None else dff
+    noise_bar, f_bar = np.empty(len(y)), np.empty(y.T.shape)
+    data, bars = (y, noise, power, weight), (noise_bar, f_bar)
+    given = Kuu, whitened, through, covariances, data, dff, anew, *bars, kept
     slices = chunk_slices(len(y), len(Kuu.lower), chunk_size)
     parts = map_chunks(lambda share: backward_chunks(*given, share), slices)
     outer, pulled = (sum(part) for part in zip(*parts))
-    precision, _ = gaussian_sites(y, dff, noise, power)
-    noise_bar = weight * log_noise_adjoint(var, d1, precision, dff, noise, power)
-    return mirror(outer), pulled, noise_bar, weight * d1
+    return mirror(outer), pulled, *bars
 
 
 def takes_short_way(fit: Evidence, power: float | np.ndarray, each: bool) -> bool:
