@@ -93,10 +93,14 @@ class Encoding:
             return self.mean + self.scale * y
         return self.classes[np.asarray(y > 0.0 if self.binary else y, dtype=int)]
 
+    def variance(self, known: float | np.ndarray) -> float | np.ndarray:
+        """Known variances, one or (N,), in the units in which y is modelled."""
+        return known / np.max(self.scale) ** 2
+
     def piece(self, piece: Piece) -> Piece:
         """A piece with targets and known variances as the likelihood sees them."""
         require_targets(piece)
-        known = piece.known_variance / np.max(self.scale) ** 2
+        known = self.variance(piece.known_variance)
         return piece._replace(y=self(piece.y), known_variance=known)
 
     @property

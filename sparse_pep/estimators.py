@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['STEADY', 'FORMAT', 'FORMAT_VERSION', 'SAVED', 'OF_ROWS', 'NOT_SAVED', 'FAR', 'ESTIMATORS', 'PowerEPEstimator',
-           'at_home', 'variance_of', 'counts_of', 'require_positive_argument', 'is_same', 'require_whole',
-           'require_count', 'require_flag', 'require_features', 'require_path', 'NumericTargets', 'SparsePEPRegressor',
+           'at_home', 'counts_of', 'require_positive_argument', 'is_same', 'require_whole', 'require_count',
+           'require_flag', 'require_features', 'require_path', 'NumericTargets', 'SparsePEPRegressor',
            'likelihood_named', 'SparsePEP', 'classifier_likelihood', 'require_classes', 'SparsePEPClassifier',
            'posteriors_to_parts', 'posteriors_from_parts', 'restored', 'of_today', 'load']
 
@@ -344,7 +344,7 @@ class PowerEPEstimator(BaseEstimator):
         self._name_results(model, fit)
         self.diagnostics_ |= {
             "n_samples": self.n_samples_seen_,
-            "target_variance": variance_of(self._source),
+            "target_variance": float(np.mean(source_moments(self._source)[1].variance)),
             "unexplained_variance": unexplained[0],
             "unexplained_share": unexplained[1],
         }
@@ -390,11 +390,8 @@ class PowerEPEstimator(BaseEstimator):
 
     def _in_scale(self, extras: Extras) -> Extras:
         """Known variances in the units in which y is modelled."""
-        if not np.any(extras.known_variance):
-            return extras
-        return replace(
-            extras, known_variance=extras.known_variance / np.max(self.y_scale_) ** 2
-        )
+        known = self._encoding.variance(extras.known_variance)
+        return replace(extras, known_variance=known)
 
     def _seen(self, y: np.ndarray) -> Rows:
         """The rows that training sees: of repeated ones the first."""
@@ -1053,12 +1050,6 @@ def at_home(values: Any) -> Any:
     if not is_away(values):
         return values
     return as_numpy(values).astype(str(values.dtype).rpartition(".")[2])
-
-
-def variance_of(source: Source) -> float:
-    """Of the targets of a source, the mean over outputs, units y²."""
-    _, found = source_moments(source)
-    return float(np.mean(found.square / found.weight))
 
 
 def counts_of(result: TrainingResult) -> dict:

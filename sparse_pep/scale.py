@@ -40,7 +40,6 @@ from sparse_pep.inference import (
     site_sums,
     whiten,
 )
-from .kernels import SquaredExponential
 from .likelihoods import Gaussian, Likelihood
 from .linalg import Factor, chunk_slices, factorise, one_blas_thread
 from sparse_pep.models import (
@@ -71,6 +70,7 @@ from sparse_pep.training import (
     WarmGradient,
     check_fixed,
     climb,
+    initial_kernel,
     kmeans_points,
 )
 
@@ -813,9 +813,14 @@ class Moments(NamedTuple):
     __radd__ = __add__
 
     @property
+    def variance(self) -> np.ndarray:
+        """Of each column, (D,)."""
+        return self.square / max(self.weight, np.finfo(float).tiny)
+
+    @property
     def spread(self) -> np.ndarray:
         """The standard deviation of each column, (D,), and 1 for a constant one."""
-        spread = np.sqrt(self.square / max(self.weight, np.finfo(float).tiny))
+        spread = np.sqrt(self.variance)
         constant = spread <= 1e-12 * np.abs(self.mean)
         return np.where(constant | (spread == 0.0), 1.0, spread)
 
@@ -863,8 +868,8 @@ def source_start(
     n_inducing: int = 100,
     rng: np.random.Generator | None = None,
 ) -> Model:
-    """A model to begin with, from two passes: the ARD kernel of `initial_kernel` and cluster
-    centres, both of the rows that `kmeans_points` looks at.
+    """A model to begin with, from one pass: the ARD kernel of `initial_kernel` and cluster
+    centres, both of as many rows as `kmeans_points` looks at.
 
     Parameters
     ----------
@@ -879,7 +884,7 @@ def source_start(
     Returns
     -------
     Model
-        Cost of a pass for the moments, of one for the sample, and of k-means.
+        Cost of a pass for the sample, and of k-means.
 
     Examples
     --------
@@ -893,17 +898,15 @@ def source_start(
     4 [0.89]
     """
     rng = rng or np.random.default_rng(0)
-    of_X, _ = source_moments(source)
     some = source.sample(KMEANS_ROWS, rng)
-    weight = np.broadcast_to(np.asarray(some.weight, dtype=float), len(some.X))
     if some.y is None:
         raise ValueError("the source has no targets `y`; they are needed to learn from.")
-    some = some.at(weight > 0.0)
-    weight = weight[weight > 0.0]
-    variance = likelihood.latent_variance(some.y, weight)
-    lengthscale = np.sqrt(source.n_dims) * of_X.spread
-    Z = kmeans_points(some.X, n_inducing, rng, weight)
-    kernel = SquaredExponential(variance, lengthscale)
+    some = some._replace(weight=np.broadcast_to(some.weight, len(some.X)).astype(float))
+    some = some.at(some.weight > 0.0)
+    if not len(some.X):
+        raise ValueError("`weight` is 0 for all rows that were drawn; some must count.")
+    kernel = initial_kernel(some.X, some.y, likelihood, some.weight)
+    Z = kmeans_points(some.X, n_inducing, rng, some.weight)
     return Model(kernel, InducingPoints(Z), likelihood)
 
 # %% ../nbs/11_scale.ipynb #35340c8a

@@ -318,6 +318,7 @@ def test_moments_are_those_of_all_rows(rows, level, weighted):
         and error(of_y.mean, [y[kept].mean(), -y[kept].mean()]) < 1e-12
     )
     assert error(of_X.spread, column_spread(columns[kept])) < (1e-7 if level else 1e-12)
+    assert error(of_y.variance, np.var(np.c_[y, -y][kept], axis=0)) < 1e-12
     assert of_X.spread[2] == 1.0 and error(of_y.spread, column_spread(np.c_[y, -y][kept])) < 1e-12
 
 
@@ -340,6 +341,8 @@ def test_a_start_is_that_of_the_rows_that_count():
     assert start.likelihood.noise_variance == 0.2
     with pytest.raises(ValueError, match="no targets"):
         source_start(ArraySource(X), Gaussian())
+    with pytest.raises(ValueError, match="`weight` is 0 for all rows"):
+        source_start(ArraySource(X, y, weight=0.0), Gaussian())
 
 
 @pytest.mark.parametrize("case", ["regression", "probit"])
