@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['json_option', 'DEFAULTS', 'SCORES', 'check_output', 'write_csv', 'plain', 'print_result', 'check_json', 'FiniteRange',
            'OneLineErrors', 'main', 'score_columns', 'save_figure', 'demo_figure', 'save_model', 'demo_boundary',
-           'train_powers', 'demo_text', 'demo_regression', 'demo_classification', 'demo_command', 'read_training',
-           'describe_likelihood', 'describe_fit', 'fit_result', 'training_options', 'Power', 'fit_options',
-           'take_columns', 'check_known', 'held_out_rows', 'check_files', 'check_fit', 'write_text', 'command_line',
-           'report_of_fit', 'told_of_fit', 'check_pieces', 'without_logs', 'check_classes_of', 'source_at',
-           'input_sums', 'fit_source', 'finish_fit', 'fit_command', 'prediction_table', 'predict_command',
+           'train_powers', 'demo_text', 'demo_regression', 'demo_classification', 'demo_command', 'require_discrete',
+           'read_training', 'describe_likelihood', 'describe_fit', 'fit_result', 'training_options', 'Power',
+           'fit_options', 'take_columns', 'check_known', 'held_out_rows', 'check_files', 'check_fit', 'write_text',
+           'command_line', 'report_of_fit', 'told_of_fit', 'fit_in_memory', 'check_pieces', 'without_logs', 'source_at',
+           'input_sums', 'fit_source', 'fit_in_pieces', 'fit_command', 'prediction_table', 'predict_command',
            'tell_predictions', 'predict_in_pieces', 'parse_powers', 'load_named', 'chosen_data', 'check_sets',
            'average_rows', 'score_tables', 'compare_result', 'sweep_figure', 'compared', 'write_comparison',
            'compare_command', 'size_of', 'check_folder', 'reproduced', 'reproduce_command']
@@ -438,6 +438,14 @@ def demo_command(out: str, inducing: int, max_iter: int, quick: bool) -> None:
     )
 
 # %% ../nbs/15_cli.ipynb #b666f0a7
+def require_discrete(labels: np.ndarray, target: str, likelihood: str) -> None:
+    """Raise a ValueError if labels are numbers that are not whole."""
+    if labels.dtype.kind == "f":
+        raise ValueError(
+            f"--likelihood {likelihood}: the target {target!r} is continuous, no label; leave the option out."
+        )
+
+
 def read_training(source: str | os.PathLike, target: str, likelihood: str) -> Table:
     """The file to train on. ValueError if a target that should be numbers is text says
     how to train on labels.
@@ -449,10 +457,8 @@ def read_training(source: str | os.PathLike, target: str, likelihood: str) -> Ta
         if f"column {target!r} holds text" not in str(error):
             raise
         raise ValueError(f"{error} For labels give --likelihood auto.") from error
-    if labels and table.y.dtype.kind == "f":
-        raise ValueError(
-            f"--likelihood {likelihood}: the target {target!r} is continuous, no label; leave the option out."
-        )
+    if labels:
+        require_discrete(table.y, target, likelihood)
     if likelihood in COUNTS and np.any((table.y < 0.0) | (table.y % 1.0 != 0.0)):
         raise ValueError(
             f"--likelihood {likelihood}: the target {target!r} does not hold counts (0, 1, 2, ...)."
@@ -800,15 +806,15 @@ def report_of_fit(
 # %% ../nbs/15_cli.ipynb #63d68efa
 def told_of_fit(
     model: PowerEPEstimator,
-    parts: tuple[np.ndarray, np.ndarray],
+    counts: tuple[int, int],
     target: str,
     scores: Mapping | None,
     files: tuple[str, str | None],
 ) -> tuple[str, dict]:
-    """What `fit` prints, as text and for `--json`; `parts` are the rows to train on and those
-    held out, `files` those of the model and of the report.
+    """What `fit` prints, as text and for `--json`; `counts` are how many rows it was trained
+    on and how many are held out, `files` those of the model and of the report.
     """
-    train, test = map(len, parts)
+    train, test = counts
     text, result = describe_fit(model, train, target), fit_result(model, train, target)
     result |= {"file": files[0]} | ({"report": files[1]} if files[1] else {})
     if scores is not None:
@@ -816,6 +822,39 @@ def told_of_fit(
         listed = ", ".join(f"{key} {value:.4f}" for key, value in scores.items())
         text += f"\n{test} rows held out: {listed}"
     return f"{text}\nwrote {' and '.join(filter(None, files))}", result
+
+
+def fit_in_memory(
+    data: str,
+    target: str,
+    columns: Mapping[str, str | None],
+    standardize: bool,
+    training: Mapping,
+    test_fraction: float | None,
+    out: str,
+    report: str | None,
+) -> tuple[str, dict]:
+    """Train on a file, score the rows held out, write model and report, and say what was done,
+    as `told_of_fit` does; `columns` as in `take_columns`.
+    """
+    likelihood, seed = training["likelihood"], training["random_state"]
+    table, known = take_columns(read_training(data, target, likelihood), columns)
+    parts = held_out_rows(table, test_fraction, seed, likelihood)
+    train, test = parts
+    X, y = table.X[train], table.y[train]
+    scaling = find_scaling(X, y, standardize, table.feature_names, target)
+    given = {argument: values[train] for argument, values in known.items()}
+    with one_line_warnings() as said:
+        model = fit_scaled(X, y, scaling, standardize, known=given, **training)
+    scores = None
+    if len(test):
+        everything = model, table.X, table.y, *parts, scaling
+        scores = score_rows(*everything, known.get("known_variance"))
+    save_model(out, model, table.feature_names, target, scaling)
+    if report is not None:
+        page = report_of_fit(model, table, parts, scaling, scores, said)
+        write_text(report, page, "--report")
+    return told_of_fit(model, (len(train), len(test)), target, scores, (out, report))
 
 # %% ../nbs/15_cli.ipynb #08295ff2
 def check_pieces(
@@ -849,14 +888,6 @@ def without_logs() -> Iterator[None]:
         logging.disable(before)
 
 
-def check_classes_of(source: Source, target: str, likelihood: str) -> None:
-    """Raise a ValueError if labels of a source are numbers that are not whole."""
-    if source.classes is not None and source.classes.dtype.kind == "f":
-        raise ValueError(
-            f"--likelihood {likelihood}: the target {target!r} is continuous, no label; leave the option out."
-        )
-
-
 @contextmanager
 def source_at(
     data: str,
@@ -871,7 +902,8 @@ def source_at(
     how = {"weight": columns["sample_weight"], "known_variance": columns["known_variance"]}
     how |= {"target": target, "labels": likelihood in CLASSIFIERS}
     source = TableSource(data, **how)
-    check_classes_of(source, target, likelihood)
+    if source.classes is not None:
+        require_discrete(source.classes, target, likelihood)
     if scheduler is None:
         yield source
         return
@@ -908,15 +940,23 @@ def fit_source(
     return model, {"x_mean": mean, "x_scale": scale}
 
 
-def finish_fit(
-    model: PowerEPEstimator, target: str, training: Mapping, out: str, as_json: bool
-) -> None:
-    """Delete the checkpoint and say what was done with data in pieces."""
-    if training["checkpoint"] is not None:
-        Path(training["checkpoint"]).unlink(missing_ok=True)
-    seen = np.arange(model.n_samples_seen_)
-    text, result = told_of_fit(model, (seen, seen[:0]), target, None, (out, None))
-    print_result(text, result, as_json)
+def fit_in_pieces(
+    data: str,
+    target: str,
+    columns: Mapping[str, str | None],
+    standardize: bool,
+    training: Mapping,
+    scheduler: str | None,
+    out: str,
+) -> tuple[str, dict]:
+    """Train on data that stay where they are, write the model file, and say what was done, as
+    `told_of_fit` does; `columns` as in `take_columns`.
+    """
+    given = data, scheduler, target, columns, training["likelihood"]
+    with one_line_warnings(), source_at(*given) as source:
+        model, scaling = fit_source(source, standardize, **training)
+    save_model(out, model, source.feature_names, target, scaling)
+    return told_of_fit(model, (model.n_samples_seen_, 0), target, None, (out, None))
 
 # %% ../nbs/15_cli.ipynb #c1040aed
 @main.command("fit")
@@ -974,37 +1014,17 @@ def fit_command(
     check_files([data], outputs)
     check_fit(training, weight, known_variance)
     columns = {"sample_weight": weight, "known_variance": known_variance}
-    likelihood, noise = training["likelihood"], training.pop("noise_variance")
+    noise = training.pop("noise_variance")
     training |= {} if noise is None else {"noise_variance": noise}
     training |= {"verbose": int(not quiet)}
+    given = data, target, columns, standardize, training
     if in_pieces or scheduler is not None:
         check_pieces(data, test_fraction, report, training)
-        with (
-            one_line_warnings(),
-            source_at(data, scheduler, target, columns, likelihood) as source,
-        ):
-            model, scaling = fit_source(source, standardize, **training)
-        save_model(out, model, source.feature_names, target, scaling)
-        return finish_fit(model, target, training, out, as_json)
-    table, known = take_columns(read_training(data, target, likelihood), columns)
-    parts = held_out_rows(table, test_fraction, training["random_state"], likelihood)
-    train, test = parts
-    X, y = table.X[train], table.y[train]
-    scaling = find_scaling(X, y, standardize, table.feature_names, target)
-    given = {argument: values[train] for argument, values in known.items()}
-    with one_line_warnings() as said:
-        model = fit_scaled(X, y, scaling, standardize, known=given, **training)
-    scores = None
-    if len(test):
-        everything = model, table.X, table.y, *parts, scaling
-        scores = score_rows(*everything, known.get("known_variance"))
-    save_model(out, model, table.feature_names, target, scaling)
+        text, result = fit_in_pieces(*given, scheduler, out)
+    else:
+        text, result = fit_in_memory(*given, test_fraction, out, report)
     if training["checkpoint"] is not None:
         Path(training["checkpoint"]).unlink(missing_ok=True)
-    if report is not None:
-        page = report_of_fit(model, table, parts, scaling, scores, said)
-        write_text(report, page, "--report")
-    text, result = told_of_fit(model, parts, target, scores, (out, report))
     print_result(text, result, as_json)
 
 # %% ../nbs/15_cli.ipynb #e27c8cf8
