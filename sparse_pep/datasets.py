@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['SHIPPED', 'BANANA', 'MNIST', 'Table', 'read_bytes', 'unzipped', 'read_text', 'name_of', 'Columns', 'csv_columns',
            'parquet_columns', 'read_table', 'Dataset', 'data_directory', 'list_datasets', 'require_whole_numbers',
-           'random_splits', 'read_splits', 'shipped_set', 'check_dataset', 'folder_set', 'load_regression',
-           'banana_set', 'drop_column', 'load_classification', 'read_idx', 'mnist_part', 'load_mnist', 'snelson_like',
-           'banana_like', 'check_vectors', 'smse', 'smll', 'labels_of', 'classification_error', 'check_proba',
-           'mean_nll']
+           'random_splits', 'row_numbers', 'shares_out', 'read_splits', 'shipped_set', 'check_dataset', 'folder_set',
+           'load_regression', 'banana_set', 'drop_column', 'load_classification', 'read_idx', 'mnist_part',
+           'load_mnist', 'snelson_like', 'banana_like', 'check_vectors', 'smse', 'smll', 'labels_of',
+           'classification_error', 'check_proba', 'mean_nll']
 
 # %% ../nbs/14_datasets.ipynb #7d5d7f2b
 import gzip
@@ -197,7 +197,8 @@ def read_table(
     ----------
     path : str or path
         A CSV file, a gzipped one, or `-` for standard input. A name that ends in `.parquet`
-        is a Parquet file; a named index of pandas is its first column.
+        is a Parquet file, of which a named index of pandas is the first column (one that only
+        counts the rows is not in the file).
     target : str, optional
         The column to predict. It is left out of `X`.
     columns : sequence of str, optional
@@ -436,6 +437,21 @@ def random_splits(
     return tuple((order[:-n_test], order[-n_test:]) for order in orders)
 
 # %% ../nbs/14_datasets.ipynb #1ccb90c5
+def row_numbers(rows: Sequence[int]) -> np.ndarray:
+    """A list of row numbers as integers (n,); ValueError or TypeError if it is no such list."""
+    numbers = np.array(rows)
+    if numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind not in "iu"):
+        raise ValueError("no row numbers")
+    return numbers.astype(int)
+
+
+def shares_out(train: np.ndarray, test: np.ndarray, n: int) -> bool:
+    """Whether two lists of rows are parts of n rows: none is empty, no row is in both or twice."""
+    used = np.concatenate([train, test])
+    once = len(np.unique(used)) == len(used)
+    return bool(len(train) and len(test) and once and used.min() >= 0 and used.max() < n)
+
+
 def read_splits(
     path: str | os.PathLike, n: int
 ) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
@@ -474,12 +490,11 @@ def read_splits(
     text = read_text(path)
     try:
         content = json.loads(text)
-        parts = [(part["train"], np.array(part["test"])) for part in content["splits"]]
-        given = [part for pair in parts for part in pair if part is not None]
-        whole = (np.asarray(part).dtype.kind in "iu" or not len(part) for part in given)
-        if not all(whole):
-            raise ValueError("no row numbers")
-        parts = [(train, test.astype(int)) for train, test in parts]
+        given = [(part["train"], part["test"]) for part in content["splits"]]
+        parts = [
+            (None if train is None else row_numbers(train), row_numbers(test))
+            for train, test in given
+        ]
     except (ValueError, KeyError, TypeError):
         raise ValueError(
             f"`path`: '{path}' is not a splits file (JSON with a list `splits` of row numbers)."
@@ -492,21 +507,13 @@ def read_splits(
         raise ValueError(f"`path`: '{path}' holds no split.")
     rows = np.arange(n)
     splits = tuple(
-        (np.setdiff1d(rows, test) if train is None else np.array(train, dtype=int), test)
+        (np.setdiff1d(rows, test) if train is None else train, test)
         for train, test in parts
     )
-    for train, test in splits:
-        used = np.concatenate([train, test])
-        if (
-            len(train) == 0
-            or len(test) == 0
-            or used.min() < 0
-            or used.max() >= n
-            or len(np.unique(used)) < len(used)
-        ):
-            raise ValueError(
-                f"`path`: '{path}' has a split with an empty part, an unknown row, or a row in both parts or twice."
-            )
+    if not all(shares_out(train, test, n) for train, test in splits):
+        raise ValueError(
+            f"`path`: '{path}' has a split with an empty part, an unknown row, or a row in both parts or twice."
+        )
     return splits
 
 # %% ../nbs/14_datasets.ipynb #6ad8d9d7

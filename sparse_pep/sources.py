@@ -8,8 +8,9 @@ __all__ = ['LARGEST', 'RANGES', 'PIECE_ENTRIES', 'FEWEST_AND_MOST', 'TABLES', 'G
            'chosen_rows', 'joined', 'mapping_of', 'let_go', 'rows_as_floats', 'ArraySource', 'pyarrow_for',
            'table_files', 'damage_named', 'is_gzipped', 'csv_rows', 'csv_lines', 'one_line', 'to_number', 'BadCell',
            'value_of', 'values_of', 'labels_from', 'column_names', 'csv_header', 'require_rows', 'require_column',
-           'input_names', 'csv_fault', 'first_fault', 'csv_batches', 'names_in_file', 'parquet_head', 'parquet_batches',
-           'batch_fault', 'texts_of', 'numbers_of', 'codes_of', 'recut', 'TableSource']
+           'require_one_part', 'input_names', 'csv_fault', 'first_fault', 'csv_batches', 'names_in_file',
+           'parquet_head', 'parquet_batches', 'batch_fault', 'texts_of', 'numbers_of', 'codes_of', 'recut',
+           'TableSource']
 
 # %% ../nbs/11_sources.ipynb #11060206
 import csv
@@ -720,6 +721,19 @@ def require_column(
     )
 
 
+def require_one_part(chosen: Sequence[str], named: dict[str, str]) -> None:
+    """Raise a ValueError if an input appears twice, or has another part as well."""
+    counts = Counter((*chosen, *named.values()))
+    twice = next((name for name, count in counts.items() if count > 1), None)
+    if twice is None:
+        return
+    argument = "columns" if twice in chosen else next(a for a in named if named[a] == twice)
+    raise ValueError(
+        f"`{argument}`: {twice!r} has two parts to play; a column is one input, or the "
+        "target, or a weight."
+    )
+
+
 def input_names(
     names: Sequence[str],
     named: dict[str, str],
@@ -741,16 +755,7 @@ def input_names(
         chosen = tuple(columns)
         for name in chosen:
             require_column(name, names, "columns", source)
-    counts = Counter((*chosen, *taken))
-    twice = next((name for name, count in counts.items() if count > 1), None)
-    if twice is not None:
-        argument = (
-            "columns" if twice in chosen else next(a for a in named if named[a] == twice)
-        )
-        raise ValueError(
-            f"`{argument}`: {twice!r} has two parts to play; a column is one input, or the "
-            "target, or a weight."
-        )
+    require_one_part(chosen, named)
     if not chosen:
         taken = " and ".join(map(repr, taken))
         raise ValueError(f"`path`: '{source}' has no input column, only {taken}.")
