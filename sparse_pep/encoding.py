@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['MOST_CLASSES', 'Encoding', 'require_targets', 'is_text', 'encoded_total', 'encoded_sweep', 'InputScaling',
            'EncodedSource', 'Labels', 'label_sums', 'classes_of', 'unexplained_piece', 'unexplained_of', 'is_dask',
-           'source_of']
+           'source_of', 'targets_piece', 'numbers_of', 'targets_of']
 
 # %% ../nbs/12_encoding.ipynb #3b458046
 from collections.abc import Callable, Iterator, Sequence
@@ -348,3 +348,36 @@ def source_of(
 
         return DaskSource(X, y, weight, known_variance, labels=labels and y is not None)
     return None
+
+# %% ../nbs/12_encoding.ipynb #c1cd39e5
+def targets_piece(piece: Piece) -> tuple[np.ndarray, np.ndarray]:
+    """Targets (n,) or (n, K) and weights (n,) of a piece."""
+    require_targets(piece)
+    return piece.y, np.broadcast_to(piece.weight, len(piece.y))
+
+
+def numbers_of(classes: np.ndarray) -> np.ndarray:
+    """The numbers (C,) that a source which knows its classes gives for them: −1 and 1, or 0, 1,
+    2, …
+    """
+    return np.array([-1.0, 1.0]) if len(classes) == 2 else np.arange(float(len(classes)))
+
+
+def targets_of(source: Source) -> tuple[np.ndarray, np.ndarray]:
+    """Targets (N,) or (N, K) of a source, labels as people have them, and weights (N,). One
+    pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.encoding import targets_of
+    >>> from sparse_pep.sources import ArraySource
+    >>> y, weight = targets_of(ArraySource(np.zeros((3, 1)), np.arange(3.0), piece_rows=2))
+    >>> print(y, weight)
+    [0. 1. 2.] [1. 1. 1.]
+    """
+    y, weight = map(np.concatenate, zip(*source.each(targets_piece)))
+    if getattr(source, "classes", None) is None:
+        return y, weight
+    classes = np.asarray(source.classes)
+    return classes[np.searchsorted(numbers_of(classes), y)], weight

@@ -51,7 +51,9 @@ from sparse_pep.encoding import (
     EncodedSource,
     Encoding,
     classes_of,
+    numbers_of,
     source_of,
+    targets_of,
     unexplained_of,
 )
 from sparse_pep.features import (
@@ -695,6 +697,16 @@ class PowerEPEstimator(BaseEstimator):
         X = self._test_inputs(X)
         X = self._put(X)
         return model_predict(self._model, self._posteriors, X, self.chunk_size)
+
+    def _compared(self, X, y, sample_weight) -> tuple:
+        """X, and what predictions there are compared with, in memory."""
+        labels = isinstance(self, ClassifierMixin)
+        source = source_of(X, y, sample_weight, labels=labels)
+        if source is not None:
+            return source, *targets_of(source)
+        if y is None:
+            raise ValueError("`y` is missing: a score compares predictions with targets.")
+        return X, y, sample_weight
 
     def _latent_of(self, source: Source) -> tuple[np.ndarray, np.ndarray]:
         """`_latent` at the inputs of a source, piece by piece."""
@@ -1476,11 +1488,18 @@ class SparsePEPRegressor(NumericTargets):
         return model_bounds(model, *given)
 
     def score(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> float:
-        """R² of the predictions of y at X, as scikit-learn's regressors have it."""
+        """R² of the predictions of y at X, as scikit-learn's regressors have it; a source
+        brings its own y and weights.
+        """
+        X, y, sample_weight = self._compared(X, y, sample_weight)
         y = self._given_targets(y)
-        require_rows(require_inputs(X), y, several=True)
+        if not isinstance(X, Source):
+            require_rows(require_inputs(X), y, several=True)
         return super().score(X, y, sample_weight)
 
     @property
@@ -1765,13 +1784,19 @@ class SparsePEP(NumericTargets):
         return (mean, self.y_scale_ * np.sqrt(var)) if return_std else mean
 
     def score(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Mean log predictive density of y at X, in nats."""
+        """Mean log predictive density of y at X, in nats; a source brings its own y and weights."""
+        X, y, sample_weight = self._compared(X, y, sample_weight)
         density = self.predict_log_density(X, y)
         if sample_weight is not None:
             rows, extras = counted(len(density), sample_weight, None)
-            return float(np.average(density[rows], weights=extras.weight))
+            density = density[rows]
+            weight = np.broadcast_to(extras.weight, len(density))
+            return float(np.average(density, weights=weight))
         return float(np.mean(density))
 
 # %% ../nbs/12_estimators.ipynb #1f2518e9
@@ -2021,11 +2046,15 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
     def _training_data(self, X: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """X (N, D) as float64 and labels y (N,), checked."""
         X, y = self._inputs(X, y)
+        self._check_labels(y)
+        return X, y
+
+    def _check_labels(self, y: np.ndarray) -> None:
+        """Raise a ValueError unless y are labels."""
         try:
             check_classification_targets(y)
         except ValueError as error:
             raise ValueError(f"`y`: {error}") from error
-        return X, y
 
     def _check_varied(self, y: np.ndarray) -> None:
         """Raise a ValueError if y has one class only, and no others are known of."""
@@ -2076,13 +2105,11 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         """
         self.y_mean_, self.y_scale_ = 0.0, 1.0
         self.classes_ = classes_of(source)
+        self._check_labels(self.classes_)
         self._check_varied(self.classes_)
         self.likelihood_ = classifier_likelihood(self.likelihood, len(self.classes_))
         numbered = getattr(source, "classes", None) is not None
-        labels = self.classes_
-        if numbered:
-            two = len(labels) == 2
-            labels = np.array([-1.0, 1.0]) if two else np.arange(float(len(labels)))
+        labels = numbers_of(self.classes_) if numbered else self.classes_
         return Encoding(self.likelihood_, classes=labels)
 
     def _fitted(self) -> dict:
@@ -2133,6 +2160,17 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         """The most probable class (S,) at X (S, D)."""
         proba = self.predict_proba(X)
         return self.classes_[np.argmax(proba, axis=1)]
+
+    def score(
+        self,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """The share of labels y at X that are predicted, as scikit-learn's classifiers have it;
+        a source brings its own y and weights.
+        """
+        return super().score(*self._compared(X, y, sample_weight))
 
 # %% ../nbs/12_estimators.ipynb #2cd1f8fb
 ESTIMATORS = {

@@ -12,6 +12,7 @@ from sparse_pep.encoding import (
     InputScaling,
     classes_of,
     source_of,
+    targets_of,
     unexplained_of,
 )
 from sparse_pep.features import InducingPoints
@@ -162,6 +163,43 @@ def test_prediction_at_a_source():
     assert np.allclose(two.predict(in_pieces(X))[:, 1], -model.predict(X), rtol=1e-9, atol=1e-9)
     with pytest.raises(ValueError, match="3 columns; the model was fitted to 2"):
         model.predict(ArraySource(np.zeros((5, 3))))
+
+
+def test_a_score_at_a_source_is_that_of_its_rows():
+    weight = RNG.integers(0, 3, 600).astype(float)
+    counts = np.round(np.exp(Y))
+    for model, y in ((SparsePEPRegressor(**KEPT), Y), (SparsePEP(likelihood=Poisson(), **KEPT), counts)):
+        model.fit(X, y)
+        assert np.isclose(model.score(in_pieces(X, y)), model.score(X, y), rtol=1e-12)
+        assert np.isclose(model.score(in_pieces(X, y, weight=weight)), model.score(X, y, weight), rtol=1e-12)
+        assert not np.isclose(model.score(X, y, weight), model.score(X, y), rtol=1e-6)
+        for given, words in (
+            ((X,), "`y` is missing"),
+            ((in_pieces(X),), "no targets"),
+            ((in_pieces(X, y), y), "belongs"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                model.score(*given)
+
+
+@pytest.mark.parametrize("names", [["no", "yes"], ["elm", "oak", "ash"]])
+def test_labels_at_a_source_are_compared_as_people_have_them(tmp_path, names):
+    y = np.array(names)[np.digitize(X[:, 0], [0.0, 0.8][: len(names) - 1])]
+    rows = [f"{a},{b},{label}" for (a, b), label in zip(X.tolist(), y)]
+    (tmp_path / "rows.csv").write_text("\n".join(["a,b,kind", *rows]))
+    table = TableSource(tmp_path / "rows.csv", target="kind", labels=True, piece_rows=70)
+    assert targets_of(table)[0].tolist() == y.tolist()
+    model = SparsePEPClassifier(**KEPT).fit(table)
+    assert 0.5 < model.score(table) == model.score(X, y) < 1.0
+    for given, words in (((X,), "`y` is missing"), ((table, y), "belongs")):
+        with pytest.raises(ValueError, match=words):
+            model.score(*given)
+
+
+def test_a_classifier_refuses_numbers_of_a_source_as_it_does_in_memory():
+    for given in ((X, Y), (in_pieces(X, Y),)):
+        with pytest.raises(ValueError, match="`y`: Unknown label type: continuous"):
+            SparsePEPClassifier(**KEPT).fit(*given)
 
 
 def test_what_a_fit_to_a_source_has_not(tmp_path):
