@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['MOST_CLASSES', 'Encoding', 'require_targets', 'is_text', 'encoded_total', 'encoded_sweep', 'InputScaling',
            'EncodedSource', 'Labels', 'label_sums', 'classes_of', 'unexplained_piece', 'unexplained_of', 'is_dask',
-           'source_of', 'targets_piece', 'numbers_of', 'targets_of']
+           'source_of', 'targets_piece', 'class_numbers', 'targets_of']
 
 # %% ../nbs/12_encoding.ipynb #3b458046
 from collections.abc import Callable, Iterator, Sequence
@@ -356,7 +356,7 @@ def targets_piece(piece: Piece) -> tuple[np.ndarray, np.ndarray]:
     return piece.y, np.broadcast_to(piece.weight, len(piece.y))
 
 
-def numbers_of(classes: np.ndarray) -> np.ndarray:
+def class_numbers(classes: np.ndarray) -> np.ndarray:
     """The numbers (C,) that a source which knows its classes gives for them: −1 and 1, or 0, 1,
     2, …
     """
@@ -380,4 +380,4 @@ def targets_of(source: Source) -> tuple[np.ndarray, np.ndarray]:
     if getattr(source, "classes", None) is None:
         return y, weight
     classes = np.asarray(source.classes)
-    return classes[np.searchsorted(numbers_of(classes), y)], weight
+    return classes[np.searchsorted(class_numbers(classes), y)], weight

@@ -50,8 +50,8 @@ from sparse_pep.checks import (
 from sparse_pep.encoding import (
     EncodedSource,
     Encoding,
+    class_numbers,
     classes_of,
-    numbers_of,
     source_of,
     targets_of,
     unexplained_of,
@@ -2109,7 +2109,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         self._check_varied(self.classes_)
         self.likelihood_ = classifier_likelihood(self.likelihood, len(self.classes_))
         numbered = getattr(source, "classes", None) is not None
-        labels = numbers_of(self.classes_) if numbered else self.classes_
+        labels = class_numbers(self.classes_) if numbered else self.classes_
         return Encoding(self.likelihood_, classes=labels)
 
     def _fitted(self) -> dict:
