@@ -144,7 +144,9 @@ class Columns(NamedTuple):
 def csv_columns(
     path: str | os.PathLike, target: str | None, columns: Sequence[str] | None, labels: bool
 ) -> Columns:
-    """The wanted columns of a CSV file; the arguments are those of `read_table`."""
+    """The wanted columns of a CSV file; the arguments are those of `read_table`, `labels` only
+    with a target.
+    """
     source = name_of(path)
     rows = csv_rows(io.StringIO(read_text(path), newline=""), source)
     names = column_names(next(rows, (0, []))[1], source)
@@ -152,7 +154,7 @@ def csv_columns(
     inputs = input_names(names, named, columns, source)
     kinds = dict.fromkeys(inputs, "input")
     kinds |= dict.fromkeys(named.values(), "label" if labels else "number")
-    n_numbers = len(kinds) - (labels and target is not None)
+    n_numbers = len(kinds) - labels
     numbers, texts = array("d"), []
     try:
         for values in values_of(rows, names, kinds):
@@ -167,9 +169,10 @@ def csv_columns(
 def parquet_columns(
     path: str | os.PathLike, target: str | None, columns: Sequence[str] | None, labels: bool
 ) -> Columns:
-    """The wanted columns of a Parquet file; the arguments are those of `read_table`."""
+    """The wanted columns of a Parquet file; the arguments are those of `read_table`, `labels` only
+    with a target.
+    """
     table = TableSource(path, target, columns)
-    labels = labels and target is not None
     kinds = table.kinds | ({target: "label"} if labels else {})
 
     def use(column: Any, kind: str) -> np.ndarray:
@@ -239,6 +242,7 @@ def read_table(
     """
     parquet = str(path).lower().endswith(".parquet")
     read = parquet_columns if parquet else csv_columns
+    labels = bool(labels) and target is not None
     inputs, numbers, texts = read(path, target, columns, labels)
     if target is None:
         return Table(numbers, None, inputs, None)

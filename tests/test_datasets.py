@@ -104,6 +104,9 @@ def test_standard_input(monkeypatch, zipped):
     table = read_table("-", target="a")
     np.testing.assert_array_equal(table.X, [[2], [4]])
     np.testing.assert_array_equal(table.y, [1, 3])
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(raw[:-1] + b"\xff")))
+    with pytest.raises(ValueError, match="'standard input' is (a damaged gzip file|not a text file)"):
+        read_table("-")
 
 
 BAD_TABLES = {  # content, target, words of the message
@@ -212,6 +215,7 @@ def test_labels_of_parquet_are_those_of_the_same_csv(tmp_path, cells, labels):
     for name in ("t.parquet", "t.csv"):
         table = read_table(tmp_path / name, target="y", labels=True)
         assert table.y.dtype == labels.dtype and table.y.tolist() == labels.tolist()
+        assert table.X.dtype == np.float64 and table.X.tolist() == [[1], [2], [3]]
 
 
 BAD_PARQUET = {  # columns, words of the message
@@ -337,6 +341,8 @@ def test_labels_change_nothing_but_the_target(tmp_path):
     np.testing.assert_array_equal(table.X, [[2, 1], [4, 3]])
     assert table.y.tolist() == ["u", "v"]
     assert read_table(path, columns=["a"], labels=True).y is None
+    whole = read_table(parquet(tmp_path / "t.parquet", {"a": [1, 3], "b": [2, 4]}), labels=True)
+    assert whole.y is None and whole.X.tolist() == [[1, 2], [3, 4]]
     with pytest.raises(ValueError, match="row 2: column 'note' has a missing value"):
         read_table(path, "y", labels=True)
     with pytest.raises(ValueError, match="row 2: column 'y' holds text, 'u'"):
@@ -433,6 +439,9 @@ def test_a_folder_of_data(tmp_path, monkeypatch):
         ({"splits": [{"test": [1]}]}, "not a splits file"),
         ([1, 2], "not a splits file"),
         ({"splits": [{"train": None, "test": ["a"]}]}, "not a splits file"),
+        ({"splits": [{"train": None, "test": [1.5]}]}, "not a splits file"),
+        ({"splits": [{"train": [0], "test": [True]}]}, "not a splits file"),
+        ({"splits": [{"train": [0], "test": [[1], [2]]}]}, "not a splits file"),
     ],
 )
 def test_bad_splits(tmp_path, splits, words):

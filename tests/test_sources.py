@@ -485,11 +485,11 @@ def test_an_index_of_a_parquet_file_is_an_input_only_if_it_has_a_name(tables, tm
 
 
 def test_names_and_texts_of_several_lines_become_one(tables, tmp_path):
-    frame = tables.DataFrame({"b": [1.0, 2.0], " a\nx": [" 1.5\n", "2"], "k": ["u\nv", "w "]})
+    frame = tables.DataFrame({"b": [1.0, 2.0, 3.0], " a\nx": [" 1.5\n", "2", " 1.5\n"], "k": ["u\nv", "w ", "w"]})
     frame.to_parquet(tmp_path / "t.parquet")
     source = TableSource(tmp_path / "t.parquet", target="k", columns=["a x", "b"], labels=True)
     piece = next(source.pieces())
-    assert piece.X.tolist() == [[1.5, 1.0], [2.0, 2.0]] and source.classes.tolist() == ["u v", "w"]
+    assert piece.X.tolist() == [[1.5, 1.0], [2.0, 2.0], [1.5, 3.0]] and source.classes.tolist() == ["u v", "w"]
     (tmp_path / "t.csv").write_text('b,"a\nx"\n1,2\n')
     assert TableSource(tmp_path / "t.csv").feature_names == ("b", "a x")
 
