@@ -253,8 +253,8 @@ def label_sums(piece: Piece) -> tuple[Labels]:
 
 
 def classes_of(source: Source) -> np.ndarray:
-    """The labels of a source, sorted. One pass, unless the source knows. ValueError if there
-    are more than a thousand: they are numbers then.
+    """The labels of a source, sorted. One pass, unless the source knows. ValueError if no
+    row counts, or if there are more than a thousand: they are numbers then.
 
     Examples
     --------
@@ -266,6 +266,8 @@ def classes_of(source: Source) -> np.ndarray:
     """
     known = getattr(source, "classes", None)
     found = source.total(label_sums)[0].values if known is None else np.asarray(known)
+    if not len(found):
+        raise ValueError("`weight` is 0 for all rows of the source; some must count.")
     if len(found) > MOST_CLASSES:
         raise ValueError(
             f"the targets have {len(found)} different values, more than {MOST_CLASSES} classes: are they numbers? Then use SparsePEPRegressor."
@@ -293,9 +295,9 @@ def unexplained_piece(piece: Piece, model: Model, Kuu: Factor) -> tuple:
 
 
 @one_blas_thread()
-def unexplained_of(model: Model, source: Source, Kuu: Factor) -> tuple[float, float]:
-    """Mean of D over the rows of a source that count, units y², and its share of the prior
-    variance.
+def unexplained_of(model: Model, source: Source, Kuu: Factor) -> tuple[float, float, int]:
+    """Mean of D over the rows of a source that count, units y², its share of the prior
+    variance, and how many rows they are.
 
     Examples
     --------
@@ -309,10 +311,10 @@ def unexplained_of(model: Model, source: Source, Kuu: Factor) -> tuple[float, fl
     >>> kernel, points = SquaredExponential(4.0), InducingPoints(np.array([[0.0]]))
     >>> source, Kuu = ArraySource(np.array([[0.0], [9.0]])), factorise(points.Kuu(kernel))
     >>> print(np.round(unexplained_of(Model(kernel, points), source, Kuu), 3))  # 0 and 4
-    [2.  0.5]
+    [2.  0.5 2. ]
     """
     left, prior, n = source.total(unexplained_piece, model, Kuu)
-    return left / n, left / prior
+    return left / n, left / prior, n
 
 # %% ../nbs/12_encoding.ipynb #38d25cb5
 def is_dask(value: object) -> bool:

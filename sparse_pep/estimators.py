@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['STEADY', 'FORMAT', 'FORMAT_VERSION', 'SAVED', 'OF_ROWS', 'NOT_SAVED', 'FAR', 'ESTIMATORS', 'PowerEPEstimator',
-           'at_home', 'counts_of', 'require_positive_argument', 'is_same', 'require_whole', 'require_count',
-           'require_flag', 'require_features', 'require_path', 'NumericTargets', 'SparsePEPRegressor',
+           'at_home', 'distinct_of', 'counts_of', 'require_positive_argument', 'is_same', 'require_whole',
+           'require_count', 'require_flag', 'require_features', 'require_path', 'NumericTargets', 'SparsePEPRegressor',
            'likelihood_named', 'SparsePEP', 'classifier_likelihood', 'require_classes', 'SparsePEPClassifier',
            'posteriors_to_parts', 'posteriors_from_parts', 'restored', 'of_today', 'load']
 
@@ -52,6 +52,7 @@ from sparse_pep.encoding import (
     Encoding,
     class_numbers,
     classes_of,
+    require_targets,
     source_of,
     targets_of,
     unexplained_of,
@@ -285,6 +286,8 @@ class PowerEPEstimator(BaseEstimator):
         self._check_for_source()
         rng = np.random.default_rng(seeded(self.random_state).randint(2**31))
         few = source.sample(JUDGED_ROWS, rng)
+        require_targets(few)
+        few = distinct_of(few)
         self._extras = Extras(few.weight, few.known_variance)
         encoding = self._encoding_of(source, few)
         self._source, few = EncodedSource(source, encoding), encoding.piece(few)
@@ -296,7 +299,7 @@ class PowerEPEstimator(BaseEstimator):
         self._blocks, self._extras = None, PLAIN
         for gone in ("_X", "_y", "feature_names_in_", *OF_ROWS):
             vars(self).pop(gone, None)
-        self.n_features_in_, self.n_samples_seen_ = source.n_dims, source.n_data
+        self.n_features_in_ = source.n_dims
         if getattr(source, "feature_names", None) is not None:
             self.feature_names_in_ = np.array(source.feature_names, dtype=object)
         return self._conclude_source(*self._train_source(start, self._source))
@@ -342,10 +345,11 @@ class PowerEPEstimator(BaseEstimator):
             fit, _ = forward(*given)
         else:
             fit = source_inference(*given, start)
-        unexplained = unexplained_of(model, self._source, fit.posteriors[0].Kuu)
+        *unexplained, n = unexplained_of(model, self._source, fit.posteriors[0].Kuu)
+        self.n_samples_seen_ = n
         self._name_results(model, fit)
         self.diagnostics_ |= {
-            "n_samples": self.n_samples_seen_,
+            "n_samples": n,
             "target_variance": float(np.mean(source_moments(self._source)[1].variance)),
             "unexplained_variance": unexplained[0],
             "unexplained_share": unexplained[1],
@@ -1064,6 +1068,15 @@ def at_home(values: Any) -> Any:
     return as_numpy(values).astype(str(values.dtype).rpartition(".")[2])
 
 
+def distinct_of(piece: Piece) -> Piece:
+    """The different rows of a piece that count, as `distinct_rows` has them in memory."""
+    if np.ndim(piece.weight):
+        piece = piece.at(piece.weight > 0.0)
+    extras = Extras(piece.weight, piece.known_variance)
+    seen = distinct_rows(piece.X, piece.y, extras, piece.power)
+    return piece.at(seen.first)._replace(weight=seen.extras.weight)
+
+
 def counts_of(result: TrainingResult) -> dict:
     """What L-BFGS counted."""
     return {
@@ -1195,9 +1208,10 @@ class NumericTargets(RegressorMixin, PowerEPEstimator):
 
     def _encoding_of(self, source: Source, few: Piece) -> Encoding:
         """What a source's targets need; of its rows, `few` are in memory."""
-        if few.y is None or (few.y.ndim == 2 and not self._many_outputs):
-            what = "targets `y`" if few.y is None else "one target a row for this estimator"
-            raise ValueError(f"the source must have {what}.")
+        if few.y.ndim == 2 and not self._many_outputs:
+            raise ValueError(
+                "the source must have one target a row for this estimator; it has several."
+            )
         _, found = source_moments(source)
         if not np.all(found.square > 0.0):
             raise ValueError(

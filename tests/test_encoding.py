@@ -92,11 +92,11 @@ def test_classes_of_all_pieces_that_count():
 def test_what_is_unexplained_of_the_rows_that_count():
     model, weight = Model(KEPT["kernel"], KEPT["features"]), RNG.integers(0, 3, 600).astype(float)
     fit = model_evidence(model, X, Y, 0.5)
-    left, share = unexplained_of(model, in_pieces(X, Y), fit.posterior.Kuu)
+    left, share, _ = unexplained_of(model, in_pieces(X, Y), fit.posterior.Kuu)
     assert np.isclose(left, fit.dff.mean(), rtol=1e-10) and np.isclose(share, fit.dff.mean() / 4.0, rtol=1e-10)
     found = unexplained_of(model, in_pieces(X, Y, weight=weight), fit.posterior.Kuu)
     mean = fit.dff[weight > 0.0].mean()
-    assert np.allclose(found, (mean, mean / 4.0), rtol=1e-10)
+    assert np.allclose(found, (mean, mean / 4.0, np.count_nonzero(weight)), rtol=1e-10)
 
 
 def test_what_is_a_source():
@@ -118,13 +118,26 @@ def test_a_fit_to_a_source_is_the_fit_to_its_rows(more):
     arrays = SparsePEPRegressor(**KEPT, **more).fit(X, Y, weight, known)
     source = SparsePEPRegressor(**KEPT, **more).fit(in_pieces(X, Y, weight=weight, known_variance=known))
     assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-10)
-    for name in ("y_mean_", "y_scale_", "q_mean_", "q_cov_", "n_features_in_", "power_"):
+    for name in ("y_mean_", "y_scale_", "q_mean_", "q_cov_", "n_features_in_", "n_samples_seen_", "power_"):
         assert np.allclose(getattr(source, name), getattr(arrays, name), rtol=1e-9, atol=1e-12), name
     for name in ("jitter", "unexplained_share", "unexplained_variance", "determined_directions"):
         assert np.isclose(source.diagnostics_[name], arrays.diagnostics_[name], rtol=1e-9), name
     value, slope = source.log_marginal_likelihood(eval_gradient=True)
     assert np.isclose(value, arrays.log_marginal_likelihood_value_, rtol=1e-10)
     assert np.allclose(slope, arrays.log_marginal_likelihood(eval_gradient=True)[1], rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
+def test_a_source_starts_where_its_rows_start(kind, weighted):
+    rows, weight = X.round(), RNG.integers(0, 3, 600).astype(float)  # few are different
+    y = np.round(Y) if kind is SparsePEPRegressor else (Y > 5.0).astype(float)
+    how = {"n_inducing": 6, "optimizer": None, "random_state": 0}
+    arrays = kind(**how).fit(rows, y, weight if weighted else None)
+    source = kind(**how).fit(in_pieces(rows, y, **({"weight": weight} if weighted else {})))
+    assert np.array_equal(source.features_.Z, arrays.features_.Z)
+    assert source.n_samples_seen_ == arrays.n_samples_seen_
+    assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-7)
 
 
 def test_training_on_a_source_ends_where_training_on_its_rows_ends():
@@ -194,6 +207,13 @@ def test_labels_at_a_source_are_compared_as_people_have_them(tmp_path, names):
     for given, words in (((X,), "`y` is missing"), ((table, y), "belongs")):
         with pytest.raises(ValueError, match=words):
             model.score(*given)
+
+
+@pytest.mark.parametrize("weight", [0.0, np.zeros(600)])
+@pytest.mark.parametrize("model", [SparsePEPRegressor(), SparsePEPClassifier(), SparsePEP(likelihood=Poisson())])
+def test_a_source_in_which_no_row_counts(model, weight):
+    with pytest.raises(ValueError, match="`weight` is 0 for all rows of the source"):
+        model.fit(in_pieces(X, (Y > 5.0).astype(float), weight=weight))
 
 
 def test_a_classifier_refuses_numbers_of_a_source_as_it_does_in_memory():
