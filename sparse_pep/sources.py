@@ -789,6 +789,9 @@ def csv_batches(file: Path, kinds: dict[str, str]) -> Iterator[Any]:
     arrow = pyarrow_for(file)
     line, names = csv_header(file)
     reading = arrow.csv.ReadOptions(column_names=names, skip_rows=line)
+    parsing = arrow.csv.ParseOptions(  # a line of spaces is a blank line
+        invalid_row_handler=lambda row: "error" if row.text.strip() else "skip"
+    )
     zipped = "gzip" if is_gzipped(file) else None
 
     def opened(**types: Any) -> Any:
@@ -796,7 +799,7 @@ def csv_batches(file: Path, kinds: dict[str, str]) -> Iterator[Any]:
             include_columns=list(kinds), column_types=types
         )
         stream = arrow.input_stream(str(file), compression=zipped)
-        return arrow.csv.open_csv(stream, reading, convert_options=converting)
+        return arrow.csv.open_csv(stream, reading, parsing, converting)
 
     labels = {name: arrow.string() for name in kinds if kinds[name] == "label"}
     with opened(**labels) as reader:
@@ -882,7 +885,7 @@ def numbers_of(column: Any, kind: str) -> np.ndarray:
         places, texts = texts_of(column)
         numbers = np.array([to_number(text, kind) for text in texts])[places]
     if not np.isfinite(numbers).all():  # NaN where there is nothing
-        raise BadCell
+        raise BadCell("some cell holds no finite number")
     return numbers
 
 

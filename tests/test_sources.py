@@ -420,6 +420,7 @@ BAD_CSV = {
     "truth as target": ("a,b\n1,true\n", "row 2: column 'b' holds text, 'true'"),
     "short row": ("a,b\n1,2\n3\n", "row 3: 1 cells where the header has 2"),
     "long row": ("a,b\n1,2\n3,4,5\n", "row 3: 3 cells where the header has 2"),
+    "spaces, of which Python makes nothing": ("b\n1\n  \n", "cannot be read: some cell holds no finite number"),
     "lines in a cell": ('a,b\n1,2\n"x\ny",3\n', "row 3: column 'a' holds text"),
 }
 
@@ -431,7 +432,7 @@ def test_bad_cells_of_csv_files_are_named(tables, tmp_path, case, zipped):
     path = tmp_path / ("t.csv.gz" if zipped else "t.csv")
     path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
     with pytest.raises(ValueError) as caught:
-        TableSource(path, target="b").total(sums)
+        TableSource(path, target="b" if "," in text else None).total(sums)
     assert message in str(caught.value) and str(path) in str(caught.value)
 
 
@@ -454,9 +455,9 @@ def test_bad_headers(tables, tmp_path, case):
 
 
 def test_spaces_around_names_and_a_mark_of_the_editor(tables, tmp_path):
-    (tmp_path / "t.csv").write_bytes("\ufeff\n a , b\n1,2\n".encode())
+    (tmp_path / "t.csv").write_bytes("\ufeff\n a , b\n1,2\n\n   \n 3, 4\n \t\n".encode())
     piece = next(TableSource(tmp_path / "t.csv", target="b", columns=["a"]).pieces())
-    assert piece.X.tolist() == [[1.0]] and piece.y.tolist() == [2.0]
+    assert piece.X.tolist() == [[1.0], [3.0]] and piece.y.tolist() == [2.0, 4.0]
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
