@@ -885,7 +885,7 @@ def numbers_of(column: Any, kind: str) -> np.ndarray:
         places, texts = texts_of(column)
         numbers = np.array([to_number(text, kind) for text in texts])[places]
     if not np.isfinite(numbers).all():  # NaN where there is nothing
-        raise BadCell("some cell holds no finite number")
+        raise BadCell
     return numbers
 
 

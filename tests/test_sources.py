@@ -420,7 +420,6 @@ BAD_CSV = {
     "truth as target": ("a,b\n1,true\n", "row 2: column 'b' holds text, 'true'"),
     "short row": ("a,b\n1,2\n3\n", "row 3: 1 cells where the header has 2"),
     "long row": ("a,b\n1,2\n3,4,5\n", "row 3: 3 cells where the header has 2"),
-    "spaces, of which Python makes nothing": ("b\n1\n  \n", "cannot be read: some cell holds no finite number"),
     "lines in a cell": ('a,b\n1,2\n"x\ny",3\n', "row 3: column 'a' holds text"),
 }
 
@@ -432,7 +431,7 @@ def test_bad_cells_of_csv_files_are_named(tables, tmp_path, case, zipped):
     path = tmp_path / ("t.csv.gz" if zipped else "t.csv")
     path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
     with pytest.raises(ValueError) as caught:
-        TableSource(path, target="b" if "," in text else None).total(sums)
+        TableSource(path, target="b").total(sums)
     assert message in str(caught.value) and str(path) in str(caught.value)
 
 
