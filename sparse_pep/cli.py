@@ -955,8 +955,9 @@ def fit_in_pieces(
     given = data, scheduler, target, columns, training["likelihood"]
     with one_line_warnings(), source_at(*given) as source:
         model, scaling = fit_source(source, standardize, **training)
+        counts = source.n_data, 0
     save_model(out, model, source.feature_names, target, scaling)
-    return told_of_fit(model, (model.n_samples_seen_, 0), target, None, (out, None))
+    return told_of_fit(model, counts, target, None, (out, None))
 
 # %% ../nbs/15_cli.ipynb #c1040aed
 @main.command("fit")

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['MOST_CLASSES', 'Encoding', 'require_targets', 'is_text', 'encoded_total', 'encoded_sweep', 'InputScaling',
            'EncodedSource', 'Labels', 'label_sums', 'classes_of', 'unexplained_piece', 'unexplained_of', 'is_dask',
-           'source_of', 'targets_piece', 'class_numbers', 'targets_of']
+           'source_of', 'targets_piece', 'targets_of']
 
 # %% ../nbs/12_encoding.ipynb #3b458046
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ from sparse_pep.linalg import (
     solve_lower,
 )
 from .models import Model, chunk_covariances
-from .sources import Piece, Source
+from .sources import Piece, Source, class_numbers
 
 # %% ../nbs/12_encoding.ipynb #433bbb0b
 @dataclass(frozen=True, eq=False)
@@ -356,13 +356,6 @@ def targets_piece(piece: Piece) -> tuple[np.ndarray, np.ndarray]:
     """Targets (n,) or (n, K) and weights (n,) of a piece."""
     require_targets(piece)
     return piece.y, np.broadcast_to(piece.weight, len(piece.y))
-
-
-def class_numbers(classes: np.ndarray) -> np.ndarray:
-    """The numbers (C,) that a source which knows its classes gives for them: −1 and 1, or 0, 1,
-    2, …
-    """
-    return np.array([-1.0, 1.0]) if len(classes) == 2 else np.arange(float(len(classes)))
 
 
 def targets_of(source: Source) -> tuple[np.ndarray, np.ndarray]:

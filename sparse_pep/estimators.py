@@ -50,7 +50,6 @@ from sparse_pep.checks import (
 from sparse_pep.encoding import (
     EncodedSource,
     Encoding,
-    class_numbers,
     classes_of,
     require_targets,
     source_of,
@@ -124,7 +123,7 @@ from sparse_pep.scale import (
     train_source,
 )
 from .sites import Posterior, determined_directions
-from .sources import Piece, Source
+from .sources import Piece, Source, class_numbers
 from .stochastic import StochasticResult, train_stochastic
 from .streaming import remember
 from sparse_pep.training import (

@@ -9,8 +9,8 @@ __all__ = ['LARGEST', 'RANGES', 'PIECE_ENTRIES', 'FEWEST_AND_MOST', 'TABLES', 'G
            'table_files', 'damage_named', 'is_gzipped', 'csv_rows', 'csv_lines', 'one_line', 'to_number', 'BadCell',
            'value_of', 'values_of', 'labels_from', 'column_names', 'csv_header', 'require_rows', 'require_column',
            'require_one_part', 'input_names', 'csv_fault', 'first_fault', 'csv_batches', 'names_in_file',
-           'parquet_head', 'parquet_batches', 'batch_fault', 'texts_of', 'numbers_of', 'codes_of', 'recut',
-           'TableSource']
+           'parquet_head', 'parquet_batches', 'batch_fault', 'texts_of', 'numbers_of', 'class_numbers', 'codes_of',
+           'recut', 'TableSource']
 
 # %% ../nbs/11_sources.ipynb #11060206
 import csv
@@ -889,10 +889,13 @@ def numbers_of(column: Any, kind: str) -> np.ndarray:
     return numbers
 
 
+def class_numbers(classes: np.ndarray) -> np.ndarray:
+    """The number of each class as likelihoods have it, (C,): −1 and 1 of two, 0, 1, … of more."""
+    return np.array([-1.0, 1.0]) if len(classes) == 2 else np.arange(float(len(classes)))
+
+
 def codes_of(column: Any, classes: np.ndarray) -> np.ndarray:
-    """The labels of a column as likelihoods have them, (n,): −1 and 1 for two classes, 0, 1, …
-    for more.
-    """
+    """The labels of a column as likelihoods have them, (n,)."""
     places, texts = texts_of(column)
     worded = classes.dtype.kind in "OUS"
     values = np.array(texts if worded else [to_number(text) for text in texts])
@@ -902,7 +905,7 @@ def codes_of(column: Any, classes: np.ndarray) -> np.ndarray:
         raise ValueError(
             f"the label {unknown[0]!r} is none of the classes {shown(list(classes))}."
         )
-    return (2.0 * codes - 1.0 if len(classes) == 2 else codes.astype(float))[places]
+    return class_numbers(classes)[codes][places]
 
 # %% ../nbs/11_sources.ipynb #96aad5dc
 def recut(

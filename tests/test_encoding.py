@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
@@ -203,7 +204,7 @@ def test_labels_at_a_source_are_compared_as_people_have_them(tmp_path, names):
     table = TableSource(tmp_path / "rows.csv", target="kind", labels=True, piece_rows=70)
     assert targets_of(table)[0].tolist() == y.tolist()
     model = SparsePEPClassifier(**KEPT).fit(table)
-    assert 0.5 < model.score(table) == model.score(X, y) < 1.0
+    assert 0.5 < model.score(table) == model.score(pd.DataFrame(X, columns=["a", "b"]), y) < 1.0
     for given, words in (((X,), "`y` is missing"), ((table, y), "belongs")):
         with pytest.raises(ValueError, match=words):
             model.score(*given)
