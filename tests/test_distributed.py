@@ -4,12 +4,14 @@ import gc
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +20,11 @@ import pytest
 pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
 
 import cloudpickle
+import dask
 import dask.array as da
 import pandas as pd
 from dask import dataframe as dd
-from distributed import Client, LocalCluster
+from distributed import Client, Future, LocalCluster, default_client
 
 from sparse_pep.distributed import (
     ALONE,
@@ -31,7 +34,10 @@ from sparse_pep.distributed import (
     Futures,
     OnWorkers,
     connect,
+    n_threads,
+    results_of,
     summed,
+    wait_for,
 )
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
@@ -57,23 +63,53 @@ def rows(values):
     return da.from_array(values, chunks=(N // PIECES, *values.shape[1:]))
 
 
+def settings():
+    """Dask's, but for the pages of schedulers, to which each adds one."""
+    found = deepcopy(dask.config.config)
+    found["distributed"]["scheduler"].pop("http")
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def dask_is_left_as_it_was():
+    before = settings()
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import all this
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    assert settings() == before
+    with pytest.raises(ValueError, match="No client"):
+        default_client()
+
+
 @pytest.fixture(scope="module")
 def client():
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import all this
     with connect(2) as client:
         yield client
 
 
 @pytest.fixture
 def regression(client):
-    client.wait_for_workers(2)  # a test before may have killed one
-    return DaskSource(rows(X), rows(y), client=client)
+    until(lambda: len(pids_of(client)) == 2, 60.0)  # a test before may have killed one
+    return DaskSource(rows(X), rows(y), client=client, timeout=60.0)
 
 
 @pytest.fixture
 def classification(client):
-    client.wait_for_workers(2)
-    return DaskSource(da.from_array(X, chunks=(300, 2)), labels, client=client)
+    until(lambda: len(pids_of(client)) == 2, 60.0)
+    return DaskSource(da.from_array(X, chunks=(300, 2)), labels, client=client, timeout=60.0)
+
+
+@pytest.fixture
+def cluster():
+    """One worker, a thread of this process."""
+    with LocalCluster(1, threads_per_worker=1, processes=False, **ALONE) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def alone(cluster):
+    with Client(cluster) as client:
+        yield client
 
 
 def tasks_of(client):
@@ -88,13 +124,19 @@ def until(condition, seconds=20.0):
         time.sleep(0.02)
 
 
+def pids_of(client):
+    """Process numbers of the workers that answer."""
+    return {address: pid for address, pid in client.run(os.getpid, on_error="return").items() if isinstance(pid, int)}
+
+
 def kill_one(client):
     """End the process of a worker that has data, as the kernel does when memory is out."""
-    pids = client.run(os.getpid)
+    pids = pids_of(client)
     held = client.run_on_scheduler(
         lambda dask_scheduler: {a: len(w.has_what) for a, w in dask_scheduler.workers.items()}
     )
-    os.kill(pids[max(held, key=held.get)], signal.SIGKILL)
+    if len(pids) == 2:
+        os.kill(pids[max(pids, key=held.get)], signal.SIGKILL)
     return len(pids)
 
 
@@ -291,6 +333,38 @@ class Odd(Exception):
 
 def fail_oddly(piece):
     raise Odd(1, 2)
+
+
+def locks(piece, own=None):
+    part = (threading.Lock(),)
+    return part if own is None else (part, (0,))
+
+
+class Unreadable:
+    def __reduce__(self):
+        return int, ("x",)
+
+
+def unreadable(piece):
+    return (Unreadable(),)
+
+
+def leave(piece):
+    sys.exit(3)
+
+
+@pytest.mark.parametrize(
+    "work, kind, message",
+    [
+        (locks, TypeError, "a result that cannot travel: cannot pickle"),
+        (unreadable, TypeError, "a result that cannot travel: invalid literal"),
+        (leave, RuntimeError, "SystemExit: 3"),
+    ],
+)
+def test_what_would_end_a_worker_or_never_arrive_is_an_error(regression, work, kind, message):
+    for ask in (regression.total, lambda work: list(regression.each(work))):
+        with pytest.raises(kind, match=rf"^rows \d+ to \d*99: {message}"):
+            ask(work)
 
 
 def test_a_task_cannot_spoil_what_others_need(regression):
@@ -505,6 +579,11 @@ HOLES = TABLE.astype("Float64").mask(TABLE == TABLE.a[1001])
             r"`y`, row 901 .*: None is none of",
         ),
         (lambda: DaskSource(rows(X), da.ones(N), labels=True), r"`y` holds one class only"),
+        (lambda: DaskSource(rows(X), rows(labels), labels=[]), r"`y` holds no label; two or more"),
+        (
+            lambda: DaskSource(dd.from_pandas(TABLE, npartitions=2), ["y", "w"], labels=True),
+            r"`labels` are those of one target",
+        ),
         (lambda: DaskSource(rows(X), labels=True), r"`labels` are those of one target"),
         (lambda: DaskSource(rows(X), rows(y), labels=["a", 1]), r"all numbers or all text"),
         (lambda: DaskSource(rows(X), chain=0), r"`chain` must be positive; got 0"),
@@ -542,20 +621,110 @@ def test_a_task_that_kills_its_workers(client, tmp_path):
         client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
 
 
-def test_no_worker_is_left():
-    with LocalCluster(1, threads_per_worker=1, processes=False, **ALONE) as cluster:
-        with Client(cluster) as client:
-            source = DaskSource(rows(X), client=client, timeout=0.6)
-            cluster.scale(0)
-            until(lambda: not client.nthreads())
-            with pytest.warns(UserWarning, match="no Dask worker is left; waiting 0.6 s"):
-                with pytest.raises(ClusterLost, match="no Dask worker for 0.6 s"):
-                    source.total(count)
-            source.timeout = 20.0
-            later = threading.Timer(1.3, cluster.scale, (1,))
-            with pytest.warns(UserWarning, match="waiting 20 s"):
-                later.start()
-                assert source.total(count)[0] == N  # data and all are made again
+def fragile(piece, own, folder):
+    """A sweep whose worker dies of the first piece to be looked at."""
+    try:
+        (Path(folder) / "note").touch(exist_ok=False)
+    except FileExistsError:
+        pass
+    else:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return (piece.y.copy(),), (len(piece.X),)
+
+
+def test_several_tasks_whose_worker_dies(client, regression, tmp_path):
+    client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+    try:
+        state, (n,) = regression.sweep(fragile, None, str(tmp_path))
+    finally:
+        client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
+    assert n == N
+    for k in range(PIECES):
+        np.testing.assert_array_equal(state[k][0], y[100 * k : 100 * k + 100])
+
+
+def test_no_worker_is_left(cluster, alone):
+    source = DaskSource(rows(X), client=alone, timeout=0.6)
+    state, _ = source.sweep(relax_alone, None)
+    cluster.scale(0)
+    until(lambda: not alone.nthreads())
+    for ask in (lambda: source.total(count), lambda: state[3]):
+        with pytest.warns(UserWarning, match="no Dask worker takes tasks; waiting 0.6 s for one"):
+            with pytest.raises(ClusterLost, match="for 0.6 s Dask has no worker that takes tasks. Start workers"):
+                ask()
+    source.timeout = 20.0
+    later = threading.Timer(1.3, cluster.scale, (1,))
+    with pytest.warns(UserWarning, match="waiting 20 s"):
+        later.start()
+        assert source.total(count)[0] == N  # data and all are made again
+
+
+def relax_alone(piece, own):
+    return (piece.X[:, 0] + 1.0,), (0,)
+
+
+def test_the_last_worker_is_lost_before_its_results_are_fetched(cluster, alone, monkeypatch):
+    def lose(*given):
+        wait_for(*given)
+        cluster.scale(0)
+        until(lambda: not alone.nthreads())
+
+    source = DaskSource(rows(X), client=alone, timeout=0.6)
+    monkeypatch.setattr("sparse_pep.distributed.wait_for", lose)
+    with pytest.warns(UserWarning, match="no Dask worker"), pytest.raises(ClusterLost, match="no worker that takes"):
+        source.total(count)
+
+
+def set_status(status, dask_scheduler):
+    for worker in list(dask_scheduler.workers):
+        dask_scheduler.handle_worker_status_change(status, worker, stimulus_id="test")
+
+
+def test_all_workers_have_paused(alone):
+    source = DaskSource(rows(X), client=alone, timeout=0.6)
+    assert n_threads(alone, 1.0) == 1
+    alone.run_on_scheduler(lambda dask_scheduler: set_status("paused", dask_scheduler))
+    assert n_threads(alone, 1.0) == 0
+    with pytest.warns(UserWarning, match="no Dask worker"), pytest.raises(ClusterLost, match="ones with more memory"):
+        source.total(count)
+    alone.run_on_scheduler(lambda dask_scheduler: set_status("running", dask_scheduler))
+    assert source.total(count)[0] == N
+
+
+def test_a_long_task_is_waited_for(alone):
+    assert results_of(alone, [alone.submit(time.sleep, 1.2)], 0.2) == [None]
+
+
+def test_the_scheduler_knows_nothing_of_a_task(alone):
+    with pytest.raises(ClusterLost, match="for 0.3 s Dask has lost sight of a task"):
+        wait_for(alone, [Future("nobody-1", alone)], 0.3)
+
+
+def test_scattered_data_are_lost(cluster, alone):
+    lost = alone.scatter(np.ones(3))
+    total = alone.submit(np.sum, lost)
+    assert results_of(alone, [total], 5.0) == [3.0]
+    cluster.scale(0)
+    until(lambda: not alone.nthreads())
+    with pytest.raises(ClusterLost, match="scattered by hand are lost"):
+        results_of(alone, [total], 5.0)
+
+
+def fail_when_there_is(file, text):
+    until(Path(file).exists)
+    raise LookupError(text)
+
+
+def test_the_error_is_that_of_the_first_task_and_not_of_the_quickest(client, tmp_path):
+    sign = tmp_path / "sign"
+    given = (str(sign), "slow"), (str(tmp_path), "quick")
+    futures = [client.submit(fail_when_there_is, *these) for these in given]
+    until(lambda: futures[1].status == "error")
+    assert futures[0].status == "pending"
+    sign.touch()
+    with pytest.raises(LookupError, match="slow"):
+        results_of(client, futures, 10.0)
+    assert results_of(client, [client.submit(int, k) for k in "231"], 10.0) == [2, 3, 1]
 
 
 def test_the_scheduler_is_gone():
@@ -564,10 +733,35 @@ def test_the_scheduler_is_gone():
     source = DaskSource(rows(X), client=client)
     cluster.close()
     try:
-        with pytest.raises(ClusterLost, match="the Dask scheduler is gone"):
-            source.total(count)
+        for ask in (lambda: source.total(count), lambda: list(source.each(count)), lambda: n_threads(client, 1.0)):
+            with pytest.raises(ClusterLost, match="the Dask scheduler is gone"):
+                ask()
     finally:
         client.close()
+
+
+@contextmanager
+def scheduler_process(folder):
+    """The process of a scheduler without workers, and its file."""
+    file = folder / "scheduler.json"
+    how = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
+    run = [sys.executable, "-m", "distributed.cli.dask_scheduler", *how]
+    process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: file.exists() and file.read_text().strip().endswith("}"))
+        yield process, file
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_scheduler_that_says_nothing_any_more(tmp_path):
+    with scheduler_process(tmp_path) as (process, file), connect(file) as client:
+        assert n_threads(client, 5.0) == 0
+        process.send_signal(signal.SIGSTOP)
+        with pytest.raises(ClusterLost, match="the Dask scheduler is gone"):
+            DaskSource(rows(X), client=client, timeout=0.4)
+        process.kill()
 
 
 INTERRUPTED = """
@@ -627,14 +821,33 @@ def test_connections_that_fail(address, message):
         connect(address, timeout=0.3)
 
 
+def test_a_service_that_listens_and_says_nothing():
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        with pytest.raises(ValueError, match="no Dask scheduler answers at 'tcp://127.0.0.1"):
+            connect(f"tcp://127.0.0.1:{mute.getsockname()[1]}", timeout=0.3)
+
+
+@pytest.mark.parametrize("text", ["", "[1, 2]", "{}", "not json"])
+def test_files_that_no_scheduler_wrote(tmp_path, text):
+    file = tmp_path / "scheduler.json"
+    file.write_text(text)
+    with pytest.raises(ValueError, match="`address`: '.*scheduler.json' is no file that a Dask scheduler wrote"):
+        connect(file)
+
+
 def no_client():
     raise ValueError("No clients found")
 
 
-def test_without_dask_or_a_client(monkeypatch):
+def test_without_dask_or_a_client(client, monkeypatch):
     monkeypatch.setattr("distributed.get_client", no_client)
     with pytest.raises(ValueError, match="need a `client`, and there is none yet"):
         DaskSource(rows(X))
+    with monkeypatch.context() as patch, pytest.raises(ValueError, match=r"pip install 'sparse_pep\[tables\]'"):
+        patch.setitem(sys.modules, "dask.dataframe", None)
+        DaskSource.from_parquet("/nowhere", client=client)
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ValueError, match=r"pip install 'sparse_pep\[distributed\]'"):
         connect(2)
