@@ -34,7 +34,9 @@ from sparse_pep.distributed import (
     Futures,
     OnWorkers,
     connect,
+    fetched,
     n_threads,
+    on_piece,
     results_of,
     summed,
     wait_for,
@@ -45,7 +47,7 @@ from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.linalg import HOLD, chunk_slices, map_chunks
 from sparse_pep.models import Extras, Model, model_gradient, to_vector
 from sparse_pep.scale import source_gradient, source_inference, train_source
-from sparse_pep.sources import ArraySource, Largest
+from sparse_pep.sources import ArraySource, Largest, Piece
 
 N, D, PIECES = 1200, 2, 12
 rng = np.random.default_rng(0)
@@ -272,6 +274,51 @@ def test_the_scheduler_forgets_what_is_not_needed(client, regression):
     until(lambda: before >= set(tasks_of(client)))
 
 
+def fail_in_sweep(piece, own, *given):
+    if piece.first == 300:
+        raise LookupError("no such thing")
+    return (np.zeros(3),), (0.0,)
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
+def test_a_sweep_that_fails_leaves_no_task_and_the_earlier_state(client, regression):
+    state, _, _ = relaxed(regression, 2)
+    before, values = set(tasks_of(client)), state[4][0]
+    with pytest.raises(LookupError, match="rows 300 to 399: no such thing") as held:  # noqa: F841
+        regression.sweep(fail_in_sweep, state)
+    until(lambda: before >= set(tasks_of(client)))
+    np.testing.assert_array_equal(state[4][0], values)
+
+
+class Interrupted(BaseException):
+    pass
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
+def test_a_cut_that_is_interrupted_leaves_no_task(client, regression, monkeypatch):
+    def results(futures):
+        calls.append(len(futures))
+        if calls[-2:] == [5, 5]:
+            raise Interrupted
+        return results_of(client, futures, 20.0)
+
+    before, calls = set(tasks_of(client)), []
+    monkeypatch.setattr("sparse_pep.distributed.FETCHED", 5)
+    monkeypatch.setattr(regression, "results", results)
+    regression.chain = 1
+    with pytest.raises(Interrupted) as held:  # noqa: F841
+        regression.sweep(relax, None, 1.0, 0)
+    until(lambda: before >= set(tasks_of(client)))
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
+def test_data_that_are_refused_leave_no_task(client):
+    before = set(tasks_of(client))
+    with pytest.raises(ValueError, match="row 777") as held:  # noqa: F841
+        DaskSource(rows(BAD), client=client)
+    until(lambda: before >= set(tasks_of(client)))
+
+
 def test_it_is_cut_where_there_is_little_to_fetch():
     light, heavy = OnWorkers(Futures(), 10, 0, 120, 100), OnWorkers(Futures(), 10, 0, 200, 100)
     assert light.to_be_cut(10) and not light.to_be_cut(11)
@@ -373,6 +420,12 @@ def test_a_task_cannot_spoil_what_others_need(regression):
     state, _ = regression.sweep(spoil_own, None)
     with pytest.raises(ValueError, match="read-only"):
         regression.sweep(spoil_own, state)
+
+
+def test_arrays_are_locked_for_the_task_and_nobody_else():
+    mine, own = np.ones((3, 2)), np.ones(3)
+    assert on_piece(Piece(0, mine), (own,), work=lambda piece, own: (count(piece), (0,)), given=())[0][0] == 3
+    mine[0], own[0] = 2.0, 2.0
 
 
 def test_an_error_keeps_its_kind_and_names_the_rows(client, regression):
@@ -611,14 +664,11 @@ def end_itself(piece, allowed):
 
 def test_a_task_that_kills_its_workers(client, tmp_path):
     few = DaskSource(rows(X)[:100], client=client, retries=1)
-    client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
-    try:
+    with no_patience(client):
         assert few.total(end_itself, (str(tmp_path), 1)) == (100,)  # the second time it is well
         few.retries = 0
         with pytest.raises(ClusterLost, match="workers died time and again of the task end_itself-rows 0 to 99 "):
             few.total(end_itself, (str(tmp_path), 2))
-    finally:
-        client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
 
 
 def fragile(piece, own, folder):
@@ -632,15 +682,38 @@ def fragile(piece, own, folder):
     return (piece.y.copy(),), (len(piece.X),)
 
 
-def test_several_tasks_whose_worker_dies(client, regression, tmp_path):
+@contextmanager
+def no_patience(client):
+    """A task fails as soon as one worker has died of it."""
     client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
     try:
-        state, (n,) = regression.sweep(fragile, None, str(tmp_path))
+        yield
     finally:
         client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 3))
+
+
+def test_several_tasks_whose_worker_dies(client, regression, tmp_path):
+    with no_patience(client):
+        state, (n,) = regression.sweep(fragile, None, str(tmp_path))
     assert n == N
     for k in range(PIECES):
         np.testing.assert_array_equal(state[k][0], y[100 * k : 100 * k + 100])
+
+
+def test_each_task_whose_worker_dies(client, tmp_path):
+    few = DaskSource(rows(X)[:100], client=client, retries=1)
+    with no_patience(client):
+        assert list(few.each(end_itself, (str(tmp_path), 1))) == [(100,)]
+
+
+def deadly(block):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_blocks_that_cannot_be_made(client):
+    X = da.ones((100, 2)).map_blocks(deadly, meta=np.ones((0, 0)))
+    with no_patience(client), pytest.raises(ClusterLost, match=r"time and again of the task \w+ \(out of memory"):
+        DaskSource(X, client=client, retries=0)
 
 
 def test_no_worker_is_left(cluster, alone):
@@ -698,6 +771,15 @@ def test_a_long_task_is_waited_for(alone):
 def test_the_scheduler_knows_nothing_of_a_task(alone):
     with pytest.raises(ClusterLost, match="for 0.3 s Dask has lost sight of a task"):
         wait_for(alone, [Future("nobody-1", alone)], 0.3)
+
+
+def test_what_has_been_cancelled_is_lost(alone):
+    future = alone.submit(int, "3")
+    assert fetched(alone, [future], 5.0) == [3]
+    future.cancel(reason="of the test")
+    for ask in (fetched, results_of):
+        with pytest.raises(ClusterLost, match="the Dask scheduler is gone, or data"):
+            ask(alone, [future], 5.0)
 
 
 def test_scattered_data_are_lost(cluster, alone):
