@@ -83,6 +83,18 @@ def dask_is_left_as_it_was():
         default_client()
 
 
+@pytest.fixture(autouse=True)
+def no_test_waits_for_ever():
+    def stop(*_):
+        pytest.fail("the test has waited for two minutes")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(120)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
 @pytest.fixture(scope="module")
 def client():
     with connect(2) as client:
@@ -777,7 +789,7 @@ def test_what_has_been_cancelled_is_lost(alone):
     future = alone.submit(int, "3")
     assert fetched(alone, [future], 5.0) == [3]
     future.cancel(reason="of the test")
-    for ask in (fetched, results_of):
+    for ask in (fetched, results_of, wait_for):
         with pytest.raises(ClusterLost, match="the Dask scheduler is gone, or data"):
             ask(alone, [future], 5.0)
 
