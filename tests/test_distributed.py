@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from copy import deepcopy
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from sparse_pep.distributed import (
     DaskSource,
     Futures,
     OnWorkers,
+    Watch,
     connect,
     fetched,
     n_threads,
@@ -776,6 +777,20 @@ def test_all_workers_have_paused(alone):
     assert source.total(count)[0] == N
 
 
+def test_every_standstill_has_its_own_time(monkeypatch):
+    threads = iter([0, 1, 0, 0])
+    monkeypatch.setattr("sparse_pep.distributed.n_threads", lambda *given: next(threads))
+    watch = Watch(None, 0.2)
+    for there in (False, True, False):
+        watch.look()  # too early to ask
+        time.sleep(0.15)
+        with nullcontext() if there else pytest.warns(UserWarning, match="takes tasks; waiting 0.2 s"):
+            watch.look()
+    time.sleep(0.25)
+    with pytest.raises(ClusterLost, match="for 0.2 s Dask has no worker"):
+        watch.look()
+
+
 def test_a_long_task_is_waited_for(alone):
     assert results_of(alone, [alone.submit(time.sleep, 1.2)], 0.2) == [None]
 
@@ -788,7 +803,7 @@ def test_the_scheduler_knows_nothing_of_a_task(alone):
 def test_what_has_been_cancelled_is_lost(alone):
     future = alone.submit(int, "3")
     assert fetched(alone, [future], 5.0) == [3]
-    future.cancel(reason="of the test")
+    future.cancel()
     for ask in (fetched, results_of, wait_for):
         with pytest.raises(ClusterLost, match="the Dask scheduler is gone, or data"):
             ask(alone, [future], 5.0)
