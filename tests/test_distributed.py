@@ -484,8 +484,20 @@ def tagged(k):
 @pytest.mark.parametrize("n", [1, 2, FAN_IN, FAN_IN + 1, 70])
 def test_the_order_of_a_sum_is_that_of_the_pieces(client, n):
     parts = Futures(client.map(tagged, range(n), pure=False))
+    held, keys = parts[:], {part.key for part in parts}
     assert summed(client, parts).result() == ("".join(f"{k} " for k in range(n)),)
-    assert not parts
+    assert not parts and len(held) == n
+    if n > 1:  # whoever else has them
+        until(lambda: not keys & set(tasks_of(client)))
+
+
+def test_futures_are_forgotten_with_their_list(client):
+    futures = Futures(client.map(tagged, range(3), pure=False))
+    held, keys = futures[:], {future.key for future in futures}
+    assert keys <= set(tasks_of(client))
+    del futures
+    until(lambda: not keys & set(tasks_of(client)))
+    assert len(held) == 3
 
 
 # --- results in order ---------------------------------------------------------------------------------------------
