@@ -494,7 +494,7 @@ def test_the_order_of_a_sum_is_that_of_the_pieces(client, n):
 def test_futures_are_forgotten_with_their_list(client):
     futures = Futures(client.map(tagged, range(3), pure=False))
     held, keys = futures[:], {future.key for future in futures}
-    assert keys <= set(tasks_of(client))
+    until(lambda: keys <= set(tasks_of(client)))
     del futures
     until(lambda: not keys & set(tasks_of(client)))
     assert len(held) == 3
