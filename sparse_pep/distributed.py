@@ -354,7 +354,7 @@ def fetched(client: "Client", futures: "Sequence[Future]", timeout: float) -> li
         while not wait_some([coming], watch.pause).done:
             watch.look()
         return coming.result()
-    except CancelledError as error:
+    except (CancelledError, asyncio.CancelledError) as error:  # of new and old Dask
         raise ClusterLost(GONE) from error
     finally:
         coming.cancel()

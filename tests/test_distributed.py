@@ -104,13 +104,13 @@ def client():
 
 @pytest.fixture
 def regression(client):
-    until(lambda: len(pids_of(client)) == 2, 60.0)  # a test before may have killed one
+    two_workers(client)
     return DaskSource(rows(X), rows(y), client=client, timeout=60.0)
 
 
 @pytest.fixture
 def classification(client):
-    until(lambda: len(pids_of(client)) == 2, 60.0)
+    two_workers(client)
     return DaskSource(da.from_array(X, chunks=(300, 2)), labels, client=client, timeout=60.0)
 
 
@@ -142,6 +142,17 @@ def until(condition, seconds=20.0):
 def pids_of(client):
     """Process numbers of the workers that answer."""
     return {address: pid for address, pid in client.run(os.getpid, on_error="return").items() if isinstance(pid, int)}
+
+
+def two_workers(client):
+    """Wait for both: a test before may have killed one. Dask does not start another for one that was killed while
+    it started, so one is added after a while.
+    """
+    try:
+        until(lambda: len(pids_of(client)) == 2, 10.0)
+    except AssertionError:
+        client.cluster.scale(len(client.cluster.worker_spec) + 1)
+        until(lambda: len(pids_of(client)) >= 2, 40.0)
 
 
 def kill_one(client):
@@ -839,7 +850,9 @@ def fail_when_there_is(file, text):
 def test_the_error_is_that_of_the_first_task_and_not_of_the_quickest(client, tmp_path):
     sign = tmp_path / "sign"
     given = (str(sign), "slow"), (str(tmp_path), "quick")
-    futures = [client.submit(fail_when_there_is, *these) for these in given]
+    two_workers(client)
+    where = sorted(pids_of(client))
+    futures = [client.submit(fail_when_there_is, *these, workers=[w]) for these, w in zip(given, where)]
     until(lambda: futures[1].status == "error")
     assert futures[0].status == "pending"
     sign.touch()
