@@ -520,12 +520,13 @@ def leave_trace(piece, folder):
     return piece.first, piece.X.sum()
 
 
-def test_each_is_in_order_and_not_far_ahead(regression, tmp_path):
+def test_each_is_in_order_and_not_far_ahead(client, regression, tmp_path):
     results = regression.each(leave_trace, str(tmp_path))
     assert next(results)[0] == 0
-    until(lambda: len(list(tmp_path.iterdir())) == 4)  # two tasks a thread
+    ahead = 2 * n_threads(client, 20.0)  # two tasks a thread
+    until(lambda: len(list(tmp_path.iterdir())) == ahead)
     time.sleep(0.2)
-    assert len(list(tmp_path.iterdir())) == 4
+    assert len(list(tmp_path.iterdir())) == ahead
     found = list(results)
     assert [first for first, _ in found] == list(range(100, N, 100))
     np.testing.assert_allclose([total for _, total in found], X.reshape(PIECES, 100, D).sum(axis=(1, 2))[1:])
