@@ -796,7 +796,7 @@ class DaskSource(Source):
         try:
             import dask.dataframe as dd
 
-            frame = dd.read_parquet(path)
+            frame = dd.read_parquet(path, index=False)  # a named index is a column
         except ImportError as error:
             raise ValueError(
                 "Parquet files need pandas and pyarrow: pip install 'sparse_pep[tables]'."

@@ -48,7 +48,7 @@ from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.linalg import HOLD, chunk_slices, map_chunks
 from sparse_pep.models import Extras, Model, model_gradient, to_vector
 from sparse_pep.scale import source_gradient, source_inference, train_source
-from sparse_pep.sources import ArraySource, Largest, Piece
+from sparse_pep.sources import ArraySource, Largest, Piece, TableSource
 
 N, D, PIECES = 1200, 2, 12
 rng = np.random.default_rng(0)
@@ -634,6 +634,17 @@ def test_parquet_is_read_by_the_workers(client, tmp_path):
     assert_all_there(source, weight=weight, known_variance=known)
     one = DaskSource.from_parquet(str(tmp_path / "part.3.parquet"), "y", ["b"], client=client, chain=5)
     assert (one.n_data, one.n_dims, one.chain) == (100, 1, 5)
+
+
+@pytest.mark.parametrize("names", [["depth"], ["depth", "time"], [None], None])
+def test_an_index_with_a_name_is_an_input_as_in_pieces(client, tmp_path, names):
+    index = names and pd.MultiIndex.from_arrays([X[:, k] for k in range(len(names))], names=names)
+    pd.DataFrame({"a": X[:, 0], "y": y}, index=index).to_parquet(tmp_path / "all.parquet")
+    source = DaskSource.from_parquet(str(tmp_path / "all.parquet"), "y", client=client)
+    pieces = TableSource(tmp_path / "all.parquet", "y")
+    assert source.feature_names == pieces.feature_names == (*filter(None, names or ()), "a")
+    own, others = (np.vstack([piece.X for piece in one.pieces()]) for one in (source, pieces))
+    assert np.array_equal(own, others)
 
 
 BAD = X.copy()
