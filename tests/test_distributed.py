@@ -711,6 +711,7 @@ def end_itself(piece, allowed):
 
 
 def test_a_task_that_kills_its_workers(client, tmp_path):
+    two_workers(client)
     few = DaskSource(rows(X)[:100], client=client, retries=1)
     with no_patience(client):
         assert few.total(end_itself, (str(tmp_path), 1)) == (100,)  # the second time it is well
@@ -749,7 +750,8 @@ def test_several_tasks_whose_worker_dies(client, regression, tmp_path):
 
 
 def test_each_task_whose_worker_dies(client, tmp_path):
-    few = DaskSource(rows(X)[:100], client=client, retries=1)
+    two_workers(client)  # one that dies while data are made would be another matter
+    few = DaskSource(rows(X)[:100], client=client)
     with no_patience(client):
         assert list(few.each(end_itself, (str(tmp_path), 1))) == [(100,)]
 
