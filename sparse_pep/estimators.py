@@ -718,6 +718,13 @@ class PowerEPEstimator(BaseEstimator):
             raise ValueError(
                 f"the source has {source.n_dims} columns; the model was fitted to {self.n_features_in_}."
             )
+        names = getattr(source, "feature_names", None)
+        own = getattr(self, "feature_names_in_", None)
+        if names is not None and own is not None and list(names) != list(own):
+            raise ValueError(
+                f"the source has the columns {shown(list(names))}; the model was fitted to {shown(list(own))}, in this order. "
+                "Say so with `columns=` where the source is made."
+            )
         found = [part[1:] for part in source_predict(self._model, self._posteriors, source)]
         mean, var = (np.concatenate(parts, axis=-1) for parts in zip(*found))
         return mean, var

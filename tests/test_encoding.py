@@ -196,6 +196,16 @@ def test_a_score_at_a_source_is_that_of_its_rows():
                 model.score(*given)
 
 
+def test_a_source_has_the_columns_of_the_fit_in_their_order(tmp_path):
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    model = SparsePEPRegressor(**KEPT).fit(frame, Y)
+    own = model.predict(TableSource(tmp_path / "rows.csv", columns=["a", "b"]))
+    assert np.allclose(own, model.predict(frame)) and np.allclose(own, model.predict(in_pieces(X)))
+    with pytest.raises(ValueError, match=r"columns \['b', 'a'\]; the model was fitted to \['a', 'b'\], in this order"):
+        model.predict(TableSource(tmp_path / "rows.csv", columns=["b", "a"]))
+
+
 @pytest.mark.parametrize("names", [["no", "yes"], ["elm", "oak", "ash"]])
 def test_labels_at_a_source_are_compared_as_people_have_them(tmp_path, names):
     y = np.array(names)[np.digitize(X[:, 0], [0.0, 0.8][: len(names) - 1])]
