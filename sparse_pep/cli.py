@@ -23,6 +23,7 @@ import math
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -879,11 +880,15 @@ def check_pieces(
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """Nothing that Dask would log of its connections: what matters comes as an exception."""
+    """Nothing that Dask would log of its connections, or that others warn it of: what matters
+    comes as an exception.
+    """
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"dask\.")
+            yield
     finally:
         logging.disable(before)
 

@@ -501,10 +501,11 @@ class BlasHold(ContextDecorator):
     def __exit__(self, *error: object) -> None:
         with self.lock:
             self.depth -= 1
-            if self.depth == 0:
-                self.pool.shutdown()
-                self.limiter.restore_original_limits()
-                self.threads, self.spare = 1, np.empty(0)
+            if self.depth:
+                return
+            pool, self.threads, self.spare = self.pool, 1, np.empty(0)
+            self.limiter.restore_original_limits()
+        pool.shutdown()  # waits for those who may be on their way in here
 
     @contextmanager
     def lend(self, size: int) -> Iterator[np.ndarray]:

@@ -636,9 +636,12 @@ def test_parquet_is_read_by_the_workers(client, tmp_path):
     assert (one.n_data, one.n_dims, one.chain) == (100, 1, 5)
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask, to pandas
 @pytest.mark.parametrize("names", [["depth"], ["depth", "time"], [None], None])
 def test_an_index_with_a_name_is_an_input_as_in_pieces(client, tmp_path, names):
-    index = names and pd.MultiIndex.from_arrays([X[:, k] for k in range(len(names))], names=names)
+    index = pd.RangeIndex(len(X), name="number")  # which pandas keeps in a note, not in a column
+    if names is not None:
+        index = pd.MultiIndex.from_arrays([X[:, k] for k in range(len(names))], names=names)
     pd.DataFrame({"a": X[:, 0], "y": y}, index=index).to_parquet(tmp_path / "all.parquet")
     source = DaskSource.from_parquet(str(tmp_path / "all.parquet"), "y", client=client)
     pieces = TableSource(tmp_path / "all.parquet", "y")

@@ -1,5 +1,9 @@
 """Properties of the numerical ground floor, over shapes and scales."""
 
+from contextlib import suppress
+from threading import Event, Thread
+from time import sleep
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -221,6 +225,28 @@ def test_an_error_in_a_chunk_comes_out(limit):
 
     with threadpool_limits(limit, user_api="blas"), pytest.raises(np.linalg.LinAlgError, match="in a chunk"):
         map_chunks(work, chunk_slices(9, 1, 2))
+
+
+def test_an_error_in_a_chunk_does_not_lock_the_others_out():
+    entered, ended = Event(), Event()
+
+    def work(slices):
+        if slices[0].start == 0:
+            entered.wait(30.0)
+            raise np.linalg.LinAlgError("in a chunk")
+        entered.set()
+        sleep(0.3)  # until the error has reached the outside
+        with one_blas_thread(), HOLD.lend(5):
+            ended.set()
+
+    def run():
+        with threadpool_limits(2, user_api="blas"), suppress(np.linalg.LinAlgError):
+            map_chunks(work, chunk_slices(2, 1, 1))
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(30.0)
+    assert not thread.is_alive() and ended.is_set() and HOLD.depth == 0
 
 
 def test_lent_memory_is_the_same_again_and_nobody_elses():
