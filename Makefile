@@ -24,7 +24,7 @@ demo: .venv/.installed
 
 test: .venv/.installed
 	$(BIN)/nbdev_test --do_print --n_workers 2
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile tests
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests
 
 docs: .venv/.installed
 	$(BIN)/python -m docs.build
