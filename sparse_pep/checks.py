@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LARGEST', 'POWER_NAMES', 'KERNELS', 'require_finite', 'require_real', 'require_number_cells', 'require_inputs',
            'require_rows', 'require_labels', 'place', 'seeded', 'require_power', 'require_each', 'counted', 'Rows',
-           'has_repeats', 'distinct_rows', 'partition_of', 'starting_model']
+           'has_repeats', 'distinct_rows', 'distinct_of', 'partition_of', 'starting_model']
 
 # %% ../nbs/12_checks.ipynb #b843b977
 import warnings
@@ -32,6 +32,7 @@ from sparse_pep.kernels import (
 from .likelihoods import Gaussian, Likelihood
 from .means import ZeroMean, starting_mean
 from .models import PLAIN, Extras, Model
+from .sources import Piece
 from .training import initial_kernel, kmeans_points, starting_lengthscale
 
 # %% ../nbs/12_checks.ipynb #ec1d5fbb
@@ -301,6 +302,15 @@ def distinct_rows(
     _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     counts = np.bincount(inverse.ravel(), np.broadcast_to(extras.weight, len(X)))
     return Rows(first, inverse.ravel(), replace(extras.at(first), weight=counts))
+
+
+def distinct_of(piece: Piece) -> Piece:
+    """The different rows of a piece that count, as `distinct_rows` has them in memory."""
+    if np.ndim(piece.weight):
+        piece = piece.at(piece.weight > 0.0)
+    extras = Extras(piece.weight, piece.known_variance)
+    seen = distinct_rows(piece.X, piece.y, extras, piece.power)
+    return piece.at(seen.first)._replace(weight=seen.extras.weight)
 
 # %% ../nbs/12_checks.ipynb #fe9618bf
 def partition_of(

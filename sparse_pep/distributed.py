@@ -38,6 +38,7 @@ from sparse_pep.sources import (
     added_parts,
     checked,
     chosen_rows,
+    class_numbers,
     joined,
     rows_as_floats,
 )
@@ -561,18 +562,16 @@ def labels_in(piece: Piece) -> set:
 
 
 def coded(piece: Piece, classes: np.ndarray) -> Piece:
-    """The piece with labels as likelihoods have them: −1 and 1 for two classes, 0, 1, … for
-    more.
-    """
+    """The piece with labels as likelihoods have them."""
     places = {label: k for k, label in enumerate(classes.tolist())}
-    codes = np.array([places.get(label, -1) for label in piece.y.tolist()], dtype=float)
-    if codes.min(initial=0.0) < 0.0:
+    codes = np.array([places.get(label, -1) for label in piece.y.tolist()], dtype=int)
+    if codes.min(initial=0) < 0:
         row = int(np.argmin(codes))
         raise ValueError(
             f"`y`, row {piece.first + row} (counted from 0): {piece.y.tolist()[row]!r} is none of the "
             f"labels {', '.join(map(str, places))}. Mend the row or leave it out."
         )
-    return piece._replace(y=2.0 * codes - 1.0 if len(classes) == 2 else codes)
+    return piece._replace(y=class_numbers(classes)[codes])
 
 
 def numbered(piece: Piece, first: int, n_dims: int, classes: np.ndarray | None) -> Piece:

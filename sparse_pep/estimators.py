@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['STEADY', 'FORMAT', 'FORMAT_VERSION', 'SAVED', 'OF_ROWS', 'NOT_SAVED', 'FAR', 'ESTIMATORS', 'PowerEPEstimator',
-           'at_home', 'distinct_of', 'counts_of', 'require_positive_argument', 'is_same', 'require_whole',
-           'require_count', 'require_flag', 'require_features', 'require_path', 'NumericTargets', 'SparsePEPRegressor',
+           'at_home', 'counts_of', 'require_positive_argument', 'is_same', 'require_whole', 'require_count',
+           'require_flag', 'require_features', 'require_path', 'NumericTargets', 'SparsePEPRegressor',
            'likelihood_named', 'SparsePEP', 'classifier_likelihood', 'require_classes', 'SparsePEPClassifier',
            'posteriors_to_parts', 'posteriors_from_parts', 'restored', 'of_today', 'load']
 
@@ -36,6 +36,7 @@ from sparse_pep.checks import (
     POWER_NAMES,
     Rows,
     counted,
+    distinct_of,
     distinct_rows,
     partition_of,
     require_finite,
@@ -51,7 +52,6 @@ from sparse_pep.encoding import (
     EncodedSource,
     Encoding,
     classes_of,
-    require_targets,
     source_of,
     targets_of,
     unexplained_of,
@@ -123,7 +123,7 @@ from sparse_pep.scale import (
     train_source,
 )
 from .sites import Posterior, determined_directions
-from .sources import Piece, Source, class_numbers
+from .sources import Piece, Source, class_numbers, require_targets
 from .stochastic import StochasticResult, train_stochastic
 from .streaming import remember
 from sparse_pep.training import (
@@ -1072,15 +1072,6 @@ def at_home(values: Any) -> Any:
     if not is_away(values):
         return values
     return as_numpy(values).astype(str(values.dtype).rpartition(".")[2])
-
-
-def distinct_of(piece: Piece) -> Piece:
-    """The different rows of a piece that count, as `distinct_rows` has them in memory."""
-    if np.ndim(piece.weight):
-        piece = piece.at(piece.weight > 0.0)
-    extras = Extras(piece.weight, piece.known_variance)
-    seen = distinct_rows(piece.X, piece.y, extras, piece.power)
-    return piece.at(seen.first)._replace(weight=seen.extras.weight)
 
 
 def counts_of(result: TrainingResult) -> dict:

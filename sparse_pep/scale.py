@@ -62,7 +62,14 @@ from sparse_pep.regression import (
     takes_short_way,
 )
 from .sites import Posterior
-from .sources import Largest, Piece, Source, pyarrow_for
+from sparse_pep.sources import (
+    Largest,
+    Piece,
+    Source,
+    pyarrow_for,
+    require_counted,
+    require_targets,
+)
 from sparse_pep.training import (
     KMEANS_ROWS,
     SITE_TOL,
@@ -77,8 +84,7 @@ from sparse_pep.training import (
 # %% ../nbs/11_scale.ipynb #e3d85dc6
 def task_of_piece(model: Model, piece: Piece, power: float) -> Task:
     """A piece as inference wants it; `power` is for rows that have none of their own."""
-    if piece.y is None:
-        raise ValueError("the source has no targets `y`; they are needed to learn from.")
+    require_targets(piece)
     own = power if piece.power is None else piece.power
     extras = Extras(piece.weight, piece.known_variance)
     return task_of(model, piece.X, piece.y, own, None, extras)
@@ -857,8 +863,7 @@ def source_moments(source: Source) -> tuple[Moments, Moments]:
     [2.] [2.] [1.] 2.0
     """
     _, of_X, of_y = source.total(moments_piece)
-    if of_X.weight == 0.0:
-        raise ValueError("`weight` is 0 for all rows of the source; some must count.")
+    require_counted(of_X.weight)
     return of_X, of_y
 
 
@@ -899,12 +904,10 @@ def source_start(
     """
     rng = rng or np.random.default_rng(0)
     some = source.sample(KMEANS_ROWS, rng)
-    if some.y is None:
-        raise ValueError("the source has no targets `y`; they are needed to learn from.")
+    require_targets(some)
     some = some._replace(weight=np.broadcast_to(some.weight, len(some.X)).astype(float))
     some = some.at(some.weight > 0.0)
-    if not len(some.X):
-        raise ValueError("`weight` is 0 for all rows that were drawn; some must count.")
+    require_counted(len(some.X))
     kernel = initial_kernel(some.X, some.y, likelihood, some.weight)
     Z = kmeans_points(some.X, n_inducing, rng, some.weight)
     return Model(kernel, InducingPoints(Z), likelihood)

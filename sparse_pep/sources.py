@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['LARGEST', 'RANGES', 'PIECE_ENTRIES', 'FEWEST_AND_MOST', 'TABLES', 'GZIP', 'UNNAMED', 'ABSENT', 'TRUE_AND_FALSE',
-           'Piece', 'checked', 'Largest', 'added_parts', 'ahead', 'read_array', 'Shelf', 'rows_of_piece', 'Source',
-           'chosen_rows', 'joined', 'mapping_of', 'let_go', 'rows_as_floats', 'ArraySource', 'pyarrow_for',
-           'table_files', 'damage_named', 'is_gzipped', 'csv_rows', 'csv_lines', 'one_line', 'to_number', 'BadCell',
-           'value_of', 'values_of', 'labels_from', 'column_names', 'csv_header', 'require_rows', 'require_column',
-           'require_one_part', 'input_names', 'csv_fault', 'first_fault', 'csv_batches', 'names_in_file',
-           'parquet_head', 'parquet_batches', 'batch_fault', 'texts_of', 'numbers_of', 'class_numbers', 'codes_of',
-           'recut', 'TableSource']
+           'Piece', 'checked', 'require_targets', 'require_counted', 'Largest', 'added_parts', 'ahead', 'read_array',
+           'Shelf', 'rows_of_piece', 'Source', 'chosen_rows', 'joined', 'mapping_of', 'let_go', 'rows_as_floats',
+           'ArraySource', 'pyarrow_for', 'table_files', 'damage_named', 'is_gzipped', 'csv_rows', 'csv_lines',
+           'one_line', 'to_number', 'BadCell', 'value_of', 'values_of', 'labels_from', 'column_names', 'csv_header',
+           'require_rows', 'require_column', 'require_one_part', 'input_names', 'csv_fault', 'first_fault',
+           'csv_batches', 'names_in_file', 'parquet_head', 'parquet_batches', 'batch_fault', 'texts_of', 'numbers_of',
+           'class_numbers', 'codes_of', 'recut', 'TableSource']
 
 # %% ../nbs/11_sources.ipynb #11060206
 import csv
@@ -121,6 +121,18 @@ def checked(piece: Piece, n_dims: int, numbers: np.ndarray | None = None) -> Pie
                 "Mend the row or leave it out."
             )
     return piece
+
+
+def require_targets(piece: Piece) -> None:
+    """Raise a ValueError unless the piece has targets."""
+    if piece.y is None:
+        raise ValueError("the source has no targets `y`; they are needed to learn from.")
+
+
+def require_counted(anything: float) -> None:
+    """Raise a ValueError unless some row of a source counts."""
+    if not anything:
+        raise ValueError("`weight` is 0 for all rows of the source; some must count.")
 
 # %% ../nbs/11_sources.ipynb #caa527a3
 class Largest(NamedTuple):
