@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.regression import problem
 from sparse_pep.blocks import contiguous_blocks
-from sparse_pep.models import model_gradient
+from sparse_pep.model import model_gradient
 
 
 def seconds(work: Callable, clock: Callable) -> float:

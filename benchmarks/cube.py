@@ -17,8 +17,8 @@ import numpy as np
 from sparse_pep.datasets import Dataset, load_classification, load_regression
 from sparse_pep.features import Features, InducingPoints
 from sparse_pep.interdomain import GaussianBlur
+from sparse_pep.studies.trials import find_scaling, run_split
 from sparse_pep.training import column_spread, kmeans_points
-from sparse_pep.trials import find_scaling, run_split
 
 REGRESSION, CLASSIFICATION = ("boston", "concrete", "energy"), ("banana", "pima")
 RESULTS = Path(__file__).parents[1] / "nbs" / "studies" / "results" / "cube.csv"

@@ -14,11 +14,11 @@ import time
 import numpy as np
 
 from sparse_pep.datasets import classification_error
-from sparse_pep.experiments import fit_mnist, mnist_data
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Probit
-from sparse_pep.models import Model, model_predict, predictive_log_density
+from sparse_pep.model import Model, model_predict, predictive_log_density
+from sparse_pep.studies.experiments import fit_mnist, mnist_data
 from sparse_pep.training import WarmGradient, climb, kmeans_points
 
 COLUMNS = ("method", "step", "seconds", "log_marginal_likelihood", "error", "nll")

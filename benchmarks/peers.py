@@ -9,7 +9,7 @@ NumPy and SciPy beside it. Each row is measured by `benchmarks.measure` in a fre
 start, number of threads and optimiser, in float64. The first call, in which some systems compile, is in a column of its own.
 
 At the start all systems must have the same objective, and predict the same: if they do not, the suite stops. Rows that exist are
-replaced, others are added to `peers.csv`, `exponents.csv` and `traces.csv` in `nbs/benchmarks/`; `about.json` has versions and cores.
+replaced, others are added to `peers.csv`, `exponents.csv` and `traces.csv` in `nbs/about/benchmarks/`; `about.json` has versions and cores.
 """
 
 import argparse
@@ -202,7 +202,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--limit", type=float, default=400.0, help="most seconds a row")
     parser.add_argument("--quick", action="store_true", help="small sizes, few repeats")
-    parser.add_argument("--out", type=Path, default=ROOT / "nbs" / "benchmarks")
+    parser.add_argument("--out", type=Path, default=ROOT / "nbs" / "about" / "benchmarks")
     given = parser.parse_args()
     begin, pythons = time.perf_counter(), interpreters(given.python)
     versions = {name: child(python, [name, "versions"], given.threads, given.limit) for name, python in pythons.items()}

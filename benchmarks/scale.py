@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.regression import DIMENSIONS, peak_memory
+from sparse_pep.data.scale import source_gradient
+from sparse_pep.data.sources import ArraySource, Source, TableSource
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
-from sparse_pep.models import Model
-from sparse_pep.scale import source_gradient
-from sparse_pep.sources import ArraySource, Source, TableSource
+from sparse_pep.model import Model
 
 BLOCK = 100_000  # rows made at a time
 LEAST_SECONDS = 3.0  # of all evaluations of a row together

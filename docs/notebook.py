@@ -54,7 +54,7 @@ def api_heading(cell, module: str, name: str) -> str:
     methods = [node.name for node in nodes if isinstance(definition(cell, name), ast.ClassDef) and node.name[0] != "_"]
     links = [f"[`{m}`]({source_link(module, f'{name}.{m}')}){{#{name.lower()}.{m.lower()}}}" for m in methods]
     listed = " · methods " + ", ".join(links) if links else ""
-    page = f"reference/{module.rpartition('.')[2]}.ipynb#{name}"
+    page = f"/reference/{module.removeprefix(get_config().lib_name + '.')}.ipynb#{name}"
     called = "" if name[0] == "_" else f" · [reference]({page})"
     return f"### `{name}` {{.api}}\n\n::: {{.api-links}}\n[source]({source_link(module, name)}){called}{listed}\n:::"
 

@@ -39,7 +39,7 @@ def read_map(root):
     with open(root / "docs" / "paper_map.csv", encoding="utf-8", newline="") as file:
         entries = list(csv.DictReader(file, delimiter="|"))
     nbs = root / "nbs"
-    pages = sorted(nbs.glob("*.ipynb")) + sorted(nbs.glob("studies/*.ipynb"))
+    pages = sorted(nbs.rglob("*.ipynb"), key=lambda path: (len(path.parts), path))
     sections = {path.relative_to(nbs).with_suffix("").as_posix(): headings_and_tags(path) for path in pages}
     tagged = {}
     for notebook, parts in sections.items():
@@ -56,7 +56,7 @@ def as_table(entries):
     lines = ["| | what it says | derived in | computed by | tested by | wrong |", "|---|---|---|---|---|---|"]
     for entry in entries:
         links = ", ".join(
-            f"[{heading}]({notebook}.ipynb#{anchor(heading)})" for notebook, heading in entry["derivations"]
+            f"[{heading}](/{notebook}.ipynb#{anchor(heading)})" for notebook, heading in entry["derivations"]
         )
         function, test = entry["function"], entry["test"].replace("tests/", "").replace(".py::", " ")
         code = " | ".join(" ".join(map(breakable, text.split())) for text in (function, test))

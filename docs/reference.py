@@ -25,7 +25,7 @@ FOLDER = "reference"
 # The names to build upon, module by module in the order of the derivation. The other names of a module are the parts
 # it is made of; they are listed below these.
 CONTRACT = {
-    "estimators": "SparsePEPRegressor SparsePEPClassifier SparsePEP load PowerEPEstimator",
+    "estimators.base": "SparsePEPRegressor SparsePEPClassifier SparsePEP load PowerEPEstimator",
     "kernels": "SquaredExponential Matern12 Matern32 Matern52 Periodic Linear Constant White Sum Product Stationary Kernel "
     "kernel_to_config kernel_from_config",
     "features": "InducingPoints Features unexplained_variance features_to_config features_from_config",
@@ -33,42 +33,42 @@ CONTRACT = {
     "likelihoods": "Gaussian Probit Logit NoisyProbit Poisson NegativeBinomial StudentT Likelihood",
     "multiclass": "Softmax MultinomialProbit MultiClass likelihood_to_config likelihood_from_config",
     "means": "ZeroMean ConstantMean LinearMean mean_to_config mean_from_config",
-    "models": "Model model_evidence model_gradient model_predict model_bounds model_leave_one_out",
+    "model": "Model model_evidence model_gradient model_predict model_bounds model_leave_one_out",
     "training": "train TrainingResult kmeans_points greedy_points initial_kernel advised_power held_out_power",
     "stochastic": "train_stochastic",
-    "sources": "ArraySource TableSource Source Piece",
-    "scale": "source_gradient source_inference source_predict write_predictions source_moments source_start train_source",
-    "distributed": "DaskSource connect",
-    "encoding": "EncodedSource Encoding InputScaling",
-    "arrays": "place_named Place namespace_of",
+    "data.sources": "ArraySource TableSource Source Piece",
+    "data.scale": "source_gradient source_inference source_predict write_predictions source_moments source_start train_source",
+    "data.cluster": "DaskSource connect",
+    "estimators.encoding": "EncodedSource Encoding InputScaling",
+    "numerics.devices": "place_named Place namespace_of",
     "plots": "plot_posterior_1d plot_posterior_2d plot_classification_1d plot_classification_2d plot_calibration "
     "plot_calibration_draws plot_residuals plot_reliability plot_relevance plot_energy_trace plot_site_changes "
     "plot_pseudo_points plot_power_sweep",
     "report": "fit_report sweep_report",
-    "diagnostics": "summary advice bounds_of",
+    "estimators.diagnostics": "summary advice bounds_of",
     "datasets": "read_table Table load_regression load_classification list_datasets data_directory Dataset random_splits "
     "read_splits snelson_like banana_like smse smll classification_error mean_nll",
-    "trials": "run_split format_table",
-    "studies": "run_study Study read_results seed_of",
-    "statistics": "paired score_cells win_fraction mean_difference wins_by_set average_ranks win_matrix friedman "
+    "studies.trials": "run_split format_table",
+    "studies.runner": "run_study Study read_results seed_of",
+    "studies.statistics": "paired score_cells win_fraction mean_difference wins_by_set average_ranks win_matrix friedman "
     "pairwise_wilcoxon critical_difference different_pairs alike_groups claims_table holm cluster_interval made_up_rows",
-    "rankings": "plot_pairs plot_rank_matrix plot_average_ranks plot_critical_difference plot_scores_by_inducing",
-    "experiments": "study_named grid_of synthetic_draw",
-    "findings": "told means_by",
+    "studies.rankings": "plot_pairs plot_rank_matrix plot_average_ranks plot_critical_difference plot_scores_by_inducing",
+    "studies.experiments": "study_named grid_of synthetic_draw",
+    "studies.findings": "told means_by",
     "cli": "main demo_command fit_command predict_command compare_command reproduce_command",
-    "linalg": "log1p_ratio expm1_ratio factorise Factor solve_lower inverse_factor chunk_slices map_chunks one_blas_thread",
+    "numerics.linalg": "log1p_ratio expm1_ratio factorise Factor solve_lower inverse_factor chunk_slices map_chunks one_blas_thread",
     "sites": "marginals cavity gaussian_tilted new_site site_step parallel_sweep sequential_sweep Posterior "
     "posterior_from_sums q_moments determined_directions",
     "regression": "evidence adjoints Evidence gaussian_sites predict_f predict_f_cov gaussian_log_density upper_bound",
-    "expectations": "tilted_moments Tilted Accuracy",
+    "quadrature": "tilted_moments Tilted Accuracy",
     "inference": "infer Inference State leave_one_out",
     "blocks": "Partition contiguous_blocks clustered_blocks block_evidence block_adjoints BlockEvidence block_infer "
     "block_energy_adjoints BlockInference block_tilted BlockTilted gaussian_block_sites BlockChunk block_chunks",
     "energies": "METHODS Method energy_adjoints",
     "surrogate": "surrogate Surrogate compress CompressedSurrogate natural_evidence",
     "streaming": "remember Memory",
-    "checkpoints": "Checkpoint",
-    "checks": "starting_model",
+    "numerics.checkpoints": "Checkpoint",
+    "estimators.checks": "starting_model",
 }
 CONTRACT = {module: names.split() for module, names in CONTRACT.items()}
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "Notes", "References", "Examples", "See Also")
@@ -77,7 +77,8 @@ LISTS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
 
 def modules() -> list[str]:
     """Every module of the package: those with a contract in its order, then the others."""
-    found = {path.stem for path in get_config().lib_path.glob("*.py") if path.stem[0] != "_"}
+    top = get_config().lib_path
+    found = {".".join(path.relative_to(top).with_suffix("").parts) for path in top.rglob("*.py") if path.stem[0] != "_"}
     return [name for name in CONTRACT if name in found] + sorted(found - set(CONTRACT))
 
 
@@ -138,9 +139,12 @@ def target_of(word: str, module: str) -> str | None:
     if not module:
         return None
     word = word.partition("(")[0].removeprefix(f"{get_config().lib_name}.")
-    first, _, rest = word.partition(".")
-    if rest and first in modules() and rest.partition(".")[0] in loaded(first).__all__:
-        return f"{first}.ipynb#{rest.partition('.')[0]}"
+    for other in modules():  # by the whole name of the module, or its last part
+        for called in (other, other.rpartition(".")[2]):
+            name = word.removeprefix(f"{called}.").partition(".")[0]
+            if word.startswith(f"{called}.") and name in loaded(other).__all__:
+                return f"{other}.ipynb#{name}"
+    first = word.partition(".")[0]
     places = [other for other in [module, *modules()] if first in loaded(other).__all__]
     if places and (places[0] == module or re.match("[A-Z].*[a-z]", first)):
         return f"{'' if places[0] == module else places[0] + '.ipynb'}#{first}"
@@ -296,8 +300,8 @@ def defined_by(node: ast.stmt) -> list[str]:
 def sections_of_derivations() -> dict[str, tuple[str, str]]:
     """(page, heading) of the section of a notebook that exports each name, under `module.name`."""
     found, folder = {}, get_config().nbs_path
-    for path in sorted(folder.glob("*.ipynb")):
-        module, page, heading = None, path.name, ""
+    for path in sorted(folder.rglob("*.ipynb")):
+        module, page, heading = None, path.relative_to(folder).as_posix(), ""
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             text = "".join(cell["source"])
             if cell["cell_type"] == "markdown":
@@ -361,7 +365,7 @@ def method_entries(module: str, cls: type) -> str:
     """Methods that a class defines with a docstring of their own, in full; the names of the others, by whose they are."""
     full, others = [], {}
     for base in [base for base in cls.__mro__ if base.__module__.startswith(get_config().lib_name)]:
-        listed = base is not cls and base.__name__ in CONTRACT.get(base.__module__.rpartition(".")[2], ())
+        listed = base is not cls and base.__name__ in CONTRACT.get(base.__module__.removeprefix(f"{get_config().lib_name}."), ())
         for name, thing in vars(base).items():
             inner = thing.__func__ if isinstance(thing, classmethod | staticmethod) else thing
             kinds = (property, functools.cached_property)
@@ -379,7 +383,7 @@ def method_entries(module: str, cls: type) -> str:
         done.append(f"#### `{cls.__name__}.{name}` {{#{cls.__name__}.{name} .api}}\n\n{fence(signature(name, inner, bound), '.python .signature')}")
         done.append(documented(inner.__doc__, module))
     for base, inherited in others.items():
-        owner = base.__module__.rpartition(".")[2]
+        owner = base.__module__.removeprefix(f"{get_config().lib_name}.")
         page = "" if owner == module else f"{owner}.ipynb"
         said = ", ".join(f"[`{name}`]({page}#{base.__name__}.{name})" for name in inherited)
         inherits.append(f"[`{base.__name__}`]({page}#{base.__name__}): {said}")
@@ -443,7 +447,7 @@ def module_page(module: str) -> tuple[str, str, str]:
     library, home = get_config().lib_name, home_of(module)
     said = f"Derived, with tests and pictures, on [the page of this module](../{home}). " if home else ""
     given = f"`from {library}.{module} import {first[0]}`" if first else f"`import {library}.{module}`"
-    given = f"`from {library} import {first[0]}`" if module == "estimators" else given
+    given = f"`from {library} import {first[0]}`" if module == "estimators.base" else given
     top = f"{said}Every name on this page is imported like {given}. Shapes: N data, D input columns, M inducing variables, S test inputs."
     if first and is_command(getattr(loaded(module), first[0])):
         top = f"{said}`{label(module, first[0])}` is installed with the package."

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
-from sparse_pep.arrays import (
+from sparse_pep.numerics.devices import (
     Array,
     as_numpy,
     columns_times,
@@ -32,7 +32,7 @@ from sparse_pep.arrays import (
     require_inputs,
     total_product,
 )
-from .linalg import thin_product
+from .numerics.linalg import thin_product
 
 # %% ../nbs/01_kernels.ipynb #354e6c48
 EXPANSION_LIMIT = 1e3  # largest ‖a‖² for which the expanded square is used: it then errs by less than 1e-12

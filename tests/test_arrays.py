@@ -10,19 +10,6 @@ import pytest
 from laws.test_kernel_laws import KERNELS
 from reference.compare import error
 
-from sparse_pep import arrays
-from sparse_pep.arrays import (
-    COPIES,
-    as_numpy,
-    is_away,
-    is_single,
-    kept_there,
-    like,
-    namespace_of,
-    place_named,
-    require_home,
-    require_inputs,
-)
 from sparse_pep.blocks import clustered_blocks
 from sparse_pep.features import (
     Derivative,
@@ -41,18 +28,8 @@ from sparse_pep.kernels import (
     White,
 )
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit, StudentT
-from sparse_pep.linalg import (
-    AWAY,
-    Factor,
-    chunk_slices,
-    factorise,
-    map_chunks,
-    one_blas_thread,
-    solve_lower,
-    where_X_lives,
-)
 from sparse_pep.means import ConstantMean, LinearMean
-from sparse_pep.models import (
+from sparse_pep.model import (
     Extras,
     Model,
     model_bounds,
@@ -63,6 +40,29 @@ from sparse_pep.models import (
     model_predict,
 )
 from sparse_pep.multiclass import Softmax
+from sparse_pep.numerics import devices as arrays
+from sparse_pep.numerics.devices import (
+    COPIES,
+    as_numpy,
+    is_away,
+    is_single,
+    kept_there,
+    like,
+    namespace_of,
+    place_named,
+    require_home,
+    require_inputs,
+)
+from sparse_pep.numerics.linalg import (
+    AWAY,
+    Factor,
+    chunk_slices,
+    factorise,
+    map_chunks,
+    one_blas_thread,
+    solve_lower,
+    where_X_lives,
+)
 from sparse_pep.stochastic import train_stochastic
 from sparse_pep.streaming import remember
 from sparse_pep.training import train

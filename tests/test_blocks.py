@@ -34,8 +34,7 @@ from sparse_pep.likelihoods import (
     Probit,
     StudentT,
 )
-from sparse_pep.linalg import log1p_ratio
-from sparse_pep.models import (
+from sparse_pep.model import (
     Model,
     model_evidence,
     model_gradient,
@@ -44,6 +43,7 @@ from sparse_pep.models import (
     within_blocks,
 )
 from sparse_pep.multiclass import Softmax
+from sparse_pep.numerics.linalg import log1p_ratio
 from sparse_pep.regression import evidence
 from sparse_pep.sites import q_moments
 from sparse_pep.training import train
@@ -328,7 +328,7 @@ def test_sites_that_are_not_kept_are_computed_again(monkeypatch):
     kept, gradient = model_gradient(problem.model, *problem.data(), chunk_size=20, blocks=problem.blocks)
     assert kept.sites
     monkeypatch.setattr("sparse_pep.blocks.KEPT_SITES", 0)
-    monkeypatch.setattr("sparse_pep.models.KEPT_KBB", 0)
+    monkeypatch.setattr("sparse_pep.model.KEPT_KBB", 0)
     fit, again = model_gradient(problem.model, *problem.data(), chunk_size=20, blocks=problem.blocks)
     assert not fit.sites
     assert fit.log_evidence == kept.log_evidence

@@ -14,12 +14,12 @@ import pytest
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.blocks import contiguous_blocks
-from sparse_pep.checkpoints import Answer, Checkpoint, Sites
 from sparse_pep.features import InducingPoints
-from sparse_pep.files import digest, read_archive
 from sparse_pep.kernels import Constant, Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
-from sparse_pep.models import Extras, Model, model_gradient, to_vector
+from sparse_pep.model import Extras, Model, model_gradient, to_vector
+from sparse_pep.numerics.checkpoints import Answer, Checkpoint, Sites
+from sparse_pep.numerics.files import digest, read_archive
 from sparse_pep.training import train
 
 rng = np.random.default_rng(6)
@@ -144,7 +144,7 @@ def test_failed_evaluations_are_remembered_as_failed(tmp_path, monkeypatch):
 
 def test_saving_waits_for_its_time_and_for_ten_times_what_a_save_takes(tmp_path, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("sparse_pep.checkpoints.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sparse_pep.numerics.checkpoints.time.monotonic", lambda: now[0])
     record, saved = Checkpoint(tmp_path / "c.npz", "me", every=5.0), []
     monkeypatch.setattr(record, "save", lambda: saved.append(now[0]) or setattr(record, "saved", now[0]))
     for second in range(13):

@@ -20,8 +20,8 @@ import pytest
 from click.testing import CliRunner
 from distributed import LocalCluster
 
-import sparse_pep.estimators
-import sparse_pep.scale
+import sparse_pep.data.scale
+import sparse_pep.estimators.base
 from sparse_pep import SparsePEPRegressor, load, plots
 from sparse_pep.cli import (
     average_rows,
@@ -36,10 +36,10 @@ from sparse_pep.cli import (
     score_tables,
     write_csv,
 )
+from sparse_pep.data.cluster import ALONE, connect
+from sparse_pep.data.sources import TableSource
 from sparse_pep.datasets import mean_nll, random_splits, snelson_like
-from sparse_pep.distributed import ALONE, connect
-from sparse_pep.sources import TableSource
-from sparse_pep.studies import Study, StudyStopped, run_study
+from sparse_pep.studies.runner import Study, StudyStopped, run_study
 
 PROGRAM = [sys.executable, "-c", "from sparse_pep.cli import main; main(prog_name='sparse-pep')"]
 
@@ -272,7 +272,7 @@ def test_compare_on_labels(labels):
 
 
 def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
-    monkeypatch.setattr("sparse_pep.trials.fit_scaled", lambda X, y, scaling, **options: fake(X, y, options))
+    monkeypatch.setattr("sparse_pep.studies.trials.fit_scaled", lambda X, y, scaling, **options: fake(X, y, options))
     seen = []
 
     def fake(X, y, options):
@@ -962,7 +962,7 @@ def test_a_fit_in_pieces_says_what_one_in_memory_says(pieces, data, more):
 
 def test_the_pieces_are_not_all_in_memory(pieces, monkeypatch):
     monkeypatch.setattr("sparse_pep.cli.read_table", None)
-    monkeypatch.setattr("sparse_pep.sources.FEWEST_AND_MOST", (7, 7))
+    monkeypatch.setattr("sparse_pep.data.sources.FEWEST_AND_MOST", (7, 7))
     kept = []
     monkeypatch.setattr("sparse_pep.cli.TableSource", lambda *a, **k: kept.append(TableSource(*a, **k)) or kept[-1])
     accept("fit", "parts", "--target", "response", "--in-pieces", *LEARN)
@@ -991,14 +991,14 @@ def test_a_checkpoint_of_a_fit_in_pieces_is_used_and_deleted(pieces, monkeypatch
         result = run(*words, "--checkpoint-every", 0)
     assert result.exit_code == 2 and "the disk is full" in result.stderr and Path("c.ckpt").exists()
     calls = []
-    gradient = sparse_pep.scale.source_gradient
-    monkeypatch.setattr("sparse_pep.scale.source_gradient", lambda *given: calls.append(1) or gradient(*given))
+    gradient = sparse_pep.data.scale.source_gradient
+    monkeypatch.setattr("sparse_pep.data.scale.source_gradient", lambda *given: calls.append(1) or gradient(*given))
     assert told(*words[1:]) == straight
     assert not calls and not Path("c.ckpt").exists()
 
 
 def test_predictions_in_pieces_are_the_same_rows(pieces, monkeypatch):
-    monkeypatch.setattr("sparse_pep.sources.FEWEST_AND_MOST", (15, 15))
+    monkeypatch.setattr("sparse_pep.data.sources.FEWEST_AND_MOST", (15, 15))
     accept("fit", "parts", "--target", "response", "--in-pieces", *LEARN)
     expected = numbers(accept("predict", "model.npz", "table.csv", "--out", "-").stdout)
     for data in ("table.csv", "table.parquet", "parts"):
@@ -1014,7 +1014,7 @@ def test_predictions_in_pieces_are_the_same_rows(pieces, monkeypatch):
 
 def test_a_bad_row_to_predict_leaves_nothing_behind(pieces, monkeypatch):
     accept("fit", "table.csv", "--target", "response", *LEARN)
-    monkeypatch.setattr("sparse_pep.sources.FEWEST_AND_MOST", (10, 10))
+    monkeypatch.setattr("sparse_pep.data.sources.FEWEST_AND_MOST", (10, 10))
     pieces[:50].assign(age=0.0).to_csv("parts/4.csv", index=False)
     with Path("parts/4.csv").open("a") as file:
         file.write("1,old,7,50,1\n")
@@ -1114,8 +1114,8 @@ def test_a_cluster_that_goes_away_is_one_line(pieces, monkeypatch):
             cluster.close()
             return train(*given, **more)
 
-        train = sparse_pep.estimators.train_source
-        monkeypatch.setattr("sparse_pep.estimators.train_source", gone)
+        train = sparse_pep.estimators.base.train_source
+        monkeypatch.setattr("sparse_pep.estimators.base.train_source", gone)
         monkeypatch.setattr("sparse_pep.cli.connect", partial(connect, timeout=0.3))
         error = one_line("fit", "table.csv", "--target", "response", *LEARN, "--scheduler", cluster.scheduler_address)
     assert "scheduler is gone" in error

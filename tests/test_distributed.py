@@ -26,7 +26,7 @@ import pandas as pd
 from dask import dataframe as dd
 from distributed import Client, Future, LocalCluster, default_client
 
-from sparse_pep.distributed import (
+from sparse_pep.data.cluster import (
     ALONE,
     FAN_IN,
     ClusterLost,
@@ -42,13 +42,13 @@ from sparse_pep.distributed import (
     summed,
     wait_for,
 )
+from sparse_pep.data.scale import source_gradient, source_inference, train_source
+from sparse_pep.data.sources import ArraySource, Largest, Piece, TableSource
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
-from sparse_pep.linalg import HOLD, chunk_slices, map_chunks
-from sparse_pep.models import Extras, Model, model_gradient, to_vector
-from sparse_pep.scale import source_gradient, source_inference, train_source
-from sparse_pep.sources import ArraySource, Largest, Piece, TableSource
+from sparse_pep.model import Extras, Model, model_gradient, to_vector
+from sparse_pep.numerics.linalg import HOLD, chunk_slices, map_chunks
 
 N, D, PIECES = 1200, 2, 12
 rng = np.random.default_rng(0)
@@ -327,7 +327,7 @@ def test_a_cut_that_is_interrupted_leaves_no_task(client, regression, monkeypatc
         return results_of(client, futures, 20.0)
 
     before, calls = set(tasks_of(client)), []
-    monkeypatch.setattr("sparse_pep.distributed.FETCHED", 5)
+    monkeypatch.setattr("sparse_pep.data.cluster.FETCHED", 5)
     monkeypatch.setattr(regression, "results", results)
     regression.chain = 1
     with pytest.raises(Interrupted) as held:  # noqa: F841
@@ -796,7 +796,7 @@ def test_the_last_worker_is_lost_before_its_results_are_fetched(cluster, alone, 
         until(lambda: not alone.nthreads())
 
     source = DaskSource(rows(X), client=alone, timeout=0.6)
-    monkeypatch.setattr("sparse_pep.distributed.wait_for", lose)
+    monkeypatch.setattr("sparse_pep.data.cluster.wait_for", lose)
     with pytest.warns(UserWarning, match="no Dask worker"), pytest.raises(ClusterLost, match="no worker that takes"):
         source.total(count)
 
@@ -819,7 +819,7 @@ def test_all_workers_have_paused(alone):
 
 def test_every_standstill_has_its_own_time(monkeypatch):
     threads = iter([0, 1, 0, 0])
-    monkeypatch.setattr("sparse_pep.distributed.n_threads", lambda *given: next(threads))
+    monkeypatch.setattr("sparse_pep.data.cluster.n_threads", lambda *given: next(threads))
     watch = Watch(None, 0.2)
     for there in (False, True, False):
         watch.look()  # too early to ask
@@ -918,7 +918,7 @@ def test_a_scheduler_that_says_nothing_any_more(tmp_path):
 INTERRUPTED = """
 import os, signal, sys, threading, time
 import dask.array as da
-from sparse_pep.distributed import DaskSource, connect
+from sparse_pep.data.cluster import DaskSource, connect
 
 def slow(piece):
     time.sleep(0.2)

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.encoding import (
+from sparse_pep.data.sources import ArraySource, TableSource
+from sparse_pep.estimators.encoding import (
     EncodedSource,
     Encoding,
     InputScaling,
@@ -19,9 +20,8 @@ from sparse_pep.encoding import (
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
-from sparse_pep.models import Model, model_evidence
+from sparse_pep.model import Model, model_evidence
 from sparse_pep.multiclass import Softmax
-from sparse_pep.sources import ArraySource, TableSource
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 2))
@@ -302,7 +302,7 @@ def test_collections_of_dask(monkeypatch):
     pytest.importorskip("distributed")
     import dask.array as da
 
-    from sparse_pep.distributed import connect
+    from sparse_pep.data.cluster import connect
 
     rows, targets = da.from_array(X, chunks=(200, 2)), da.from_array(Y, chunks=200)
     words = da.from_array(np.where(X[:, 0] > 0.0, "yes", "no"), chunks=200)

@@ -19,15 +19,20 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparse_pep
-from sparse_pep import estimators
 from sparse_pep.blocks import Partition
 from sparse_pep.datasets import load_regression, smll, smse
-from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.estimators import base as estimators
+from sparse_pep.estimators.base import (
+    SparsePEP,
+    SparsePEPClassifier,
+    SparsePEPRegressor,
+    load,
+)
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Derivative, GaussianBlur, Mixture
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, NoisyProbit, Poisson, Probit
-from sparse_pep.models import model_evidence
+from sparse_pep.model import model_evidence
 from sparse_pep.multiclass import Softmax
 from sparse_pep.training import SITE_TOL
 

@@ -4,8 +4,17 @@ import numpy as np
 import pytest
 from reference.compare import error
 
-from sparse_pep import expectations
-from sparse_pep.expectations import (
+from sparse_pep import quadrature as expectations
+from sparse_pep.likelihoods import (
+    Logit,
+    NegativeBinomial,
+    NoisyProbit,
+    Poisson,
+    Probit,
+    StudentT,
+)
+from sparse_pep.numerics.linalg import expm1_ratio
+from sparse_pep.quadrature import (
     CALL,
     Accuracy,
     few_nodes,
@@ -16,15 +25,6 @@ from sparse_pep.expectations import (
     moments,
     tilted_moments,
 )
-from sparse_pep.likelihoods import (
-    Logit,
-    NegativeBinomial,
-    NoisyProbit,
-    Poisson,
-    Probit,
-    StudentT,
-)
-from sparse_pep.linalg import expm1_ratio
 
 CASES = {
     "probit": (Probit(), 1.0),

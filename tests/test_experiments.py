@@ -8,9 +8,10 @@ import pytest
 from reference import classification, dense
 from scipy.stats import norm
 
-from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, experiments
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.datasets import load_regression
-from sparse_pep.experiments import (
+from sparse_pep.studies import experiments
+from sparse_pep.studies.experiments import (
     SIZES,
     STUDIES,
     boundary,
@@ -23,7 +24,7 @@ from sparse_pep.experiments import (
     study_named,
     synthetic_draw,
 )
-from sparse_pep.studies import key_of, run_study, seed_of
+from sparse_pep.studies.runner import key_of, run_study, seed_of
 
 KEYS = ["data", "split", "power", "M", "seed"]
 EVIDENCE, END = "log_marginal_likelihood", ["converged", "seconds"]

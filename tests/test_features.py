@@ -43,7 +43,7 @@ from sparse_pep.kernels import (
     White,
 )
 from sparse_pep.likelihoods import Gaussian
-from sparse_pep.models import Model, model_evidence, model_predict
+from sparse_pep.model import Model, model_evidence, model_predict
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(6, 2))

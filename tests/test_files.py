@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from reference.compare import properties
 
-from sparse_pep.files import digest, read_archive, write_archive, write_aside
+from sparse_pep.numerics.files import digest, read_archive, write_archive, write_aside
 
 leaves = st.one_of(
     st.integers(-(2**60), 2**60),

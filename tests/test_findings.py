@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sparse_pep.datasets import snelson_like
-from sparse_pep.experiments import STUDIES, study_named
-from sparse_pep.findings import (
+from sparse_pep.studies.experiments import STUDIES, study_named
+from sparse_pep.studies.findings import (
     FIGURES,
     TABLES,
     drawn,
@@ -20,8 +20,8 @@ from sparse_pep.findings import (
     told,
     wide_table,
 )
-from sparse_pep.statistics import made_up_rows, paired
-from sparse_pep.studies import key_of, read_results
+from sparse_pep.studies.runner import key_of, read_results
+from sparse_pep.studies.statistics import made_up_rows, paired
 
 RESULTS = Path(__file__).parents[1] / "nbs" / "studies" / "results"
 FIT = {"split": 0, "seed": 0, "converged": True, "seconds": 1.0}

@@ -19,7 +19,7 @@ from sparse_pep.likelihoods import (
     Probit,
     StudentT,
 )
-from sparse_pep.linalg import Scratch, solve_lower
+from sparse_pep.numerics.linalg import Scratch, solve_lower
 from sparse_pep.regression import evidence, predict_f
 from sparse_pep.sites import q_moments
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reference.compare import error, properties
 from threadpoolctl import threadpool_limits
 
-from sparse_pep.linalg import (
+from sparse_pep.numerics.linalg import (
     HOLD,
     add_outer,
     add_weighted,

@@ -33,9 +33,13 @@ from sparse_pep import (
     report,
 )
 from sparse_pep.blocks import Partition
-from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.estimators.base import (
+    SparsePEP,
+    SparsePEPClassifier,
+    SparsePEPRegressor,
+    load,
+)
 from sparse_pep.features import InducingPoints, features_from_config
-from sparse_pep.files import read_archive, write_archive
 from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Mixture, Wavelet
 from sparse_pep.kernels import (
     Kernel,
@@ -58,8 +62,9 @@ from sparse_pep.likelihoods import (
     StudentT,
 )
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
-from sparse_pep.models import Model
+from sparse_pep.model import Model
 from sparse_pep.multiclass import MultinomialProbit, Softmax
+from sparse_pep.numerics.files import read_archive, write_archive
 from sparse_pep.training import train
 
 NAN, INF = np.nan, np.inf

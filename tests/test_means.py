@@ -18,7 +18,7 @@ from sparse_pep.means import (
     mean_to_config,
     starting_mean,
 )
-from sparse_pep.models import Extras, Model, model_evidence, model_gradient, model_predict
+from sparse_pep.model import Extras, Model, model_evidence, model_gradient, model_predict
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(12, 2))

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from sparse_pep.plots import BLUE, ORANGE
-from sparse_pep.rankings import (
+from sparse_pep.studies.rankings import (
     SET_COLORS,
     WIN_COLORS,
     cells_label,
@@ -25,7 +25,7 @@ from sparse_pep.rankings import (
     plot_rank_matrix,
     plot_scores_by_inducing,
 )
-from sparse_pep.statistics import (
+from sparse_pep.studies.statistics import (
     Cells,
     average_ranks,
     critical_difference,

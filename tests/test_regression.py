@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from sparse_pep.features import InducingPoints, unexplained_variance
 from sparse_pep.kernels import Constant, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian
-from sparse_pep.models import Model, model_evidence, model_gradient, model_predict
+from sparse_pep.model import Model, model_evidence, model_gradient, model_predict
 from sparse_pep.regression import (
     Kept,
     adjoints,

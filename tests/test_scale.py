@@ -13,23 +13,8 @@ from hypothesis import strategies as st
 from reference.compare import error, gradient_error, properties
 from reference.problems import problems
 
-from sparse_pep import scale
-from sparse_pep.checkpoints import Sites
-from sparse_pep.features import InducingPoints
-from sparse_pep.inference import infer
-from sparse_pep.kernels import SquaredExponential
-from sparse_pep.likelihoods import Gaussian, NoisyProbit, Poisson, Probit, StudentT
-from sparse_pep.linalg import factorise, solve_lower
-from sparse_pep.means import ConstantMean, LinearMean
-from sparse_pep.models import (
-    Extras,
-    Model,
-    chunk_covariances,
-    model_gradient,
-    model_predict,
-)
-from sparse_pep.multiclass import Softmax
-from sparse_pep.scale import (
+from sparse_pep.data import scale
+from sparse_pep.data.scale import (
     Moments,
     moments_of,
     source_gradient,
@@ -40,7 +25,22 @@ from sparse_pep.scale import (
     train_source,
     write_predictions,
 )
-from sparse_pep.sources import ArraySource, Piece, Source
+from sparse_pep.data.sources import ArraySource, Piece, Source
+from sparse_pep.features import InducingPoints
+from sparse_pep.inference import infer
+from sparse_pep.kernels import SquaredExponential
+from sparse_pep.likelihoods import Gaussian, NoisyProbit, Poisson, Probit, StudentT
+from sparse_pep.means import ConstantMean, LinearMean
+from sparse_pep.model import (
+    Extras,
+    Model,
+    chunk_covariances,
+    model_gradient,
+    model_predict,
+)
+from sparse_pep.multiclass import Softmax
+from sparse_pep.numerics.checkpoints import Sites
+from sparse_pep.numerics.linalg import factorise, solve_lower
 from sparse_pep.training import column_spread, kmeans_points, train
 
 rng = np.random.default_rng(5)
@@ -383,7 +383,7 @@ def test_training_goes_on_after_a_stop(case, tmp_path, monkeypatch):
         return through(*arguments)
 
     monkeypatch.setattr(scale, "source_gradient", stopping)
-    monkeypatch.setattr("sparse_pep.checkpoints.RARELY", 0.0)
+    monkeypatch.setattr("sparse_pep.numerics.checkpoints.RARELY", 0.0)
     with pytest.raises(KeyboardInterrupt):
         train_source(*given, **how)
     found = train_source(*given, **how)

@@ -8,7 +8,7 @@ from reference import dense, highprec
 from reference.compare import error, properties
 from scipy.stats import norm
 
-from sparse_pep.linalg import factorise
+from sparse_pep.numerics.linalg import factorise
 from sparse_pep.regression import gaussian_sites
 from sparse_pep.sites import (
     cavity,

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference.compare import properties
 
-from sparse_pep import sources
-from sparse_pep.datasets import read_table
-from sparse_pep.sources import (
+from sparse_pep.data import sources
+from sparse_pep.data.sources import (
     ArraySource,
     Largest,
     Piece,
@@ -28,6 +27,7 @@ from sparse_pep.sources import (
     joined,
     recut,
 )
+from sparse_pep.datasets import read_table
 
 rng = np.random.default_rng(3)
 X = rng.normal(size=(23, 3))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sparse_pep.statistics import (
+from sparse_pep.studies.statistics import (
     CLUSTERS,
     PAPER_CLAIMS,
     SCORES,

@@ -15,7 +15,7 @@ from sparse_pep.interdomain import GaussianBlur
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Logit, Poisson, Probit, StudentT
 from sparse_pep.means import ConstantMean, LinearMean
-from sparse_pep.models import (
+from sparse_pep.model import (
     PLAIN,
     Extras,
     Model,

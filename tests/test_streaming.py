@@ -14,7 +14,7 @@ from sparse_pep.interdomain import Fourier, GaussianBlur
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit, StudentT
 from sparse_pep.means import ConstantMean
-from sparse_pep.models import Extras, Model, model_evidence, model_gradient, model_inference
+from sparse_pep.model import Extras, Model, model_evidence, model_gradient, model_inference
 from sparse_pep.multiclass import Softmax
 from sparse_pep.streaming import Continued, memory_covariances, remember
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparse_pep import studies
-from sparse_pep.studies import (
+from sparse_pep.studies import runner as studies
+from sparse_pep.studies.runner import (
     Results,
     Study,
     StudyStopped,

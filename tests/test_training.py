@@ -10,7 +10,8 @@ from reference import dense
 from reference.compare import differences, error, gradient_error, properties
 from reference.problems import Problem, problems
 
-from sparse_pep import models, training
+from sparse_pep import model as models
+from sparse_pep import training
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import infer
 from sparse_pep.kernels import (
@@ -29,7 +30,7 @@ from sparse_pep.likelihoods import (
     Probit,
     StudentT,
 )
-from sparse_pep.models import (
+from sparse_pep.model import (
     Model,
     from_vector,
     model_evidence,

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.datasets import Dataset, random_splits, snelson_like
 from sparse_pep.features import InducingPoints
-from sparse_pep.trials import (
+from sparse_pep.studies.trials import (
     check_classes,
     find_scaling,
     fit_scaled,

@@ -6,19 +6,19 @@ from reference.compare import error
 from reference.highprec import Regression
 
 from sparse_pep.blocks import Partition
-from sparse_pep.estimators import SparsePEPRegressor
+from sparse_pep.estimators.base import SparsePEPRegressor
 from sparse_pep.features import InducingPoints, unexplained_variance
 from sparse_pep.interdomain import Derivative, GaussianBlur, Wavelet
 from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
 from sparse_pep.likelihoods import Gaussian
-from sparse_pep.linalg import factorise, solve_lower
-from sparse_pep.models import (
+from sparse_pep.model import (
     Model,
     model_evidence,
     model_gradient,
     model_inference,
     model_predict,
 )
+from sparse_pep.numerics.linalg import factorise, solve_lower
 from sparse_pep.sites import (
     gaussian_tilted,
     posterior_from_sums,

@@ -9,12 +9,11 @@ from reference.compare import differences, error, properties
 from reference.problems import problems
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
-from sparse_pep.checkpoints import Sites
-from sparse_pep.checks import distinct_rows
+from sparse_pep.estimators.checks import distinct_rows
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, NegativeBinomial, Poisson, Probit, StudentT
-from sparse_pep.models import (
+from sparse_pep.model import (
     Extras,
     Model,
     model_bounds,
@@ -24,6 +23,7 @@ from sparse_pep.models import (
     to_vector,
 )
 from sparse_pep.multiclass import Softmax
+from sparse_pep.numerics.checkpoints import Sites
 from sparse_pep.training import kmeans_points, starting_lengthscale
 
 rng = np.random.default_rng(8)
@@ -127,7 +127,7 @@ def test_leaving_out_leaves_all_copies_out(likelihood, power):
 
 
 def predicted(model, fit, inputs):
-    from sparse_pep.models import model_predict
+    from sparse_pep.model import model_predict
 
     return model_predict(model, fit.posteriors, inputs)
 

@@ -8,8 +8,8 @@ from benchmarks.measure import Objective, Recorded, Start
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
-from sparse_pep.linalg import one_blas_thread
-from sparse_pep.models import Model, from_vector, model_evidence, model_predict, to_vector
+from sparse_pep.model import Model, from_vector, model_evidence, model_predict, to_vector
+from sparse_pep.numerics.linalg import one_blas_thread
 from sparse_pep.training import WarmGradient, climb
 
 JITTER = 1e-8

@@ -11,7 +11,6 @@ from scipy import integrate
 from scipy.special import stdtr
 
 from sparse_pep import likelihoods
-from sparse_pep.expectations import Tilted
 from sparse_pep.likelihoods import (
     Binary,
     Counts,
@@ -24,6 +23,7 @@ from sparse_pep.likelihoods import (
     StudentT,
 )
 from sparse_pep.multiclass import likelihood_from_config, likelihood_to_config
+from sparse_pep.quadrature import Tilted
 
 LABELS, COUNTS, REALS = [-1.0, 1.0], [0.0, 1.0, 4.0, 60.0], [-2.3, 0.4, 7.0]
 NO_LABELS, NO_COUNTS, NO_REALS = [0.0, 2.0, np.nan], [-1.0, 0.5, np.inf], [np.nan, -np.inf]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
 from sparse_pep.likelihoods import Gaussian
-from sparse_pep.models import Model
+from sparse_pep.model import Model
 
 KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}
 
