@@ -111,7 +111,7 @@ def innermost(error):
     """The package, or library, that raised the error."""
     file = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
     parts = file.parts
-    return parts[parts.index("site-packages") + 1] if "site-packages" in parts else file.parent.name
+    return parts[parts.index("site-packages") + 1] if "site-packages" in parts else "sparse_pep" if "sparse_pep" in parts else file.parent.name
 
 
 def refused(call, words, kind=ValueError):
