@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['LARGEST', 'RANGES', 'PIECE_ENTRIES', 'FEWEST_AND_MOST', 'TABLES', 'GZIP', 'UNNAMED', 'ABSENT', 'TRUE_AND_FALSE',
-           'Piece', 'checked', 'require_targets', 'require_counted', 'Largest', 'added_parts', 'ahead', 'read_array',
-           'Shelf', 'rows_of_piece', 'Source', 'chosen_rows', 'joined', 'mapping_of', 'let_go', 'rows_as_floats',
-           'ArraySource', 'pyarrow_for', 'table_files', 'damage_named', 'is_gzipped', 'csv_rows', 'csv_lines',
-           'one_line', 'to_number', 'BadCell', 'value_of', 'values_of', 'labels_from', 'column_names', 'csv_header',
-           'require_rows', 'require_column', 'require_one_part', 'input_names', 'csv_fault', 'first_fault',
-           'csv_batches', 'names_in_file', 'parquet_head', 'parquet_batches', 'batch_fault', 'texts_of', 'numbers_of',
-           'class_numbers', 'codes_of', 'recut', 'TableSource']
+           'Piece', 'checked', 'require_targets', 'require_counted', 'ahead', 'read_array', 'Shelf', 'rows_of_piece',
+           'Source', 'chosen_rows', 'joined', 'mapping_of', 'let_go', 'rows_as_floats', 'ArraySource', 'pyarrow_for',
+           'table_files', 'damage_named', 'is_gzipped', 'csv_rows', 'csv_lines', 'one_line', 'to_number', 'BadCell',
+           'value_of', 'values_of', 'labels_from', 'column_names', 'csv_header', 'require_rows', 'require_column',
+           'require_one_part', 'input_names', 'csv_fault', 'first_fault', 'csv_batches', 'names_in_file',
+           'parquet_head', 'parquet_batches', 'batch_fault', 'texts_of', 'numbers_of', 'class_numbers', 'codes_of',
+           'recut', 'TableSource']
 
 # %% ../../nbs/internals/data/sources.ipynb #11060206
 import csv
@@ -36,6 +36,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..kernels import as_floats, shown
+from ..numerics.devices import is_away
+from ..shards import Largest, added_parts
 
 # %% ../../nbs/internals/data/sources.ipynb #64ab7d74
 class Piece(NamedTuple):
@@ -55,6 +57,8 @@ class Piece(NamedTuple):
         Noise variance that is known and not trained, units y².
     power : float or ndarray (n,), or None
         Private powers; None is the one that an evaluation is given.
+    blocks : ndarray (n,), or None
+        Which block each row belongs to, if rows share sites.
 
     Examples
     --------
@@ -71,6 +75,7 @@ class Piece(NamedTuple):
     weight: float | np.ndarray = 1.0
     known_variance: float | np.ndarray = 0.0
     power: float | np.ndarray | None = None
+    blocks: np.ndarray | None = None
 
     def at(self, rows: slice | np.ndarray) -> "Piece":
         """Some of its rows, which may be a view; `first` is left as it is."""
@@ -86,6 +91,7 @@ RANGES = {  # of what a row may have besides its numbers
     "weight": (0.0, np.inf),
     "known_variance": (0.0, np.inf),
     "power": (0.0, 1.0),
+    "blocks": (0, np.inf),
 }
 
 
@@ -100,7 +106,7 @@ def checked(piece: Piece, n_dims: int, numbers: np.ndarray | None = None) -> Pie
             f"from row {piece.first} on its shape is {piece.X.shape}."
         )
     for name, value in zip(piece._fields[1:], piece[1:]):
-        if value is None:
+        if value is None or is_away(value):
             continue
         if np.ndim(value) and len(value) != n:
             raise ValueError(
@@ -133,35 +139,6 @@ def require_counted(anything: float) -> None:
     """Raise a ValueError unless some row of a source counts."""
     if not anything:
         raise ValueError("`weight` is 0 for all rows of the source; some must count.")
-
-# %% ../../nbs/internals/data/sources.ipynb #caa527a3
-class Largest(NamedTuple):
-    """A number, or an array, that adds up to the largest.
-
-    Attributes
-    ----------
-    value : float or ndarray
-
-    Examples
-    --------
-    >>> from sparse_pep.data.sources import Largest
-    >>> print(sum([Largest(2.0), Largest(5.0), Largest(3.0)]).value)
-    5.0
-    """
-
-    value: float | np.ndarray
-
-    def __add__(self, other: "Largest | int") -> "Largest":
-        if isinstance(other, Largest):
-            return Largest(np.maximum(self.value, other.value))
-        return self
-
-    __radd__ = __add__
-
-
-def added_parts(total: tuple | None, part: tuple) -> tuple:
-    """The sum of two tuples, entry by entry; None stands for nothing."""
-    return part if total is None else tuple(a + b for a, b in zip(total, part))
 
 # %% ../../nbs/internals/data/sources.ipynb #34fe78ce
 def ahead(pieces: Iterator) -> Iterator:
@@ -294,6 +271,7 @@ class Source:
     n_dims: int
     sites_dir: str | Path | None = None
     counted: int | None = None
+    resident = False  # whether all rows are one piece in memory
 
     def __init__(self, sites_dir: str | Path | None = None):
         self.sites_dir = sites_dir
@@ -430,9 +408,18 @@ class ArraySource(Source):
     power : float or array_like (N,), optional
         Private powers.
     piece_rows : int, optional
-        Rows of a piece; by default what makes a million numbers, 8192 to 100000 rows.
+        Rows of a piece; by default all rows of arrays in memory, and of a memory map what makes
+        a million numbers, 8192 to 100000 rows.
     sites_dir : str or path, optional
         As in `Source`.
+    blocks : array_like (N,), optional
+        A label for each row; rows with the same label share a site. If there are several
+        pieces, the rows of a block must follow each other: pieces end where blocks end.
+
+    Attributes
+    ----------
+    resident : bool
+        Whether all rows are one piece in memory.
 
     Raises
     ------
@@ -461,11 +448,14 @@ class ArraySource(Source):
         power: float | ArrayLike | None = None,
         piece_rows: int | None = None,
         sites_dir: str | Path | None = None,
+        blocks: ArrayLike | None = None,
     ):
         super().__init__(sites_dir)
-        given = X, y, weight, known_variance, power
+        if blocks is not None:
+            blocks = np.unique(blocks, return_inverse=True)[1]
+        given = X, y, weight, known_variance, power, blocks
         self.columns = {
-            name: None if value is None else np.asanyarray(value)
+            name: value if value is None or is_away(value) else np.asanyarray(value)
             for name, value in zip(Piece._fields[1:], given)
         }
         X = self.columns["X"]
@@ -485,13 +475,21 @@ class ArraySource(Source):
                     f"got shape {value.shape}."
                 )
         self.n_dims, self.counted = X.shape[1], len(X)
-        self.piece_rows = rows_of_piece(self.n_dims, piece_rows)
+        in_memory = is_away(X) or mapping_of(X) is None
+        self.piece_rows = (
+            len(X)
+            if in_memory and piece_rows is None
+            else rows_of_piece(self.n_dims, piece_rows)
+        )
+        self.resident = in_memory and self.piece_rows >= len(X)
 
     def read(self, first: int, rows: slice | np.ndarray) -> Piece:
         """Some rows as a piece, checked."""
         parts = [
             value if value is None
+            else value[rows, :] if is_away(value) and value.ndim == 2
             else float(value) if value.ndim == 0
+            else value[rows] if name == "blocks"
             else rows_as_floats(value, rows, name)
             for name, value in self.columns.items()
         ]  # fmt: skip
@@ -500,8 +498,29 @@ class ArraySource(Source):
 
     def pieces(self) -> Iterator[Piece]:
         """All data in order, `piece_rows` at a time."""
-        for first in range(0, self.n_data, self.piece_rows):
-            yield self.read(first, slice(first, first + self.piece_rows))
+        ends = self.ends()
+        for first, stop in zip([0, *ends], ends):
+            yield self.read(first, slice(first, stop))
+
+    def ends(self) -> list[int]:
+        """Where pieces end: after `piece_rows` rows or, if there are blocks, where the last
+        whole block ends before.
+        """
+        N, blocks = self.n_data, self.columns["blocks"]
+        if blocks is None or N <= self.piece_rows:
+            return [*range(self.piece_rows, N, self.piece_rows), N]
+        block_ends = np.append(np.flatnonzero(np.diff(blocks)) + 1, N)
+        if len(block_ends) != blocks.max() + 1:
+            raise ValueError(
+                "`blocks`: the rows of a block must follow each other where data are read in "
+                "pieces; sort the rows by block."
+            )
+        ends = [0]
+        while ends[-1] < N:
+            fitting = np.searchsorted(block_ends, ends[-1] + self.piece_rows, side="right")
+            last = max(fitting - 1, np.searchsorted(block_ends, ends[-1], side="right"))
+            ends.append(int(block_ends[last]))
+        return ends[1:]
 
     def sample(self, n: int, rng: np.random.Generator) -> Piece:
         """n rows, or all if there are fewer, drawn from everywhere, in order."""
