@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['LARGEST', 'RANGES', 'PIECE_ENTRIES', 'FEWEST_AND_MOST', 'TABLES', 'GZIP', 'UNNAMED', 'ABSENT', 'TRUE_AND_FALSE',
-           'Piece', 'checked', 'require_targets', 'require_counted', 'ahead', 'read_array', 'Shelf', 'rows_of_piece',
-           'Source', 'chosen_rows', 'joined', 'mapping_of', 'let_go', 'rows_as_floats', 'ArraySource', 'pyarrow_for',
+           'checked', 'require_targets', 'require_counted', 'ahead', 'read_array', 'Shelf', 'rows_of_piece', 'Source',
+           'chosen_rows', 'joined', 'mapping_of', 'let_go', 'rows_as_floats', 'ArraySource', 'pyarrow_for',
            'table_files', 'damage_named', 'is_gzipped', 'csv_rows', 'csv_lines', 'one_line', 'to_number', 'BadCell',
            'value_of', 'values_of', 'labels_from', 'column_names', 'csv_header', 'require_rows', 'require_column',
            'require_one_part', 'input_names', 'csv_fault', 'first_fault', 'csv_batches', 'names_in_file',
@@ -37,53 +37,7 @@ from numpy.typing import ArrayLike
 
 from ..kernels import as_floats, shown
 from ..numerics.devices import is_away
-from ..shards import Largest, added_parts
-
-# %% ../../nbs/internals/data/sources.ipynb #64ab7d74
-class Piece(NamedTuple):
-    """A run of rows that fits into memory.
-
-    Attributes
-    ----------
-    first : int
-        Number of its first row, from 0.
-    X : ndarray (n, D)
-        Inputs, float64, C order.
-    y : ndarray (n,) or (n, K), or None
-        Targets; None where there is nothing to learn from.
-    weight : float or ndarray (n,)
-        How often each datum counts.
-    known_variance : float or ndarray (n,)
-        Noise variance that is known and not trained, units y².
-    power : float or ndarray (n,), or None
-        Private powers; None is the one that an evaluation is given.
-    blocks : ndarray (n,), or None
-        Which block each row belongs to, if rows share sites.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.data.sources import Piece
-    >>> piece = Piece(100, np.zeros((5, 2)), np.zeros(5))
-    >>> print(len(piece.X), piece.weight, piece.power)
-    5 1.0 None
-    """
-
-    first: int
-    X: np.ndarray
-    y: np.ndarray | None = None
-    weight: float | np.ndarray = 1.0
-    known_variance: float | np.ndarray = 0.0
-    power: float | np.ndarray | None = None
-    blocks: np.ndarray | None = None
-
-    def at(self, rows: slice | np.ndarray) -> "Piece":
-        """Some of its rows, which may be a view; `first` is left as it is."""
-        parts = (
-            value if value is None or np.ndim(value) == 0 else value[rows]
-            for value in self[1:]
-        )
-        return Piece(self.first, *parts)
+from ..shards import Largest, Piece, added_parts
 
 # %% ../../nbs/internals/data/sources.ipynb #dbc2418b
 LARGEST = 1e150  # whose square can be computed
