@@ -21,7 +21,7 @@ import numpy as np
 from .blocks import BlockChunk, BlockShard
 from .energies import energy_gradient
 from .features import Features
-from .inference import Fit, fixed_point, left_out
+from .inference import Fit, fixed_point, left_out, released
 from .interdomain import added
 from .kernels import Kernel
 from .likelihoods import Gaussian, Likelihood
@@ -478,6 +478,7 @@ def model_gradient(
     Returns
     -------
     fit : Fit
+        Released: V is not kept.
     gradient : dict
         ∂ log Z for every name of `model.parameters()`, exact if the inference converged.
         Cost of both: 6NM² flops, 4NM² at power 0, and NM² more where V is too large to be
@@ -519,7 +520,7 @@ def model_gradient(
         fit = settled(model, data, power, *given, room=room, chunk_size=chunk_size)
         found = energy_gradient(fit)
     through_Kuu = np.concatenate([to_vector(part) for part in pull_Kuu(found.Kuu_bar)])
-    return fit, gradient_by_name(model, found.pulled + through_Kuu, *found[2:])
+    return released(fit), gradient_by_name(model, found.pulled + through_Kuu, *found[2:])
 
 
 def lent(model: Model, data: "Piece | Source") -> int:

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['gaussian_sites', 'single_datum_terms', 'Evidence', 'evidence', 'upper_bound', 'predict_f', 'predict_f_cov',
            'gaussian_log_density', 'adjoint_chunk', 'log_noise_adjoint', 'short_adjoint_chunk', 'way_through',
-           'whitened_moments', 'Kuu_adjoint']
+           'whitened_moments', 'Kuu_adjoint', 'through_factor']
 
 # %% ../nbs/06_regression.ipynb #181c706f
 from dataclasses import dataclass
@@ -424,6 +424,11 @@ def Kuu_adjoint(
     H *= len(outputs)
     H += outputs.T @ outputs
     H -= outer
+    return through_factor(Kuu, H)
+
+
+def through_factor(Kuu: Factor, H: np.ndarray) -> np.ndarray:
+    """−½ Luu⁻ᵀ H Luu⁻¹ (M, M) for symmetric H, which is lost; jitter included."""
     half = np.ascontiguousarray(solve_lower(Kuu, H, transpose=True, out=H).T)
     bar = solve_lower(Kuu, half, transpose=True, out=half)
     bar *= -0.5

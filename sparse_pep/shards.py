@@ -472,6 +472,7 @@ class Shard:
         n = len(self.y)
         self.dff, self.kff, self.n_clipped = np.empty(n), np.empty(n), None
         self.answer: Sums | None = None
+        self.clipped: list[int] = []
         with placed(self.away):
             self.chunks = self.cut()
 

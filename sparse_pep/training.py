@@ -5,32 +5,28 @@
 # %% auto #0
 __all__ = ['KMEANS_ROWS', 'LOG_LIMIT', 'WINDOW', 'STALLED', 'SNAPSHOTS', 'KEPT_NUMBERS', 'REMEMBERED', 'EXHAUSTED', 'SITE_TOL',
            'SHORTER', 'NOISES', 'JUDGED_ROWS', 'POWERS', 'HELD_OUT', 'kmeans_points', 'column_spread', 'greedy_points',
-           'initial_kernel', 'Objective', 'TrainingResult', 'sites_of', 'Progress', 'ascend', 'climb', 'outcome_of',
-           'path_of', 'WarmGradient', 'disturbed', 'owner_of', 'check_fixed', 'train', 'spaced_rows',
-           'starting_lengthscale', 'advised_power', 'held_out_power']
+           'initial_kernel', 'Objective', 'without_data', 'TrainingResult', 'start_of', 'sites_in_memory', 'Progress',
+           'ascend', 'climb', 'outcome_of', 'path_of', 'WarmGradient', 'disturbed', 'owner_of', 'weight_of',
+           'check_fixed', 'train', 'spaced_rows', 'starting_lengthscale', 'advised_power', 'held_out_power']
 
 # %% ../nbs/18_training.ipynb #bc6d1589
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 from sklearn.cluster import KMeans
 from tqdm import tqdm
 
-from .blocks import Partition
-from .inference import Inference
+from .inference import Fit, released
 from .kernels import Kernel, SquaredExponential
 from .likelihoods import Gaussian, Likelihood
 from sparse_pep.model import (
-    PLAIN,
-    Extras,
-    Fit,
     Model,
     from_vector,
-    light,
     model_evidence,
     model_gradient,
     model_predict,
@@ -41,6 +37,11 @@ from .numerics.checkpoints import Answer, Checkpoint, Sites
 from .numerics.devices import as_numpy
 from .numerics.files import digest
 from .numerics.linalg import factorise, one_blas_thread, solve_lower
+from .shards import Piece
+from .streaming import Memory
+
+if TYPE_CHECKING:
+    from sparse_pep.data.sources import Source
 
 # %% ../nbs/18_training.ipynb #792eb54f
 KMEANS_ROWS = 20_000  # k-means sees at most this many rows, drawn at random
@@ -194,8 +195,8 @@ class Objective:
     trained : dict
         The parameters that are trained, at their starting values.
     gradient_of : callable
-        gradient_of(model) → Evidence or Inference (or an `Answer` with what matters of it),
-        gradient over `model.parameters()`.
+        gradient_of(model) → Fit (or an `Answer` with what matters of it), gradient with respect
+        to `model.parameters()`.
     """
 
     model: Model
@@ -210,6 +211,7 @@ class Objective:
     best_vector: np.ndarray | None = None
 
     best_fit: Fit | Answer | None = None
+    best_slope: np.ndarray | None = None
 
     def at(self, vector: np.ndarray) -> Model:
         """The model at a vector of trained parameters."""
@@ -242,8 +244,10 @@ class Objective:
 
     def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         """(−log Z, −gradient); where that cannot be computed, a value above all others and
-        no slope.
+        no slope. The best point so far, from which L-BFGS starts, is not evaluated again.
         """
+        if self.best_vector is not None and np.array_equal(vector, self.best_vector):
+            return self.best, self.best_slope.copy()
         self.n_evaluations += 1
         try:
             fit, slope = self.evaluate(vector)
@@ -257,8 +261,14 @@ class Objective:
         self.worst = max(self.worst, value)
         uncertain = self.best_fit is None or not self.best_fit.converged
         if uncertain or value < self.best:  # a line search that fails may have passed it
-            self.best, self.best_vector, self.best_fit = value, vector.copy(), light(fit)
+            self.best, self.best_vector = value, vector.copy()
+            self.best_fit, self.best_slope = without_data(fit), -slope
         return value, -slope
+
+
+def without_data(fit: Fit | Answer) -> Fit | Answer:
+    """The fit without the copy of the covariances that it may hold."""
+    return fit if isinstance(fit, Answer) else released(fit)
 
 # %% ../nbs/18_training.ipynb #6df41f72
 @dataclass(frozen=True, eq=False)
@@ -281,7 +291,7 @@ class TrainingResult:
         The largest relative jitter that was used.
     history : ndarray
         The log evidence at the start and after each iteration.
-    fit : Evidence or Inference, or Answer
+    fit : Fit, or Answer
         At the best parameters; an `Answer` if they were reached before a checkpoint.
     path : dict
         Where the parameters were: `iteration` (T,), and `values`, a dictionary of arrays
@@ -294,12 +304,13 @@ class TrainingResult:
     >>> from sparse_pep.kernels import SquaredExponential
     >>> from sparse_pep.likelihoods import Gaussian
     >>> from sparse_pep.model import Model
+    >>> from sparse_pep.shards import Piece
     >>> from sparse_pep.training import train
     >>> X = np.linspace(0.0, 3.0, 40)[:, None]
     >>> y = np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
     >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
     >>> start = Model(SquaredExponential(), points, Gaussian(1.0))
-    >>> result = train(start, X, y, power=0.5)
+    >>> result = train(start, Piece(0, X, y), power=0.5)
     >>> print(result.converged, len(result.history) == result.n_iter + 1)
     True True
     >>> print(list(result.path["values"]))
@@ -320,16 +331,24 @@ class TrainingResult:
     path: dict
 
     @property
-    def start(self) -> Inference | Sites | None:
+    def start(self) -> object:
         """Where further inference may start: the sites at the best parameters."""
-        return self.fit.sites if isinstance(self.fit, Answer) else sites_of(self.fit)
+        return start_of(self.fit)
 
 
-def sites_of(fit: Fit) -> Sites | None:
-    """The sites of a search; None of a closed form, which needs none."""
-    if isinstance(fit, Inference):
-        return Sites(fit.site_precision, fit.site_shift)
-    return None
+def start_of(fit: Fit | Answer) -> object:
+    """Where a search near this fit may start; None of a closed form, which needs none."""
+    if isinstance(fit, Answer):
+        return None if fit.sites is None else np.stack(fit.sites)
+    return fit.start
+
+
+def sites_in_memory(start: object) -> Sites | None:
+    """The sites (2, C, N) of all data, which may be spread over the pieces of a source."""
+    if start is None or isinstance(start, np.ndarray):
+        return None if start is None else Sites(*start)
+    parts = [start[k][0] for k in range(len(start))]
+    return Sites(*np.concatenate(parts, axis=-1))
 
 
 WINDOW = 20  # iterations over which progress is judged
@@ -409,7 +428,7 @@ def climb(
     model : Model
         Where to start.
     gradient_of : callable
-        gradient_of(model) → Evidence or Inference, gradient over `model.parameters()`.
+        gradient_of(model) → Fit, gradient with respect to `model.parameters()`.
     n_data : float
         N, the unit of `tol`.
     max_iter : int
@@ -485,25 +504,19 @@ class WarmGradient:
 
     Parameters
     ----------
+    data : Piece or Source
     checkpoint : Checkpoint, optional
         Answers from an earlier run, which are not computed again; new ones are added.
-    X, y, power, jitter, chunk_size, blocks, extras
-        As in `model_gradient`.
+    **given
+        `power`, `jitter`, `memory` and `chunk_size` of `model_gradient`.
     """
 
     def __init__(
-        self,
-        X: np.ndarray,
-        y: np.ndarray,
-        power: float | np.ndarray,
-        jitter: float = 0.0,
-        chunk_size: int | None = None,
-        blocks: Partition | None = None,
-        extras: Extras = PLAIN,
-        checkpoint: Checkpoint | None = None,
+        self, data: "Piece | Source", checkpoint: Checkpoint | None = None, **given: object
     ):
-        self.given, self.more = (X, y, power, jitter, chunk_size), (blocks, extras)
+        self.data, self.given = data, given
         self.last, self.checkpoint = None, checkpoint
+        self.few = next(iter(data.pieces())).X[:100, :]
         if checkpoint is not None:
             checkpoint.begin()
 
@@ -516,20 +529,20 @@ class WarmGradient:
             return self.recorded(model)
         if np.isnan(answer.log_evidence):
             raise np.linalg.LinAlgError("as before the checkpoint")
-        self.last = answer.sites or self.last
+        self.last = self.last if answer.sites is None else start_of(answer)
         return answer, from_vector(answer.gradient, parameters)
 
     def computed(self, model: Model) -> tuple[Fit, dict[str, np.ndarray]]:
         """The evaluation itself. A line search that tries a variance of f with which the
         likelihood takes minutes is turned back; the start, which somebody chose, is not.
         """
-        X = self.given[0]
-        variance = np.max(model.kernel.diag(X[: min(100, X.shape[0]), :]))
+        variance = np.max(model.kernel.diag(self.few))
         if self.last is not None and variance > model.likelihood.widest:
             raise np.linalg.LinAlgError("the variance of f is out of range")
-        fit, gradient = model_gradient(model, *self.given, self.last, SITE_TOL, *self.more)
+        given = {"start": self.last, "tol": SITE_TOL, **self.given}
+        fit, gradient = model_gradient(model, self.data, **given)
         if fit.converged:
-            self.last = sites_of(fit)
+            self.last = fit.start
         return fit, gradient
 
     def recorded(self, model: Model) -> tuple[Fit, dict[str, np.ndarray]]:
@@ -542,7 +555,7 @@ class WarmGradient:
             self.checkpoint.add(Answer(digest(vector), np.nan, nothing, False))
             raise
         told = bool(fit.converged), fit.n_sweeps, fit.jitter
-        sites = sites_of(fit) if fit.converged else None
+        sites = sites_in_memory(fit.start) if fit.converged else None
         slope = to_vector(gradient)
         self.checkpoint.add(Answer(digest(vector), fit.log_evidence, slope, *told, sites))
         return fit, gradient
@@ -562,23 +575,24 @@ def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = (
 
 
 def owner_of(
-    model: Model,
-    X: np.ndarray,
-    y: np.ndarray,
-    power: float | np.ndarray,
-    jitter: float,
-    fixed: Collection[str],
-    blocks: Partition | None,
-    extras: Extras,
+    model: Model, data: "Piece | Source", memory: Memory | None, fixed: Collection[str], **given: object
 ) -> str:
-    """Digest of everything that decides where a climb goes, though not of where it stops."""
+    """Digest of everything that decides where training goes, though not of where it stops."""
     kinds = repr((model.kernel, model.likelihood, model.mean, type(model.features)))
     fields = [repr(field) for field in vars(model.features).values()]
-    labels = () if blocks is None else blocks.labels
-    known, memory = (extras.weight, extras.known_variance, extras.kept), extras.memory
-    values = X, y, power, jitter, sorted(fixed), labels, *known
-    past = () if memory is None else (*memory.weights, *memory.observations)
-    return digest(kinds, fields, to_vector(model.parameters()), *values, *past)
+    if data.resident:
+        (piece,) = data.pieces()
+        rows = [as_numpy(part) if np.ndim(part) else part for part in piece]
+    else:
+        rows = [data.fingerprint()]
+    past = () if memory is None else (*memory.weights, *memory.observations, memory.kept)
+    values = (to_vector(model.parameters()), sorted(fixed), *given.values())
+    return digest(kinds, fields, *rows, *values, *past)
+
+
+def weight_of(piece: Piece) -> tuple[float]:
+    """Σ w of a piece."""
+    return (float(np.sum(np.broadcast_to(piece.weight, piece.X.shape[0]))),)
 
 
 def check_fixed(model: Model, fixed: Collection[str]) -> None:
@@ -593,8 +607,7 @@ def check_fixed(model: Model, fixed: Collection[str]) -> None:
 @one_blas_thread()
 def train(
     model: Model,
-    X: np.ndarray,
-    y: np.ndarray,
+    data: "Piece | Source",
     power: float | np.ndarray = 0.5,
     jitter: float = 1e-8,
     max_iter: int = 2000,
@@ -604,8 +617,7 @@ def train(
     rng: np.random.Generator | None = None,
     chunk_size: int | None = None,
     progress: bool = False,
-    blocks: Partition | None = None,
-    extras: Extras = PLAIN,
+    memory: Memory | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = 30.0,
 ) -> TrainingResult:
@@ -615,9 +627,7 @@ def train(
     ----------
     model : Model
         Where the first climb starts; the others start from it, disturbed.
-    X, y : ndarray (N, D), (N,)
-        Data.
-    power, jitter, chunk_size, blocks, extras
+    data, power, jitter, chunk_size, memory
         As in `model_gradient`.
     rng : Generator, optional
         For restarts; seed 0 by default.
@@ -647,33 +657,31 @@ def train(
     >>> from sparse_pep.kernels import SquaredExponential
     >>> from sparse_pep.likelihoods import Gaussian
     >>> from sparse_pep.model import Model
+    >>> from sparse_pep.shards import Piece
     >>> from sparse_pep.training import train
     >>> X = np.linspace(0.0, 3.0, 40)[:, None]
     >>> y = np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
     >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
     >>> start = Model(SquaredExponential(), points, Gaussian(1.0))
-    >>> result = train(start, X, y, power=0.5)
+    >>> result = train(start, Piece(0, X, y), power=0.5)
     >>> print(result.converged, result.log_evidence > result.history[0])
     True True
     >>> print(round(float(np.sqrt(result.model.likelihood.noise_variance)), 1))
     0.1
     """
     check_fixed(model, fixed)
-    if X.shape[0] != len(y):
-        raise ValueError(
-            f"`X` and `y` must have as many rows; got {X.shape[0]} and {len(y)}."
-        )
-    rng, record = rng or np.random.default_rng(0), None
-    n_data = float(np.sum(np.broadcast_to(extras.weight, len(y))))
+    given, record = {"power": power, "jitter": jitter}, None
     if checkpoint is not None:
-        owner = owner_of(model, as_numpy(X), y, power, jitter, fixed, blocks, extras)
+        owner = owner_of(model, data, memory, fixed, **given)
         record = Checkpoint(checkpoint, owner, checkpoint_every)
+    given |= {"memory": memory, "chunk_size": chunk_size, "checkpoint": record}
+    (n_data,) = data.total(weight_of)
 
     def climbed(start: Model) -> TrainingResult:
-        gradient_of = WarmGradient(X, y, power, jitter, chunk_size, blocks, extras, record)
+        gradient_of = WarmGradient(data, **given)
         return climb(start, gradient_of, n_data, max_iter, tol, fixed, progress)
 
-    results = [climbed(model)]
+    rng, results = rng or np.random.default_rng(0), [climbed(model)]
     for _ in range(n_restarts):
         with suppress(np.linalg.LinAlgError):  # a start that was disturbed too much
             results.append(climbed(disturbed(model, rng, fixed)))
@@ -692,9 +700,7 @@ def spaced_rows(n_data: int) -> np.ndarray:
     return np.arange(0, n_data, -(-n_data // JUDGED_ROWS))
 
 
-def starting_lengthscale(
-    model: Model, X: np.ndarray, y: np.ndarray, extras: Extras = PLAIN
-) -> Model:
+def starting_lengthscale(model: Model, data: Piece) -> Model:
     """The model with its lengthscales as they are, or shortened by the factor with the highest
     evidence at power 0.5. Cost twelve evaluations, 24NM² flops.
 
@@ -702,12 +708,10 @@ def starting_lengthscale(
     ----------
     model : Model
         With a stationary kernel and Gaussian noise.
-    X, y : ndarray (N, D), (N,) or (N, K)
-    extras : Extras
-        Of all rows.
+    data : Piece
+        Of which at most 20000 rows are used, at even distances.
     """
-    rows = spaced_rows(len(X))
-    given = X[rows], y[rows], 0.5, 1e-8
+    few = data.at(spaced_rows(data.n_data))._replace(power=None)
 
     def shortened(factor: float) -> Model:
         kernel = replace(model.kernel, lengthscale=factor * model.kernel.lengthscale)
@@ -717,7 +721,7 @@ def starting_lengthscale(
         noise = Gaussian(share * float(model.kernel.variance))
         start = replace(shortened(factor), likelihood=noise)
         with suppress(np.linalg.LinAlgError):
-            return model_evidence(start, *given, extras=extras.at(rows)).log_evidence
+            return model_evidence(start, few, 0.5, 1e-8).log_evidence
         return -np.inf
 
     heights = [max(height(factor, share) for share in NOISES) for factor in SHORTER]
@@ -755,10 +759,8 @@ def advised_power(loss: str, likelihood: Likelihood) -> float:
 
 def held_out_power(
     model: Model,
-    X: np.ndarray,
-    y: np.ndarray,
+    data: Piece,
     rng: np.random.Generator,
-    extras: Extras = PLAIN,
     powers: Sequence[float] = POWERS,
     **options: object,
 ) -> tuple[float, Model, dict]:
@@ -768,12 +770,9 @@ def held_out_power(
     ----------
     model : Model
         Where training starts at the first power.
-    X, y : ndarray (N, D), (N,) or (N, K)
-        Data.
+    data : Piece
     rng : Generator
         Draws the fifth of the rows that judges.
-    extras : Extras
-        Of all rows.
     powers : sequence of float
     **options
         Of `train`.
@@ -793,32 +792,31 @@ def held_out_power(
     >>> from sparse_pep.kernels import SquaredExponential
     >>> from sparse_pep.likelihoods import Gaussian
     >>> from sparse_pep.model import Model
+    >>> from sparse_pep.shards import Piece
     >>> from sparse_pep.training import held_out_power
     >>> X = np.linspace(0.0, 3.0, 40)[:, None]
     >>> y = np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
     >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
     >>> start = Model(SquaredExponential(), points, Gaussian(1.0))
     >>> rng = np.random.default_rng(1)
-    >>> power, model, sweep = held_out_power(start, X, y, rng, powers=(0.0, 0.5))
+    >>> power, model, sweep = held_out_power(start, Piece(0, X, y), rng, powers=(0.0, 0.5))
     >>> print(power in (0.0, 0.5), sweep["log_density"].round(1))
     True [0.9 0.9]
     """
-    order = rng.permutation(len(X))
-    judges, learners = np.split(order, [max(1, round(HELD_OUT * len(X)))])
-    learning, trained, scores = extras.at(learners), [], []
+    order = rng.permutation(data.n_data)
+    judges, learners = np.split(order, [max(1, round(HELD_OUT * data.n_data))])
+    learning, judging, trained, scores = data.at(learners), data.at(judges), [], []
     for power in powers:
-        given = X[learners], y[learners], power
-        result = train(model, *given, extras=learning, **options)
+        result = train(model, learning, power, **options)
         model = result.model
         jitter, chunk_size = options.get("jitter", 1e-8), options.get("chunk_size")
-        fit = model_evidence(
-            model, *given, jitter, chunk_size, result.start, extras=learning
-        )
-        mean, var = model_predict(model, fit.posteriors, X[judges], chunk_size)
-        var = var + extras.at(judges).known_variance
-        density = predictive_log_density(model.likelihood, y[judges], mean, var)
-        counts = np.broadcast_to(extras.at(judges).weight, len(judges))
-        scores.append(float(np.average(density, weights=counts)))
+        given = power, jitter, result.start
+        fit = model_evidence(model, learning, *given, chunk_size=chunk_size)
+        mean, var = model_predict(model, fit.posteriors, judging.X, chunk_size)
+        var = var + judging.known_variance
+        density = predictive_log_density(model.likelihood, judging.y, mean, var)
+        weight = np.broadcast_to(judging.weight, judging.n_data)
+        scores.append(float(np.average(density, weights=weight)))
         trained.append(model)
     best = int(np.nanargmax(scores))
     sweep = {"power": np.array(powers), "log_density": np.array(scores)}

@@ -476,6 +476,15 @@ class ArraySource(Source):
             ends.append(int(block_ends[last]))
         return ends[1:]
 
+    def at(self, rows: np.ndarray) -> Piece:
+        """Some rows by their numbers."""
+        return self.read(0, rows)
+
+    @property
+    def blocks(self) -> np.ndarray | None:
+        """Which block each row belongs to, (N,), if rows share sites."""
+        return self.columns["blocks"]
+
     def sample(self, n: int, rng: np.random.Generator) -> Piece:
         """n rows, or all if there are fewer, drawn from everywhere, in order."""
         return self.read(0, chosen_rows(self.n_data, n, rng))
