@@ -307,6 +307,8 @@ SITES = "site_precision", "site_shift"
 
 def released(fit: Fit) -> Fit:
     """The fit without the shards, which hold V, and the way to compute it."""
+    if fit.shards is not None and fit.shards.source is not None:
+        fit = replace(fit, start=fit.shards.state)
     return replace(fit, shards=None)
 
 # %% ../nbs/11_inference.ipynb #8c1f7b0e

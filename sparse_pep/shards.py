@@ -871,9 +871,9 @@ def answer_of(
     """The answer of a shard that is made of a piece of data, and before it what belongs to the
     piece.
     """
-    if question is site_sums and given and given[0] is not None:
-        rows = slice(piece.first, piece.first + len(piece.X))
-        given = (given[0][:, :, rows],)
+    if question is site_sums:  # a search starts: from sites, without the past of another search
+        own, rows = own and own[:1], slice(piece.first, piece.first + len(piece.X))
+        given = [start if start is None else start[:, :, rows] for start in given]
     shard = make(piece, own)
     answer = question(shard, *given)
     return (shard.state[:1] if question is adjoints else tuple(shard.state)), answer
