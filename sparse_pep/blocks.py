@@ -32,7 +32,6 @@ from sparse_pep.inference import (
     project,
     settle,
 )
-from .kernels import as_floats
 from .likelihoods import Likelihood
 from sparse_pep.numerics.linalg import (
     Factor,
@@ -47,6 +46,7 @@ from sparse_pep.numerics.linalg import (
     one_blas_thread,
     solve_lower,
 )
+from .numerics.validation import as_floats
 from .quadrature import STRICT, Accuracy
 from .regression import Evidence, Kuu_adjoint, whitened_moments
 from .sites import Posterior, cavity, new_site, posterior_from_sums

@@ -32,11 +32,9 @@ from sparse_pep.kernels import (
     SquaredExponential,
     Sum,
     White,
-    as_floats,
     can_expand,
     differences,
     filled,
-    inputs_2d,
     numbered,
 )
 from sparse_pep.numerics.devices import (
@@ -49,6 +47,7 @@ from sparse_pep.numerics.devices import (
     rows_times,
     total_product,
 )
+from .numerics.validation import as_floats, inputs_2d
 
 # %% ../nbs/04_interdomain.ipynb #da1ae71b
 ARRAYS = ("centre", "width", "frequency", "phase", "level", "dims")

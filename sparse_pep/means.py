@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .kernels import as_floats, require_kind, shown
 from .numerics.devices import Array, rows_times
+from .numerics.validation import as_floats, require_kind, shown
 
 # %% ../nbs/02_means.ipynb #f38570e8
 @dataclass(frozen=True, eq=False)

@@ -50,8 +50,8 @@ from sparse_pep.numerics.devices import (
     like,
     namespace_of,
     place_named,
+    require_device_inputs,
     require_home,
-    require_inputs,
 )
 from sparse_pep.numerics.linalg import (
     AWAY,
@@ -361,7 +361,7 @@ def test_arrays_that_are_no_inputs_are_refused(library):
             model_gradient(model, wrong, Y, 0.5)
     with pytest.raises(ValueError, match="`X2` must be of float64 or float32"):
         ARD(Z, xp.astype(there, xp.int64))
-    assert require_inputs(there) is there
+    assert require_device_inputs(there) is there
 
 
 def test_without_array_api_compat_the_error_says_what_to_install(monkeypatch):

@@ -35,7 +35,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..kernels import as_floats, shown
+from ..numerics.validation import as_floats, shown
 
 # %% ../../nbs/internals/data/sources.ipynb #64ab7d74
 class Piece(NamedTuple):

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Array', 'COPIES', 'LIBRARIES', 'PRECISIONS', 'is_numpy', 'is_away', 'namespace_of', 'compat', 'like', 'as_numpy',
-           'kept_there', 'rows_times', 'columns_times', 'total_product', 'require_inputs', 'is_single', 'require_home',
-           'Place', 'place_named']
+           'kept_there', 'rows_times', 'columns_times', 'total_product', 'require_device_inputs', 'is_single',
+           'require_home', 'Place', 'place_named']
 
 # %% ../../nbs/internals/numerics/devices.ipynb #3029c8b4
 import weakref
@@ -124,7 +124,7 @@ def total_product(A: Array, B: Array) -> float:
     return as_numpy(namespace_of(A).sum(A * B, axis=0)).sum()
 
 # %% ../../nbs/internals/numerics/devices.ipynb #89389353
-def require_inputs(X: Array, name: str = "X") -> Array:
+def require_device_inputs(X: Array, name: str = "X") -> Array:
     """X (N, D) of another library than NumPy, as it is.
 
     Raises

@@ -34,7 +34,7 @@ from sparse_pep.numerics.devices import (
     kept_there,
     like,
     namespace_of,
-    require_inputs,
+    require_device_inputs,
 )
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #b3cd4d99
@@ -563,7 +563,7 @@ def where_X_lives(function: Callable) -> Callable:
     def placed(*args: object, **named: object) -> object:
         X = named.get("X", args[place] if len(args) > place else None)
         if not is_numpy(X) and is_away(X):
-            require_inputs(X)
+            require_device_inputs(X)
         token = AWAY.set(is_away(X))
         try:
             return function(*args, **named)
