@@ -35,17 +35,15 @@ from sparse_pep.inference import (
 from .likelihoods import Likelihood
 from sparse_pep.numerics.linalg import (
     Factor,
-    Scratch,
     add_outer,
     add_rank_one,
-    chunk_slices,
     factorise,
     log1p_ratio,
-    map_chunks,
     mirror,
-    one_blas_thread,
     solve_lower,
 )
+from .numerics.memory import Scratch
+from .numerics.threads import chunk_slices, map_chunks, one_blas_thread
 from .numerics.validation import as_floats
 from .quadrature import STRICT, Accuracy
 from .regression import Evidence, Kuu_adjoint, whitened_moments

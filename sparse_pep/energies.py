@@ -13,7 +13,9 @@ import numpy as np
 
 from .inference import Inference, WhitenedData
 from .likelihoods import Likelihood
-from .numerics.linalg import Scratch, map_chunks, mirror, one_blas_thread
+from .numerics.linalg import mirror
+from .numerics.memory import Scratch
+from .numerics.threads import map_chunks, one_blas_thread
 from .regression import Kuu_adjoint, adjoint_chunk, whitened_moments
 from .sites import Posterior
 

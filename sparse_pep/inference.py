@@ -19,20 +19,19 @@ import numpy as np
 
 from .features import unexplained_variance
 from .likelihoods import Likelihood
-from .numerics.devices import as_numpy, is_away, rows_times
+from .numerics.devices import as_numpy, rows_times
+from .numerics.devices import on_device as is_away
 from sparse_pep.numerics.linalg import (
     Factor,
-    Scratch,
     add_outer,
     add_weighted,
-    chunk_slices,
     factorise,
     log1p_ratio,
-    map_chunks,
     mirror,
-    one_blas_thread,
     solve_lower,
 )
+from .numerics.memory import Scratch
+from .numerics.threads import chunk_slices, map_chunks, one_blas_thread
 from .quadrature import STRICT, Accuracy
 from .regression import each_datum
 from sparse_pep.sites import (

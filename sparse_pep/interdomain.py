@@ -40,12 +40,18 @@ from sparse_pep.kernels import (
 from sparse_pep.numerics.devices import (
     Array,
     as_numpy,
-    is_away,
-    like,
     namespace_of,
-    require_home,
     rows_times,
     total_product,
+)
+from sparse_pep.numerics.devices import (
+    on_device as is_away,
+)
+from sparse_pep.numerics.devices import (
+    require_host as require_home,
+)
+from sparse_pep.numerics.devices import (
+    to_device as like,
 )
 from .numerics.validation import as_floats, inputs_2d
 

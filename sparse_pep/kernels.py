@@ -24,12 +24,18 @@ from sparse_pep.numerics.devices import (
     Array,
     as_numpy,
     columns_times,
-    is_away,
-    is_numpy,
     is_single,
-    like,
     namespace_of,
     total_product,
+)
+from sparse_pep.numerics.devices import (
+    on_device as is_away,
+)
+from sparse_pep.numerics.devices import (
+    on_host as is_numpy,
+)
+from sparse_pep.numerics.devices import (
+    to_device as like,
 )
 from .numerics.linalg import thin_product
 from sparse_pep.numerics.validation import (

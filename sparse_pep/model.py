@@ -35,22 +35,18 @@ from .kernels import Kernel
 from .likelihoods import Gaussian, Likelihood
 from .means import ZeroMean
 from .numerics.checkpoints import Sites
+from .numerics.devices import COMPUTING_ON_DEVICE as AWAY
 from sparse_pep.numerics.devices import (
     Array,
     as_numpy,
-    is_away,
-    is_numpy,
     is_single,
-    require_home,
-)
-from sparse_pep.numerics.linalg import (
-    AWAY,
-    HOLD,
-    chunk_slices,
-    map_chunks,
-    one_blas_thread,
     where_X_lives,
 )
+from .numerics.devices import on_device as is_away
+from .numerics.devices import on_host as is_numpy
+from .numerics.devices import require_host as require_home
+from .numerics.memory import LENDER as HOLD
+from .numerics.threads import chunk_slices, map_chunks, one_blas_thread
 from sparse_pep.regression import (
     Evidence,
     Kept,

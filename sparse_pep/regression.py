@@ -19,23 +19,21 @@ from .features import unexplained_variance
 from .numerics.devices import columns_times, rows_times
 from sparse_pep.numerics.linalg import (
     Factor,
-    Scratch,
     add_rank_one,
     add_weighted,
-    chunk_slices,
     column_dots,
     factorise,
     inverse_factor,
     log1p_ratio,
     lower_gram,
-    map_chunks,
     mirror,
-    one_blas_thread,
     product,
     scale_columns,
     solve_lower,
     weighted_product,
 )
+from .numerics.memory import Scratch
+from .numerics.threads import chunk_slices, map_chunks, one_blas_thread
 from .sites import Posterior, posterior_from_sums, q_moments
 
 # %% ../nbs/06_regression.ipynb #24dc7df4

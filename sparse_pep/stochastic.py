@@ -34,8 +34,9 @@ from sparse_pep.model import (
     to_vector,
 )
 from .numerics.checkpoints import Sites
-from .numerics.devices import require_home
-from .numerics.linalg import Factor, Scratch, factorise, mirror, solve_lower
+from .numerics.devices import require_host as require_home
+from .numerics.linalg import Factor, factorise, mirror, solve_lower
+from .numerics.memory import Scratch
 from .quadrature import Accuracy
 from .regression import adjoint_chunk, whitened_moments
 from sparse_pep.sites import (

@@ -40,7 +40,8 @@ from sparse_pep.model import (
 from .numerics.checkpoints import Answer, Checkpoint, Sites
 from .numerics.devices import as_numpy
 from .numerics.files import digest
-from .numerics.linalg import factorise, one_blas_thread, solve_lower
+from .numerics.linalg import factorise, solve_lower
+from .numerics.threads import one_blas_thread
 
 # %% ../nbs/18_training.ipynb #792eb54f
 KMEANS_ROWS = 20_000  # k-means sees at most this many rows, drawn at random

@@ -44,25 +44,19 @@ from sparse_pep.numerics import devices as arrays
 from sparse_pep.numerics.devices import (
     COPIES,
     as_numpy,
-    is_away,
+    computing_on_device,
+    device_copy,
+    device_of,
     is_single,
-    kept_there,
-    like,
     namespace_of,
+    on_device,
     place_named,
     require_device_inputs,
-    require_home,
+    require_host,
+    to_device,
 )
-from sparse_pep.numerics.linalg import (
-    AWAY,
-    Factor,
-    chunk_slices,
-    factorise,
-    map_chunks,
-    one_blas_thread,
-    solve_lower,
-    where_X_lives,
-)
+from sparse_pep.numerics.linalg import Factor, factorise, solve_lower
+from sparse_pep.numerics.threads import chunk_slices, map_chunks, one_blas_thread
 from sparse_pep.stochastic import train_stochastic
 from sparse_pep.streaming import remember
 from sparse_pep.training import train
@@ -131,7 +125,7 @@ def test_every_kind_of_likelihood_has_the_same_fixed_point_gradient_and_predicti
     predicted = model_predict(model, home.posteriors, put(NEW, library))
     assert same(predicted, model_predict(model, home.posteriors, NEW))
     assert same(model_left_out(model, away, there, y, 0.5), model_left_out(model, home, X, y, 0.5), 1e-9)
-    assert all(is_away(V) for V in away.data.kept.values())  # matrices stay there
+    assert all(on_device(V) for V in away.data.kept.values())  # matrices stay there
     assert type(away.dff) is np.ndarray  # vectors come home
     assert np.any(away.site_precision < 0.0) == (name == "student")
 
@@ -232,12 +226,12 @@ def test_matrices_are_copied_once_and_forgotten_with_the_original(library):
     there, matrix = put(X, library), np.eye(3)
     gc.collect()
     before = len(COPIES)
-    copy = kept_there(matrix, there)
-    assert kept_there(matrix, there) is copy and len(COPIES) == before + 1
-    assert kept_there(np.eye(3), there) is not copy
+    copy = device_copy(matrix, there)
+    assert device_copy(matrix, there) is copy and len(COPIES) == before + 1
+    assert device_copy(np.eye(3), there) is not copy
     gc.collect()
     assert len(COPIES) == before + 1
-    single = kept_there(matrix, put(X, library, "float32"))
+    single = device_copy(matrix, put(X, library, "float32"))
     assert is_single(single) and not is_single(copy) and not is_single(matrix)
     del matrix
     gc.collect()
@@ -247,39 +241,39 @@ def test_matrices_are_copied_once_and_forgotten_with_the_original(library):
 @every_library
 def test_there_and_back(library):
     values = np.array([1.0 / 3.0, 1e-30, -7.0])
-    double, single = (like(values, put(X, library, dtype)) for dtype in ("float64", "float32"))
+    double, single = (to_device(values, put(X, library, dtype)) for dtype in ("float64", "float32"))
     np.testing.assert_array_equal(as_numpy(double), values)
     np.testing.assert_array_equal(as_numpy(single), values.astype(np.float32))
-    assert as_numpy(single).dtype == np.float64 and like(double, double) is double
+    assert as_numpy(single).dtype == np.float64 and to_device(double, double) is double
     values[0] = 5.0  # what went there is a copy, and so is what came back
     assert as_numpy(double)[0] == 1.0 / 3.0
     back = as_numpy(double)
     back[0] = 6.0
     assert as_numpy(double)[0] == 1.0 / 3.0
-    np.testing.assert_array_equal(as_numpy(like(np.eye(3)[::-1, ::-1], double)), np.eye(3))
-    assert like(np.float64(2.0), double).shape == ()
+    np.testing.assert_array_equal(as_numpy(to_device(np.eye(3)[::-1, ::-1], double)), np.eye(3))
+    assert to_device(np.float64(2.0), double).shape == ()
 
 
 @every_library
 def test_chunks_are_large_and_one_after_the_other_where_matrices_live_elsewhere(library):
     seen = []
 
-    @where_X_lives
     def cut(X):
-        slices = chunk_slices(1_000_000, 100)
-        seen.append(AWAY.get())
-        return slices, map_chunks(len, slices)
+        with device_of(X):
+            slices = chunk_slices(1_000_000, 100)
+            seen.append(computing_on_device())
+            return slices, map_chunks(len, slices)
 
     with one_blas_thread() as hold:
         hold.threads = 2
         slices, shares = cut(put(X, library))
         assert [rows.stop - rows.start for rows in slices[:2]] == [300_000, 300_000] and shares == [4]
-        slices, shares = cut(X=X)
+        slices, shares = cut(X)
         assert len(slices) > 40 and len(shares) == 2
-    assert seen == [True, False] and not AWAY.get()
-    with pytest.raises(ZeroDivisionError):
-        where_X_lives(lambda X: 1 / 0)(put(X, library))
-    assert not AWAY.get()  # also after an error
+    assert seen == [True, False] and not computing_on_device()
+    with pytest.raises(ZeroDivisionError), device_of(put(X, library)):
+        raise ZeroDivisionError
+    assert not computing_on_device()  # also after an error
 
 
 BLURS = {
@@ -343,7 +337,7 @@ def test_places_of_pseudo_points_are_parameters_and_come_home(library):
     for features in (InducingPoints(there), GaussianBlur(there, 1.0)):
         assert type(features.Z) is np.ndarray
         np.testing.assert_array_equal(features.Z, Z)
-    assert is_away(ARD(there, put(X, library))) and is_away(ARD(Z, put(X, library)))
+    assert on_device(ARD(there, put(X, library))) and on_device(ARD(Z, put(X, library)))
     assert same([ARD(there), ARD(there, X)], [ARD(Z), ARD(Z, X)], 1e-15)  # from home to home
     assert same([ARD.diag(there)], [ARD.diag(Z)], 1e-15)
 
@@ -405,10 +399,10 @@ def test_places():
 def test_what_is_an_array_of_another_library():
     torch = import_module("torch")
     for value in (X, np.float64(1.0), [1.0], 2.0, None, "text"):
-        assert not is_away(value)
-    assert is_away(torch.ones(2)) and is_away(put(X, "array_api_strict"))
-    require_home(X, "nothing")
+        assert not on_device(value)
+    assert on_device(torch.ones(2)) and on_device(put(X, "array_api_strict"))
+    require_host(X, "nothing")
     with pytest.raises(ValueError, match="this need NumPy; got X of torch"):
-        require_home(torch.ones(2), "this")
+        require_host(torch.ones(2), "this")
     with pytest.raises(ValueError, match="expected an array of NumPy, CuPy, PyTorch or JAX; got list"):
         namespace_of([1.0])

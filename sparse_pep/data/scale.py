@@ -58,7 +58,8 @@ from sparse_pep.model import (
 )
 from ..numerics.checkpoints import Checkpoint
 from ..numerics.files import digest, write_aside
-from ..numerics.linalg import Factor, chunk_slices, factorise, one_blas_thread
+from ..numerics.linalg import Factor, factorise
+from ..numerics.threads import chunk_slices, one_blas_thread
 from ..quadrature import Accuracy
 from sparse_pep.regression import (
     Evidence,

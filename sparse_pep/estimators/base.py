@@ -105,7 +105,8 @@ from sparse_pep.multiclass import (
     likelihood_from_config,
     likelihood_to_config,
 )
-from ..numerics.devices import Array, as_numpy, is_away, place_named
+from ..numerics.devices import Array, as_numpy, place_named
+from ..numerics.devices import on_device as is_away
 from ..numerics.files import as_plain, read_archive, without_arrays, write_archive
 from ..numerics.linalg import factor_from_lower
 from sparse_pep.numerics.validation import (

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
-from .devices import Array, is_away, require_device_inputs
+from .devices import Array, on_device, require_device_inputs
 
 # %% ../../nbs/internals/numerics/validation.ipynb #25dd3e47
 def shown(value: object) -> str:
@@ -51,7 +51,7 @@ def inputs_2d(X: ArrayLike, name: str = "X") -> Array:
     """X (N, D) as float64; what is on a device stays there, in its own precision. A ValueError
     names `name` if X is not a table of numbers.
     """
-    if is_away(X):
+    if on_device(X):
         return require_device_inputs(X, name)
     X = as_floats(X, name)
     if X.ndim != 2:
