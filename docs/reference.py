@@ -57,6 +57,7 @@ CONTRACT = {
     "studies.findings": "told means_by",
     "cli": "main demo_command fit_command predict_command compare_command reproduce_command",
     "numerics.linalg": "log1p_ratio expm1_ratio factorise Factor solve_lower inverse_factor",
+    "numerics.distances": "Pairs centred_pairs",
     "numerics.threads": "chunk_slices map_chunks one_blas_thread",
     "sites": "marginals cavity gaussian_tilted new_site site_step parallel_sweep sequential_sweep Posterior "
     "posterior_from_sums q_moments determined_directions",

@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['ARRAYS', 'FOURIER_ORDER', 'FOURIER_NOISE', 'Windows', 'points', 'Side', 'side', 'slope_factors', 'side_sums',
-           'no_gradient', 'wave_vjp', 'wave_pull', 'quadratic', 'moments', 'moments_there', 'centred', 'data_waves',
-           'data_vjp', 'data_sums', 'with_blurs', 'less_level', 'less_level_bar', 'level_pull', 'matern_series',
-           'matern_vjp', 'linear_vjp', 'values_vjp', 'white_vjp', 'stationary_vjp', 'sum_vjp', 'added', 'pair_vjp',
-           'no_closed_form', 'windows_vjp', 'WindowFeatures', 'centres', 'per_dimension', 'GaussianBlur', 'Wavelet',
-           'Derivative', 'decay_rate', 'waves_product', 'state_at_start', 'waves_at', 'Fourier', 'kernel_gradient',
-           'windows_of', 'cross_vjp', 'own_gradient', 'Mixture']
+           'no_gradient', 'wave_vjp', 'wave_pull', 'centred', 'data_waves', 'data_vjp', 'data_sums', 'with_blurs',
+           'less_level', 'less_level_bar', 'level_pull', 'matern_series', 'matern_vjp', 'linear_vjp', 'values_vjp',
+           'white_vjp', 'stationary_vjp', 'sum_vjp', 'added', 'pair_vjp', 'no_closed_form', 'windows_vjp',
+           'WindowFeatures', 'centres', 'per_dimension', 'GaussianBlur', 'Wavelet', 'Derivative', 'decay_rate',
+           'waves_product', 'state_at_start', 'waves_at', 'Fourier', 'kernel_gradient', 'windows_of', 'cross_vjp',
+           'own_gradient', 'Mixture']
 
 # %% ../nbs/04_interdomain.ipynb #ac772f97
 import math
@@ -32,26 +32,22 @@ from sparse_pep.kernels import (
     SquaredExponential,
     Sum,
     White,
-    can_expand,
-    differences,
-    filled,
     numbered,
 )
 from sparse_pep.numerics.devices import (
     Array,
     as_numpy,
-    namespace_of,
-    rows_times,
+    concatenate,
+    exp_in_place,
+    full,
+    require_host,
+    to_device,
     total_product,
 )
-from sparse_pep.numerics.devices import (
-    on_device as is_away,
-)
-from sparse_pep.numerics.devices import (
-    require_host as require_home,
-)
-from sparse_pep.numerics.devices import (
-    to_device as like,
+from sparse_pep.numerics.distances import (
+    Pairs,
+    moments_of_differences,
+    quadratic_of_differences,
 )
 from .numerics.validation import as_floats, inputs_2d
 
@@ -271,91 +267,31 @@ def wave_pull(
         b["frequency"][:] = 0.0
 
 # %% ../nbs/04_interdomain.ipynb #9f77b6ae
-def quadratic(
-    constant: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    z: np.ndarray,
-    x: Array,
-    expand: bool,
-) -> Array:
-    """constant + Σ_d first Δ_d + second Δ_d² with Δ = z − x, (M, n), where x lives;
-    coefficients (M,), (M, D), (M, D).
+def centred(P: np.ndarray, Z: np.ndarray, X: Array) -> tuple[Pairs, bool]:
+    """The pairs of centres and data, and whether squares can be expanded in units of the
+    lengthscales; if so, the origin is the mean centre.
     """
-    if expand:
-        level = constant + np.sum((first + second * z) * z, axis=1)
-        if is_away(x):
-            slope, bend = like(-first - 2 * second * z, x), like(second, x)
-            return slope @ x.T + bend @ (x * x).T + like(level[:, None], x)
-        columns = np.vstack([x.T, (x**2).T, np.ones(len(x))])
-        return np.column_stack([-first - 2 * second * z, second, level]) @ columns
-    if is_away(x):
-        a, b, total = like(first, x), like(second, x), like(constant[:, None], x)
-        for d, gap in enumerate(differences(z, x)):  # −Δ
-            total = total - (a[:, d : d + 1] - b[:, d : d + 1] * gap) * gap
-        return total
-    total = np.repeat(constant[:, None], len(x), axis=1)
-    for d in range(z.shape[1]):
-        delta = z[:, d, None] - x[:, d]
-        total += (first[:, d, None] + second[:, d, None] * delta) * delta
-    return total
-
-
-def moments(
-    W: Array, z: np.ndarray, x: Array, expand: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Σₙ W Δʲ for j = 0 (M, 1), 1 and 2 (M, D), at home."""
-    if is_away(W):
-        return moments_there(W, z, x, expand)
-    total = W.sum(axis=1, keepdims=True)
-    if expand:
-        Wx, Wxx = np.hsplit(W @ np.hstack([x, x**2]), 2)
-        return total, z * total - Wx, z * (z * total - 2 * Wx) + Wxx
-    first, second = np.empty(z.shape, W.dtype), np.empty(z.shape, W.dtype)
-    for d in range(z.shape[1]):
-        delta = z[:, d, None] - x[:, d]
-        first[:, d] = np.einsum("mn,mn->m", W, delta)
-        second[:, d] = np.einsum("mn,mn,mn->m", W, delta, delta)
-    return total, first, second
-
-
-def moments_there(
-    W: Array, z: np.ndarray, x: Array, expand: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`moments` for W and x of another library."""
-    xp = namespace_of(W)
-    total = as_numpy(xp.sum(W, axis=1))[:, None]
-    if expand:
-        Wx, Wxx = rows_times(W, x), rows_times(W, x * x)
-        return total, z * total - Wx, z * (z * total - 2 * Wx) + Wxx
-    sums = [
-        (as_numpy(xp.sum(-W * gap, axis=1)), as_numpy(xp.sum(W * gap * gap, axis=1)))
-        for gap in differences(z, x)
-    ]
-    return total, *(np.stack(part, axis=1) for part in zip(*sums))
-
-# %% ../nbs/04_interdomain.ipynb #0b9c8287
-def centred(P: np.ndarray, Z: np.ndarray, X: Array) -> tuple[np.ndarray, Array, bool]:
-    """Centres and data for `quadratic`, and whether squares can be expanded."""
     origin, root = Z.mean(axis=0), np.sqrt(P)
-    z, x = Z - origin, X - like(origin, X)
-    expand = can_expand(z * root, x * like(root, x))
-    return (z, x, True) if expand else (Z, X, False)
+    z, x = Z - origin, X - to_device(origin, X)
+    expand = Pairs(z * root, x * to_device(root, x)).expands
+    return Pairs(z, x) if expand else Pairs(Z, X), expand
 
 
 def data_waves(
-    variance: float, P: np.ndarray, A: Windows, z: np.ndarray, x: Array, expand: bool
+    variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand: bool
 ) -> Array:
-    """variance · exp(Σ φ + i phase), (M, n), for windows at z and points x; real if there
+    """variance · exp(Σ φ + i phase), (M, n), for pairs of windows and points; real if there
     are no waves.
     """
-    q, omega, none = A.width**2, A.frequency, np.zeros_like(z)
+    q, omega, none = A.width**2, A.frequency, np.zeros_like(A.centre)
     tau = 1.0 + P * q
     size = np.log(variance) - 0.5 * np.sum(np.log1p(P * q) + omega**2 * q / tau, axis=1)
-    H = namespace_of(x).exp(quadratic(size, none, -0.5 * P / tau, z, x, expand))
+    H = exp_in_place(
+        quadratic_of_differences(size, none, -0.5 * P / tau, pairs, expand)
+    )
     if not A.waves:
         return H
-    angle = quadratic(A.phase, -P / tau * omega * q, none, z, x, expand)
+    angle = quadratic_of_differences(A.phase, -P / tau * omega * q, none, pairs, expand)
     return H * np.cos(angle) + 1j * (H * np.sin(angle))
 
 
@@ -365,8 +301,8 @@ def data_vjp(
     """`wave_vjp` for windows A with the function values at X (n, D), for which no
     derivatives are returned. Cost: products of 2Mn(2D + 1) flops both ways.
     """
-    z, x, expand = centred(P, A.centre, X)
-    H = data_waves(variance, P, A, z, x, expand)
+    pairs, expand = centred(P, A.centre, X)
+    z, x, H = pairs.A, pairs.B, data_waves(variance, P, A, pairs, expand)
     p, turn = P / (1.0 + P * A.width**2), -A.frequency * A.width**2
     turn, sloped = (1j if A.waves else 0.0) * turn, np.flatnonzero(A.dims >= 0)
     own = A.dims[sloped]  # the dimension that each of these rows differentiates along
@@ -378,7 +314,7 @@ def data_vjp(
     if len(sloped):
         G = H.copy()
         G[sloped] *= p[sloped, own][:, None] * (turn[sloped, own][:, None] - gap())
-    K = G if is_away(G) else np.ascontiguousarray(np.real(G))
+    K = np.ascontiguousarray(np.real(G)) if A.waves else G
 
     def pull(K_bar: Array) -> tuple[float, np.ndarray, dict]:
         kind = complex if A.waves else float
@@ -386,7 +322,7 @@ def data_vjp(
         if len(sloped):
             U = K_bar[sloped] * H[sloped]
             through_u[:, sloped, own] = U.sum(1), np.einsum("mn,mn->m", U, gap())
-        W = moments(K_bar * G, z, x, expand)
+        W = moments_of_differences(K_bar * G, pairs, expand)
         return total_product(K_bar, K), *data_sums(P, A, W, through_u)
 
     return K, pull
@@ -560,7 +496,7 @@ def white_vjp(
     kernel: White, A: Windows, B: Windows, one_set: bool
 ) -> tuple[np.ndarray, Callable]:
     """Covariances (M, n) of windows of white noise: its variance for a point with itself."""
-    K = filled(0.0, A.centre, B.centre)
+    K = full((len(A.centre), B.centre.shape[0]), 0.0, like=B.centre)
     if one_set:
         np.fill_diagonal(K, np.where(A.width.any(axis=1), 0.0, kernel.variance))
     return K, lambda K_bar: (
@@ -691,7 +627,7 @@ class WindowFeatures(Features):
     def Kuf_vjp(self, kernel: Kernel, X: Array) -> tuple[Array, Callable]:
         windows = self.windows()
         if windows.waves or np.any(windows.dims >= 0):
-            require_home(X, f"{type(self).__name__} features")
+            require_host(X, f"{type(self).__name__} features")
         if X.shape[1] != self.Z.shape[1]:
             raise ValueError(
                 f"`X` has {X.shape[1]} columns, but the centres `Z` of the features have {self.Z.shape[1]}."
@@ -1046,7 +982,7 @@ class Fourier(Features):
 
     def at(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
         """Kuf and its pull-back to the kernel's parameters and to X."""
-        require_home(X, "Fourier features")
+        require_host(X, "Fourier features")
         if X.shape[1] != 1:
             raise ValueError(
                 f"`X` must have one column for Fourier features; it has {X.shape[1]} columns."
@@ -1199,9 +1135,7 @@ class Mixture(Features):
             parts = [p(K_bar[rows, :]) for p, rows in zip(pulls, self.rows())]
             return added([g for g, _ in parts]), numbered([own for _, own in parts])
 
-        if is_away(X):
-            return namespace_of(X).concat(blocks, axis=0), pull
-        return np.vstack(blocks), pull
+        return concatenate(blocks, axis=0), pull
 
     def parameters(self) -> dict[str, np.ndarray]:
         return numbered([part.parameters() for part in self.features])

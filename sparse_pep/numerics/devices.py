@@ -150,9 +150,13 @@ def divide_or_zero(A: Array, B: Array) -> Array:
 
 
 def concatenate(arrays: list[Array], axis: int) -> Array:
-    """Arrays that are all in the same place, joined along an axis."""
-    join = np.concatenate if on_host(arrays[0]) else namespace_of(arrays[0]).concat
-    return join(arrays, axis=axis)
+    """Matrices that are all in the same place, joined along an axis; in C order on the host."""
+    if on_device(arrays[0]):
+        return namespace_of(arrays[0]).concat(arrays, axis=axis)
+    shape = list(arrays[0].shape)
+    shape[axis] = sum(array.shape[axis] for array in arrays)
+    joined = np.empty(shape, np.result_type(*arrays))  # NumPy might choose Fortran's order
+    return np.concatenate(arrays, axis=axis, out=joined)
 
 
 def select_columns(X: Array, columns: list[int]) -> Array:

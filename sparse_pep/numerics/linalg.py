@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['JITTER_STEPS', 'PRODUCT_RCOND', 'SMALL_PRODUCT', 'log1p_ratio', 'expm1_ratio', 'Factor', 'factor_from_lower',
            'factorise', 'solve_lower', 'inverse_factor', 'add_outer', 'scale_columns', 'product', 'column_dots',
-           'thin_product', 'weighted_product', 'add_weighted', 'add_rank_one', 'mirror', 'lower_gram']
+           'row_dots', 'row_sums', 'column_sums', 'thin_product', 'weighted_product', 'add_weighted', 'add_rank_one',
+           'mirror', 'lower_gram']
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #62d70364
 from dataclasses import dataclass
@@ -291,10 +292,28 @@ def column_dots(V: Array, U: Array) -> np.ndarray:
 SMALL_PRODUCT = 1_000_000  # flops/2 up to which BLAS multiplies without copying first
 
 
-def thin_product(W: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """W B for W (M, n) in C order and a B (n, D) of few columns: in groups of rows of W that
-    are small products to BLAS, at less than half the time. Cost 2MnD flops.
+def row_dots(W: Array, U: Array) -> Array:
+    """Σₙ Wₘₙ Uₘₙ (M,), where W and U (M, n) are."""
+    return np.einsum("mn,mn->m", W, U) if on_host(W) else namespace_of(W).sum(W * U, axis=1)
+
+
+def row_sums(W: Array) -> Array:
+    """Σₙ Wₘₙ (M,), where W (M, n) is."""
+    return W @ np.ones(W.shape[1]) if on_host(W) else namespace_of(W).sum(W, axis=1)
+
+
+def column_sums(W: Array) -> Array:
+    """Σₘ Wₘₙ (n,), where W (M, n) is."""
+    return np.ones(W.shape[0]) @ W if on_host(W) else namespace_of(W).sum(W, axis=0)
+
+
+def thin_product(W: Array, B: Array) -> Array:
+    """W B for W (M, n) in C order and a B (n, D) of few columns, in the same place: on the host
+    in groups of rows of W that are small products to BLAS, at less than half the time. Cost
+    2MnD flops.
     """
+    if on_device(W):
+        return W @ B
     M, most = len(W), max(1, SMALL_PRODUCT // max(1, B.size))  # rows in a group
     groups = next((g for g in range(-(-M // most), 4 * -(-M // most)) if M % g == 0), 1)
     return (W.reshape(groups, M // groups, -1) @ B).reshape(M, -1) if groups > 1 else W @ B
