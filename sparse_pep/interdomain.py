@@ -40,6 +40,7 @@ from sparse_pep.numerics.devices import (
     concatenate,
     exp_in_place,
     full,
+    namespace_of,
     require_host,
     to_device,
     total_product,

@@ -39,7 +39,7 @@ class ZeroMean:
             object.__setattr__(self, field.name, value)
 
     def __call__(self, X: Array) -> np.ndarray:
-        """m at X (S, D): (S,), or (S, K) for K functions; at home wherever X lives."""
+        """m at X (S, D): (S,), or (S, K) for K functions; on the host wherever X is."""
         return np.zeros(X.shape[0])
 
     def pull(self, X: Array, bar: np.ndarray) -> dict[str, np.ndarray]:

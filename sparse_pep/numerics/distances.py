@@ -126,7 +126,16 @@ class Pairs:
 
 
 def centred_pairs(A: np.ndarray, B: Array | None = None) -> Pairs:
-    """The pairs of A (M, D) and B (n, D), or of A and A, with the mean of A as origin."""
+    """The pairs of A (M, D) and B (n, D), or of A and A, with the mean of A as origin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.numerics.distances import centred_pairs
+    >>> pairs = centred_pairs(1e6 + np.array([[0.0], [1.0]]))
+    >>> print(pairs.A[:, 0], pairs.expands)
+    [-0.5  0.5] True
+    """
     centre = A.mean(axis=0)
     A = A - centre
     return Pairs(A, A if B is None else B - to_device(centre, B))
