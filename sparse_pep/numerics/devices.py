@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['Array', 'COPIES', 'COMPUTING_ON_DEVICE', 'LIBRARIES', 'PRECISIONS', 'on_host', 'on_device', 'namespace_of', 'compat',
-           'to_device', 'as_numpy', 'device_copy', 'rows_times', 'columns_times', 'total_product', 'exp_in_place',
-           'divide_or_zero', 'concatenate', 'select_columns', 'full', 'require_device_inputs', 'is_single',
-           'require_host', 'computing_on_device', 'device_of', 'where_X_lives', 'Place', 'place_named']
+           'to_device', 'to_host', 'as_numpy', 'device_copy', 'rows_times', 'columns_times', 'total_product',
+           'exp_in_place', 'divide_or_zero', 'concatenate', 'select_columns', 'full', 'require_device_inputs',
+           'is_single', 'unit_roundoff', 'require_host', 'computing_on_device', 'device_of', 'where_X_lives', 'Place',
+           'place_named']
 
 # %% ../../nbs/internals/numerics/devices.ipynb #3029c8b4
 import weakref
@@ -87,17 +88,22 @@ def to_device(values: Array, like: Array) -> Array:
     return xp.asarray(own, dtype=like.dtype, device=device)
 
 
+def to_host(values: object) -> object:
+    """A copy on the host of an array on a device, of the same type; everything else as it is."""
+    if not on_device(values):
+        return values
+    if hasattr(values, "get"):  # CuPy's copy to the host
+        values = values.get()
+    if hasattr(values, "detach"):  # PyTorch's
+        values = values.detach().cpu()
+    return np.array(np.asarray(values))
+
+
 def as_numpy(array: Array) -> np.ndarray:
-    """A copy on the host, float64. What is no array of another library is returned as NumPy's
-    `asarray` has it, a NumPy array as it is.
+    """The values on the host, float64 if they were on a device. A NumPy array is returned as
+    it is.
     """
-    if not on_device(array):
-        return np.asarray(array)
-    if hasattr(array, "get"):  # CuPy's copy to the host
-        array = array.get()
-    if hasattr(array, "detach"):  # PyTorch's
-        array = array.detach().cpu()
-    return np.array(np.asarray(array), dtype=float)
+    return np.asarray(to_host(array), dtype=float if on_device(array) else None)
 
 # %% ../../nbs/internals/numerics/devices.ipynb #36347ac4
 COPIES: dict[tuple, Array] = {}  # of this process; each goes with its original
@@ -195,6 +201,13 @@ def require_device_inputs(X: Array, name: str = "X") -> Array:
 def is_single(X: Array) -> bool:
     """Whether X is on a device, and in single precision."""
     return on_device(X) and X.dtype == namespace_of(X).float32
+
+
+def unit_roundoff(X: Array) -> float:
+    """The largest relative error of one rounding where X is: 2⁻²⁴ in single precision, 2⁻⁵³
+    otherwise.
+    """
+    return 2.0**-24 if is_single(X) else 2.0**-53
 
 
 def require_host(X: Array, what: str) -> None:

@@ -87,8 +87,13 @@ class Lender:
         self.keeping, self.spare = False, np.empty(0)
 
     @contextmanager
-    def lend(self, size: int) -> Iterator[np.ndarray]:
-        """At least `size` uninitialised numbers, float64, for the time of the `with`."""
+    def lend(self, size: int) -> Iterator[np.ndarray | None]:
+        """At least `size` uninitialised numbers, float64, for the time of the `with`; None if
+        the present computation is on a device, which has an allocator of its own.
+        """
+        if computing_on_device():
+            yield None
+            return
         with self.lock:
             array, self.spare = self.spare, np.empty(0)
         array = array if array.size >= size else np.empty(size)
