@@ -17,7 +17,7 @@ from sparse_pep import training
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Likelihood, Logit, Poisson, Probit
-from sparse_pep.numerics.linalg import one_blas_thread
+from sparse_pep.numerics.threads import one_blas_thread
 
 DIMENSIONS = 8
 

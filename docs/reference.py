@@ -56,7 +56,9 @@ CONTRACT = {
     "studies.experiments": "study_named grid_of synthetic_draw",
     "studies.findings": "told means_by",
     "cli": "main demo_command fit_command predict_command compare_command reproduce_command",
-    "numerics.linalg": "log1p_ratio expm1_ratio factorise Factor solve_lower inverse_factor chunk_slices map_chunks one_blas_thread",
+    "numerics.linalg": "log1p_ratio expm1_ratio factorise Factor solve_lower inverse_factor",
+    "numerics.distances": "Pairs centred_pairs",
+    "numerics.threads": "chunk_slices map_chunks one_blas_thread",
     "sites": "marginals cavity gaussian_tilted new_site site_step parallel_sweep sequential_sweep Posterior "
     "posterior_from_sums q_moments determined_directions",
     "regression": "evidence adjoints Evidence gaussian_sites predict_f predict_f_cov gaussian_log_density upper_bound",

@@ -17,18 +17,18 @@ from numpy.typing import ArrayLike
 from sklearn.cluster import KMeans
 
 from .inference import Fit, infer
-from .kernels import as_floats
+from .numerics.validation import as_floats
 from .likelihoods import Likelihood
 from sparse_pep.numerics.linalg import (
     Factor,
-    Scratch,
     add_outer,
     add_rank_one,
-    chunk_slices,
     column_dots,
     log1p_ratio,
     solve_lower,
 )
+from .numerics.memory import Scratch
+from .numerics.threads import chunk_slices
 from .shards import Shard, SiteState, first_sites
 from .sites import Posterior, cavity
 

@@ -40,7 +40,7 @@ from sparse_pep.data.sources import (
     texts_of,
     values_of,
 )
-from .kernels import as_floats, is_number, shown
+from .numerics.validation import as_floats, is_number, shown
 from .regression import gaussian_log_density
 
 # %% ../nbs/internals/datasets.ipynb #4f77e636

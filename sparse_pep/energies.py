@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .inference import Fit
-from .numerics.linalg import one_blas_thread
+from .numerics.threads import one_blas_thread
 from .regression import Kuu_adjoint, whitened_moments
 from .shards import Adjoints, adjoints
 

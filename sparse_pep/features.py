@@ -13,9 +13,10 @@ from importlib import import_module
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .kernels import Kernel, inputs_2d
+from .kernels import Kernel
 from .numerics.devices import Array, as_numpy
 from .numerics.linalg import column_dots
+from .numerics.validation import inputs_2d
 
 # %% ../nbs/03_features.ipynb #e6dcee0e
 class Features:

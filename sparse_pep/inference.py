@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .likelihoods import Gaussian, Likelihood
-from .numerics.linalg import Factor, factorise, one_blas_thread
+from .numerics.linalg import Factor, factorise
+from .numerics.threads import one_blas_thread
 from .quadrature import Accuracy
 from sparse_pep.shards import (
     Kept,

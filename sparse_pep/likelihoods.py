@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma, erfcx, expit, gammaln, log_ndtr, logit
 
-from .kernels import as_floats, is_number, shown
+from .numerics.validation import as_floats, is_number, shown
 from .quadrature import STRICT, Accuracy, Tilted, tilted_moments
 from .sites import gaussian_tilted
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .kernels import as_floats, require_kind, shown
 from .numerics.devices import Array, rows_times
+from .numerics.validation import as_floats, require_kind, shown
 
 # %% ../nbs/02_means.ipynb #f38570e8
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class ZeroMean:
             object.__setattr__(self, field.name, value)
 
     def __call__(self, X: Array) -> np.ndarray:
-        """m at X (S, D): (S,), or (S, K) for K functions; at home wherever X lives."""
+        """m at X (S, D): (S,), or (S, K) for K functions; on the host wherever X is."""
         return np.zeros(X.shape[0])
 
     def pull(self, X: Array, bar: np.ndarray) -> dict[str, np.ndarray]:

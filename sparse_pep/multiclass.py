@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
-from .kernels import require_kind
 from sparse_pep.likelihoods import (
     LIKELIHOODS,
     Likelihood,
@@ -26,6 +25,7 @@ from sparse_pep.likelihoods import (
     require,
 )
 from .numerics.linalg import log1p_ratio
+from .numerics.validation import require_kind
 from .quadrature import Tilted
 
 # %% ../nbs/09_multiclass.ipynb #0819d264

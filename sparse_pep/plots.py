@@ -29,15 +29,8 @@ from scipy.stats import binom
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sparse_pep.kernels import (
-    Combination,
-    Kernel,
-    Level,
-    Stationary,
-    as_floats,
-    is_number,
-    shown,
-)
+from .kernels import Combination, Kernel, Level, Stationary
+from .numerics.validation import as_floats, is_number, shown
 
 # %% ../nbs/internals/plots.ipynb #a24f5073
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"

@@ -17,7 +17,6 @@ from .features import unexplained_variance
 from .numerics.devices import columns_times
 from sparse_pep.numerics.linalg import (
     Factor,
-    Scratch,
     add_rank_one,
     add_weighted,
     column_dots,
@@ -31,6 +30,7 @@ from sparse_pep.numerics.linalg import (
     solve_lower,
     weighted_product,
 )
+from .numerics.memory import Scratch
 from .sites import Posterior, posterior_from_sums, q_moments
 
 # %% ../nbs/06_regression.ipynb #24dc7df4

@@ -31,8 +31,7 @@ from sparse_pep.estimators.base import (
     SparsePEPClassifier,
     SparsePEPRegressor,
 )
-from .estimators.checks import require_finite
-from .kernels import as_floats
+from .numerics.validation import as_floats, require_finite
 from sparse_pep.plots import (
     ard_parts,
     plot_calibration,

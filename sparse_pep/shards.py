@@ -4,13 +4,11 @@
 
 # %% auto #0
 __all__ = ['LIMITS', 'NOTHING_TO_PROJECT', 'Piece', 'per_row', 'project', 'datum_terms', 'first_sites', 'Largest', 'added_parts',
-           'Sums', 'Projection', 'Adjoints', 'SiteState', 'Step', 'moved', 'Kept', 'placed', 'add_signed', 'Shard',
-           'site_sums', 'projections', 'improper', 'step_sites', 'adjoints', 'added_bars', 'answer_of',
-           'known_answer_of', 'Shards']
+           'Sums', 'Projection', 'Adjoints', 'SiteState', 'Step', 'moved', 'Kept', 'Shard', 'site_sums', 'projections',
+           'improper', 'step_sites', 'adjoints', 'added_bars', 'answer_of', 'known_answer_of', 'Shards']
 
 # %% ../nbs/10_shards.ipynb #22031ae8
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, NamedTuple
@@ -19,20 +17,17 @@ import numpy as np
 
 from .features import unexplained_variance
 from .likelihoods import Likelihood
-from .numerics.devices import is_away, rows_times
+from .numerics.devices import device_of, rows_times
+from .numerics.devices import COMPUTING_ON_DEVICE
 from sparse_pep.numerics.linalg import (
-    AWAY,
     Factor,
-    Scratch,
-    add_outer,
     add_weighted,
-    chunk_slices,
     log1p_ratio,
-    map_chunks,
     mirror,
-    one_blas_thread,
     solve_lower,
 )
+from .numerics.memory import Scratch
+from .numerics.threads import chunk_slices, map_chunks, one_blas_thread
 from .quadrature import STRICT, Accuracy
 from sparse_pep.regression import (
     adjoint_chunk,
@@ -400,30 +395,6 @@ class Kept:
             start, self.used = self.used, self.used + size
         return self.memory[start : start + size].reshape(shape)
 
-
-@contextmanager
-def placed(away: bool):
-    """Inside, chunks suit the place where the inputs are."""
-    token = AWAY.set(away)
-    try:
-        yield
-    finally:
-        AWAY.reset(token)
-
-
-def add_signed(S: np.ndarray, V: np.ndarray, weight: np.ndarray, work: np.ndarray) -> None:
-    """S += V diag(weight) Vᵀ in the lower triangle of S (M, M), for weights (n,) of any sign;
-    `work` (M, n) may be V, and is lost. Cost nM² flops.
-    """
-    if is_away(V):
-        return add_weighted(S, V, weight)
-    negative = np.flatnonzero(weight < 0.0)
-    if len(negative):
-        part = np.ascontiguousarray(V[:, negative] * np.sqrt(-weight[negative]))
-        add_outer(S, part, -1.0)
-        weight = np.maximum(weight, 0.0)
-    add_weighted(S, V, weight, work)
-
 # %% ../nbs/10_shards.ipynb #358d4e05
 @dataclass(eq=False)
 class Shard:
@@ -450,6 +421,14 @@ class Shard:
         pull_mean(f_bar) → ∂ log Z with respect to the parameters of the mean function, (Q,).
     latent : tuple (c, C)
         Which latent function known sites are of, and how many there are.
+    chunk_size : int, optional
+        Rows in a chunk.
+    kept : Kept
+        What passes over the chunks keep.
+    place : Array, optional
+        Inputs, which say on which device the shard computes; by default on the host.
+    state : SiteState, optional
+        Of a search.
     """
 
     Kuu: Factor
@@ -465,7 +444,7 @@ class Shard:
     latent: tuple[int, int] = (0, 1)
     chunk_size: int | None = None
     kept: Kept = field(default_factory=Kept)
-    away: bool = False
+    place: Any = None
     state: SiteState | None = None
 
     def __post_init__(self):
@@ -473,7 +452,7 @@ class Shard:
         self.dff, self.kff, self.n_clipped = np.empty(n), np.empty(n), None
         self.answer: Sums | None = None
         self.clipped: list[int] = []
-        with placed(self.away):
+        with device_of(self.place):
             self.chunks = self.cut()
 
     @property
@@ -528,7 +507,7 @@ class Shard:
         rows = self.chunks[i]
         (precision, shift), weight = self.sites_of(c, i), self.weight[rows]
         s += rows_times(V, (weight * shift.T).T)
-        add_signed(S, V, weight * precision, work)
+        add_weighted(S, V, weight * precision, work)
         if not self.known:
             return 0.0
         here = self.y[rows], self.dff[rows], self.noise[rows], self.power[rows]
@@ -577,7 +556,7 @@ class Shard:
     def visit(self, work: Callable) -> list:
         """[work(share of the chunks)], one result for each thread."""
         self.clipped = []
-        with placed(self.away):
+        with device_of(self.place):
             parts = map_chunks(work, range(len(self.chunks)))
         if self.n_clipped is None:
             self.n_clipped = sum(self.clipped)

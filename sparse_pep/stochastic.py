@@ -27,7 +27,7 @@ from sparse_pep.model import (
     model_evidence,
     to_vector,
 )
-from .numerics.devices import require_home
+from .numerics.devices import require_host
 from .numerics.linalg import Factor, factorise
 from .quadrature import Accuracy
 from .regression import through_factor, whitened_moments
@@ -579,7 +579,7 @@ def require_rows_by_number(data: "Piece | Source") -> None:
         raise ValueError(
             "mini-batches draw rows by their numbers; give arrays, memory maps or a converted table."
         )
-    require_home(data.at(np.arange(1)).X, "batches of data")
+    require_host(data.at(np.arange(1)).X, "batches of data")
 
 
 def train_stochastic(

@@ -36,7 +36,8 @@ from sparse_pep.model import (
 from .numerics.checkpoints import Answer, Checkpoint, Sites
 from .numerics.devices import as_numpy
 from .numerics.files import digest
-from .numerics.linalg import factorise, one_blas_thread, solve_lower
+from .numerics.linalg import factorise, solve_lower
+from .numerics.threads import one_blas_thread
 from .shards import Piece
 from .streaming import Memory
 

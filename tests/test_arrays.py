@@ -1,4 +1,4 @@
-"""Arrays of other libraries: the same numbers wherever X lives, what single precision costs, what needs NumPy."""
+"""Arrays of other libraries: the same numbers wherever X is, what single precision costs, what needs NumPy."""
 
 import gc
 import sys
@@ -44,25 +44,19 @@ from sparse_pep.numerics import devices as arrays
 from sparse_pep.numerics.devices import (
     COPIES,
     as_numpy,
-    is_away,
+    computing_on_device,
+    device_copy,
+    device_of,
     is_single,
-    kept_there,
-    like,
     namespace_of,
+    on_device,
     place_named,
-    require_home,
-    require_inputs,
+    require_device_inputs,
+    require_host,
+    to_device,
 )
-from sparse_pep.numerics.linalg import (
-    AWAY,
-    Factor,
-    chunk_slices,
-    factorise,
-    map_chunks,
-    one_blas_thread,
-    solve_lower,
-    where_X_lives,
-)
+from sparse_pep.numerics.linalg import Factor, factorise, solve_lower
+from sparse_pep.numerics.threads import chunk_slices, map_chunks, one_blas_thread
 from sparse_pep.stochastic import train_stochastic
 from sparse_pep.streaming import remember
 from sparse_pep.training import train
@@ -110,13 +104,13 @@ def test_every_kernel_has_the_same_evidence_gradient_and_predictions(kernel, lib
     model, there = Model(kernel, InducingPoints(Z), Gaussian(0.1)), put(X, library)
     for power, chunk_size in ((0.5, 17), (0.0, None)):
         given = power, 1e-6, chunk_size
-        home, gradient = model_gradient(model, X, Y, *given)
-        away, gradient_away = model_gradient(model, there, Y, *given)
-        assert error(away.log_evidence, home.log_evidence) < 1e-10
-        assert same(gradient_away, gradient)
-        assert error(away.dff, home.dff, np.max(kernel.diag(X))) < 1e-10
-    predicted = model_predict(model, home.posteriors, put(NEW, library), chunk_size=4)
-    assert same(predicted, model_predict(model, home.posteriors, NEW))
+        host, gradient = model_gradient(model, X, Y, *given)
+        device, device_gradient = model_gradient(model, there, Y, *given)
+        assert error(device.log_evidence, host.log_evidence) < 1e-10
+        assert same(device_gradient, gradient)
+        assert error(device.dff, host.dff, np.max(kernel.diag(X))) < 1e-10
+    predicted = model_predict(model, host.posteriors, put(NEW, library), chunk_size=4)
+    assert same(predicted, model_predict(model, host.posteriors, NEW))
 
 
 @every_library
@@ -124,16 +118,16 @@ def test_every_kernel_has_the_same_evidence_gradient_and_predictions(kernel, lib
 def test_every_kind_of_likelihood_has_the_same_fixed_point_gradient_and_predictions(name, library):
     likelihood, y = LIKELIHOODS[name]
     model, there = Model(ARD, InducingPoints(Z), likelihood), put(X, library)
-    home, gradient = model_gradient(model, X, y, 0.5, 1e-8, 17)
-    away, gradient_away = model_gradient(model, there, y, 0.5, 1e-8, 17)
-    assert away.converged and error(away.log_evidence, home.log_evidence) < 1e-10
-    assert same(gradient_away, gradient)
-    predicted = model_predict(model, home.posteriors, put(NEW, library))
-    assert same(predicted, model_predict(model, home.posteriors, NEW))
-    assert same(model_left_out(model, away, there, y, 0.5), model_left_out(model, home, X, y, 0.5), 1e-9)
-    assert all(is_away(V) for V in away.data.kept.values())  # matrices stay there
-    assert type(away.dff) is np.ndarray  # vectors come home
-    assert np.any(away.site_precision < 0.0) == (name == "student")
+    host, gradient = model_gradient(model, X, y, 0.5, 1e-8, 17)
+    device, device_gradient = model_gradient(model, there, y, 0.5, 1e-8, 17)
+    assert device.converged and error(device.log_evidence, host.log_evidence) < 1e-10
+    assert same(device_gradient, gradient)
+    predicted = model_predict(model, host.posteriors, put(NEW, library))
+    assert same(predicted, model_predict(model, host.posteriors, NEW))
+    assert same(model_left_out(model, device, there, y, 0.5), model_left_out(model, host, X, y, 0.5), 1e-9)
+    assert all(on_device(V) for V in device.data.kept.values())  # matrices stay on the device
+    assert type(device.dff) is np.ndarray  # vectors are on the host
+    assert np.any(device.site_precision < 0.0) == (name == "student")
 
 
 @every_library
@@ -142,16 +136,16 @@ def test_means_outputs_weights_and_known_variances(mean, library):
     there, y = put(X, library), np.column_stack([Y, Y**2])
     model = Model(ARD, InducingPoints(Z), Gaussian(0.1), mean)
     extras = Extras(RNG.uniform(0.5, 2.0, size=50), RNG.uniform(0.0, 0.3, size=50))
-    home, gradient = model_gradient(model, X, y, 0.5, extras=extras)
-    away, gradient_away = model_gradient(model, there, y, 0.5, extras=extras)
-    assert error(away.log_evidence, home.log_evidence) < 1e-10 and same(gradient_away, gradient)
-    assert same(model_left_out(model, away, there, y, 0.5), model_left_out(model, home, X, y, 0.5))
+    host, gradient = model_gradient(model, X, y, 0.5, extras=extras)
+    device, device_gradient = model_gradient(model, there, y, 0.5, extras=extras)
+    assert error(device.log_evidence, host.log_evidence) < 1e-10 and same(device_gradient, gradient)
+    assert same(model_left_out(model, device, there, y, 0.5), model_left_out(model, host, X, y, 0.5))
     bounds = np.array(model_bounds(model, there, y))
     assert same([bounds], [np.array(model_bounds(model, X, y))])
-    predicted = model_predict(model, home.posteriors, put(NEW, library))
-    assert same(predicted, model_predict(model, home.posteriors, NEW))
-    again = model_evidence(model, there, put(y, library), 0.5, extras=extras)  # targets from elsewhere come home
-    assert error(again.log_evidence, home.log_evidence) < 1e-10
+    predicted = model_predict(model, host.posteriors, put(NEW, library))
+    assert same(predicted, model_predict(model, host.posteriors, NEW))
+    again = model_evidence(model, there, put(y, library), 0.5, extras=extras)  # targets on a device are copied to the host
+    assert error(again.log_evidence, host.log_evidence) < 1e-10
 
 
 @every_library
@@ -160,9 +154,9 @@ def test_far_points_and_points_on_top_of_each_other(library):
     far = 3e3 * X
     for kernel in (SquaredExponential(1.3, [2e3, 1e2, 4e3]), Matern12(1.3, 1024.0), KERNELS["periodic"]):
         model = Model(kernel, InducingPoints(far[:8]), Gaussian(0.1))
-        home, gradient = model_gradient(model, far, Y, 0.5, 1e-6)
-        away, gradient_away = model_gradient(model, put(far, library), Y, 0.5, 1e-6)
-        assert error(away.log_evidence, home.log_evidence) < 1e-10 and same(gradient_away, gradient, 1e-9)
+        host, gradient = model_gradient(model, far, Y, 0.5, 1e-6)
+        device, device_gradient = model_gradient(model, put(far, library), Y, 0.5, 1e-6)
+        assert error(device.log_evidence, host.log_evidence) < 1e-10 and same(device_gradient, gradient, 1e-9)
 
 
 @every_library
@@ -183,11 +177,11 @@ def test_triangles_that_are_too_flat_to_multiply_by_are_solved_with(transpose, l
 @every_library
 def test_training_reaches_the_same_optimum(library, tmp_path):
     start = Model(SquaredExponential(1.0, [1.0, 1.0, 1.0]), InducingPoints(Z[:4]), Gaussian(0.3))
-    home = train(start, X, Y, max_iter=30)
-    away = train(start, put(X, library), Y, max_iter=30, checkpoint=tmp_path / "away.zip")
-    assert away.log_evidence == pytest.approx(home.log_evidence, abs=1e-4) and home.log_evidence > home.history[0] + 5
-    resumed = train(start, X, Y, max_iter=30, checkpoint=tmp_path / "away.zip")  # the same data, wherever they live
-    assert resumed.log_evidence == pytest.approx(away.log_evidence, abs=1e-6)
+    host = train(start, X, Y, max_iter=30)
+    device = train(start, put(X, library), Y, max_iter=30, checkpoint=tmp_path / "device.zip")
+    assert device.log_evidence == pytest.approx(host.log_evidence, abs=1e-4) and host.log_evidence > host.history[0] + 5
+    resumed = train(start, X, Y, max_iter=30, checkpoint=tmp_path / "device.zip")  # the same data, wherever they live
+    assert resumed.log_evidence == pytest.approx(device.log_evidence, abs=1e-6)
     labels = train(Model(start.kernel, start.features, Probit()), put(X, library), np.sign(F), max_iter=5)
     expected = train(Model(start.kernel, start.features, Probit()), X, np.sign(F), max_iter=5)
     assert labels.log_evidence == pytest.approx(expected.log_evidence, abs=1e-4)
@@ -207,13 +201,13 @@ def test_single_precision_loses_what_the_notebook_says(kind, library):
     there = put(inputs, library, "float32")
     for (lengthscale, jitter), bounds in SINGLE.items():
         model = Model(kind(1.0, lengthscale), InducingPoints(points), Gaussian(0.01))
-        home, gradient = model_gradient(model, inputs, y, 0.5, jitter)
-        away, gradient_away = model_gradient(model, there, y, 0.5, jitter)
-        losses = [abs(away.log_evidence - home.log_evidence) / 400]
-        values = [np.concatenate([v.ravel() for v in g.values()]) for g in (gradient_away, gradient)]
+        host, gradient = model_gradient(model, inputs, y, 0.5, jitter)
+        device, device_gradient = model_gradient(model, there, y, 0.5, jitter)
+        losses = [abs(device.log_evidence - host.log_evidence) / 400]
+        values = [np.concatenate([v.ravel() for v in g.values()]) for g in (device_gradient, gradient)]
         losses.append(error(*values))
-        at_home, predicted = (model_predict(model, home.posteriors, place) for place in (inputs, there))
-        losses.append(max(error(a, b) for a, b in zip(predicted, at_home)))
+        on_the_host, predicted = (model_predict(model, host.posteriors, place) for place in (inputs, there))
+        losses.append(max(error(a, b) for a, b in zip(predicted, on_the_host)))
         assert all(0.0 < loss < bound for loss, bound in zip(losses, bounds)), (losses, bounds)
 
 
@@ -221,10 +215,10 @@ def test_single_precision_loses_what_the_notebook_says(kind, library):
 def test_sites_settle_in_single_precision(library):
     likelihood, y = LIKELIHOODS["probit"]
     model = Model(ARD, InducingPoints(Z), likelihood)
-    home = model_inference(model, X, y, 0.5, 1e-6)
-    away = model_inference(model, put(X, library, "float32"), y, 0.5, 1e-6)
-    assert away.converged and away.n_sweeps <= home.n_sweeps + 2
-    assert abs(away.log_evidence - home.log_evidence) < 1e-5 * 50
+    host = model_inference(model, X, y, 0.5, 1e-6)
+    device = model_inference(model, put(X, library, "float32"), y, 0.5, 1e-6)
+    assert device.converged and device.n_sweeps <= host.n_sweeps + 2
+    assert abs(device.log_evidence - host.log_evidence) < 1e-5 * 50
 
 
 @every_library
@@ -232,12 +226,12 @@ def test_matrices_are_copied_once_and_forgotten_with_the_original(library):
     there, matrix = put(X, library), np.eye(3)
     gc.collect()
     before = len(COPIES)
-    copy = kept_there(matrix, there)
-    assert kept_there(matrix, there) is copy and len(COPIES) == before + 1
-    assert kept_there(np.eye(3), there) is not copy
+    copy = device_copy(matrix, there)
+    assert device_copy(matrix, there) is copy and len(COPIES) == before + 1
+    assert device_copy(np.eye(3), there) is not copy
     gc.collect()
     assert len(COPIES) == before + 1
-    single = kept_there(matrix, put(X, library, "float32"))
+    single = device_copy(matrix, put(X, library, "float32"))
     assert is_single(single) and not is_single(copy) and not is_single(matrix)
     del matrix
     gc.collect()
@@ -247,39 +241,39 @@ def test_matrices_are_copied_once_and_forgotten_with_the_original(library):
 @every_library
 def test_there_and_back(library):
     values = np.array([1.0 / 3.0, 1e-30, -7.0])
-    double, single = (like(values, put(X, library, dtype)) for dtype in ("float64", "float32"))
+    double, single = (to_device(values, put(X, library, dtype)) for dtype in ("float64", "float32"))
     np.testing.assert_array_equal(as_numpy(double), values)
     np.testing.assert_array_equal(as_numpy(single), values.astype(np.float32))
-    assert as_numpy(single).dtype == np.float64 and like(double, double) is double
+    assert as_numpy(single).dtype == np.float64 and to_device(double, double) is double
     values[0] = 5.0  # what went there is a copy, and so is what came back
     assert as_numpy(double)[0] == 1.0 / 3.0
     back = as_numpy(double)
     back[0] = 6.0
     assert as_numpy(double)[0] == 1.0 / 3.0
-    np.testing.assert_array_equal(as_numpy(like(np.eye(3)[::-1, ::-1], double)), np.eye(3))
-    assert like(np.float64(2.0), double).shape == ()
+    np.testing.assert_array_equal(as_numpy(to_device(np.eye(3)[::-1, ::-1], double)), np.eye(3))
+    assert to_device(np.float64(2.0), double).shape == ()
 
 
 @every_library
-def test_chunks_are_large_and_one_after_the_other_where_matrices_live_elsewhere(library):
+def test_chunks_on_a_device_are_large_and_taken_one_after_the_other(library):
     seen = []
 
-    @where_X_lives
     def cut(X):
-        slices = chunk_slices(1_000_000, 100)
-        seen.append(AWAY.get())
-        return slices, map_chunks(len, slices)
+        with device_of(X):
+            slices = chunk_slices(1_000_000, 100)
+            seen.append(computing_on_device())
+            return slices, map_chunks(len, slices)
 
     with one_blas_thread() as hold:
         hold.threads = 2
         slices, shares = cut(put(X, library))
         assert [rows.stop - rows.start for rows in slices[:2]] == [300_000, 300_000] and shares == [4]
-        slices, shares = cut(X=X)
+        slices, shares = cut(X)
         assert len(slices) > 40 and len(shares) == 2
-    assert seen == [True, False] and not AWAY.get()
-    with pytest.raises(ZeroDivisionError):
-        where_X_lives(lambda X: 1 / 0)(put(X, library))
-    assert not AWAY.get()  # also after an error
+    assert seen == [True, False] and not computing_on_device()
+    with pytest.raises(ZeroDivisionError), device_of(put(X, library)):
+        raise ZeroDivisionError
+    assert not computing_on_device()  # also after an error
 
 
 BLURS = {
@@ -291,17 +285,17 @@ BLURS = {
 @every_library
 @pytest.mark.parametrize("lengthscale", [1.7, 0.03])
 @pytest.mark.parametrize("features", BLURS.values(), ids=BLURS.keys())
-def test_blurs_live_elsewhere_too(features, lengthscale, library):
+def test_blurs_on_a_device(features, lengthscale, library):
     """With squares expanded and not, under every kernel that has a closed form with them."""
     narrow = SquaredExponential(1.3, lengthscale, active_dims=(2, 0))
     there = put(X, library)
     for kernel in (SquaredExponential(1.3, [lengthscale, 1.1, 2.6]), narrow + Constant(0.4) + Linear(0.3) + White(0.1)):
         model = Model(kernel, features, Gaussian(0.1))
-        home, gradient = model_gradient(model, X, Y, 0.5, 1e-6, 17)
-        away, gradient_away = model_gradient(model, there, Y, 0.5, 1e-6, 17)
-        assert error(away.log_evidence, home.log_evidence) < 1e-10 and same(gradient_away, gradient)
-        predicted = model_predict(model, home.posteriors, put(NEW, library))
-        assert same(predicted, model_predict(model, home.posteriors, NEW))
+        host, gradient = model_gradient(model, X, Y, 0.5, 1e-6, 17)
+        device, device_gradient = model_gradient(model, there, Y, 0.5, 1e-6, 17)
+        assert error(device.log_evidence, host.log_evidence) < 1e-10 and same(device_gradient, gradient)
+        predicted = model_predict(model, host.posteriors, put(NEW, library))
+        assert same(predicted, model_predict(model, host.posteriors, NEW))
 
 
 OTHERS = [Wavelet(Z, 1.0, 2.0), Derivative(Z, np.arange(8) % 4 - 1)]
@@ -338,13 +332,13 @@ def test_what_else_needs_numpy_says_so(library):
 
 
 @every_library
-def test_places_of_pseudo_points_are_parameters_and_come_home(library):
+def test_inducing_inputs_are_parameters_and_on_the_host(library):
     there = put(Z, library)
     for features in (InducingPoints(there), GaussianBlur(there, 1.0)):
         assert type(features.Z) is np.ndarray
         np.testing.assert_array_equal(features.Z, Z)
-    assert is_away(ARD(there, put(X, library))) and is_away(ARD(Z, put(X, library)))
-    assert same([ARD(there), ARD(there, X)], [ARD(Z), ARD(Z, X)], 1e-15)  # from home to home
+    assert on_device(ARD(there, put(X, library))) and on_device(ARD(Z, put(X, library)))
+    assert same([ARD(there), ARD(there, X)], [ARD(Z), ARD(Z, X)], 1e-15)  # from host to host
     assert same([ARD.diag(there)], [ARD.diag(Z)], 1e-15)
 
 
@@ -361,7 +355,7 @@ def test_arrays_that_are_no_inputs_are_refused(library):
             model_gradient(model, wrong, Y, 0.5)
     with pytest.raises(ValueError, match="`X2` must be of float64 or float32"):
         ARD(Z, xp.astype(there, xp.int64))
-    assert require_inputs(there) is there
+    assert require_device_inputs(there) is there
 
 
 def test_without_array_api_compat_the_error_says_what_to_install(monkeypatch):
@@ -405,10 +399,18 @@ def test_places():
 def test_what_is_an_array_of_another_library():
     torch = import_module("torch")
     for value in (X, np.float64(1.0), [1.0], 2.0, None, "text"):
-        assert not is_away(value)
-    assert is_away(torch.ones(2)) and is_away(put(X, "array_api_strict"))
-    require_home(X, "nothing")
+        assert not on_device(value)
+    assert on_device(torch.ones(2)) and on_device(put(X, "array_api_strict"))
+    require_host(X, "nothing")
     with pytest.raises(ValueError, match="this need NumPy; got X of torch"):
-        require_home(torch.ones(2), "this")
+        require_host(torch.ones(2), "this")
     with pytest.raises(ValueError, match="expected an array of NumPy, CuPy, PyTorch or JAX; got list"):
         namespace_of([1.0])
+
+
+@pytest.mark.parametrize("module", ["kernels", "means", "features", "interdomain"])
+def test_the_derivation_does_not_ask_where_an_array_is(module):
+    """Only `numerics` tells host and device apart; it offers operations that work on both."""
+    names = vars(import_module(f"sparse_pep.{module}")).values()
+    questions = on_device, arrays.on_host, is_single, arrays.computing_on_device
+    assert not [name for name in names if any(name is question for question in questions)]

@@ -48,7 +48,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.model import Extras, Model, model_gradient, to_vector
-from sparse_pep.numerics.linalg import HOLD, chunk_slices, map_chunks
+from sparse_pep.numerics.threads import HOLD, chunk_slices, map_chunks
 
 N, D, PIECES = 1200, 2, 12
 rng = np.random.default_rng(0)
@@ -918,7 +918,6 @@ def test_a_scheduler_that_says_nothing_any_more(tmp_path):
 INTERRUPTED = """
 import os, signal, sys, threading, time
 import dask.array as da
-from sparse_pep.data.cluster import DaskSource, connect
 
 def slow(piece):
     time.sleep(0.2)

@@ -19,7 +19,8 @@ from sparse_pep.likelihoods import (
     Probit,
     StudentT,
 )
-from sparse_pep.numerics.linalg import Scratch, solve_lower
+from sparse_pep.numerics.linalg import solve_lower
+from sparse_pep.numerics.memory import Scratch
 from sparse_pep.regression import evidence, predict_f
 from sparse_pep.sites import q_moments
 

@@ -9,7 +9,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.model import Model, from_vector, model_evidence, model_predict, to_vector
-from sparse_pep.numerics.linalg import one_blas_thread
+from sparse_pep.numerics.threads import one_blas_thread
 from sparse_pep.training import WarmGradient, climb
 
 JITTER = 1e-8

@@ -41,7 +41,7 @@ from sparse_pep.data.sources import (
     rows_as_floats,
 )
 from ..numerics.files import digest
-from ..numerics.linalg import one_blas_thread
+from ..numerics.threads import one_blas_thread
 
 # %% ../../nbs/internals/data/cluster.ipynb #fbdee0df
 if TYPE_CHECKING:

@@ -35,8 +35,8 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..kernels import as_floats, shown
-from ..numerics.devices import is_away
+from ..numerics.validation import as_floats, shown
+from ..numerics.devices import on_device
 from ..shards import Largest, Piece, added_parts
 
 # %% ../../nbs/internals/data/sources.ipynb #dbc2418b
@@ -60,7 +60,7 @@ def checked(piece: Piece, n_dims: int, numbers: np.ndarray | None = None) -> Pie
             f"from row {piece.first} on its shape is {piece.X.shape}."
         )
     for name, value in zip(piece._fields[1:], piece[1:]):
-        if value is None or is_away(value):
+        if value is None or on_device(value):
             continue
         if np.ndim(value) and len(value) != n:
             raise ValueError(
@@ -409,7 +409,7 @@ class ArraySource(Source):
             blocks = np.unique(blocks, return_inverse=True)[1]
         given = X, y, weight, known_variance, power, blocks
         self.columns = {
-            name: value if value is None or is_away(value) else np.asanyarray(value)
+            name: value if value is None or on_device(value) else np.asanyarray(value)
             for name, value in zip(Piece._fields[1:], given)
         }
         X = self.columns["X"]
@@ -429,7 +429,7 @@ class ArraySource(Source):
                     f"got shape {value.shape}."
                 )
         self.n_dims, self.counted = X.shape[1], len(X)
-        in_memory = is_away(X) or mapping_of(X) is None
+        in_memory = on_device(X) or mapping_of(X) is None
         self.piece_rows = (
             len(X)
             if in_memory and piece_rows is None
@@ -441,7 +441,7 @@ class ArraySource(Source):
         """Some rows as a piece, checked."""
         parts = [
             value if value is None
-            else value[rows, :] if is_away(value) and value.ndim == 2
+            else value[rows, :] if on_device(value) and value.ndim == 2
             else float(value) if value.ndim == 0
             else value[rows] if name == "blocks"
             else rows_as_floats(value, rows, name)

@@ -48,12 +48,7 @@ from sparse_pep.estimators.checks import (
     distinct_of,
     distinct_rows,
     partition_of,
-    require_finite,
-    require_inputs,
-    require_labels,
     require_power,
-    require_real,
-    require_rows,
     seeded,
     starting_model,
 )
@@ -74,16 +69,7 @@ from sparse_pep.features import (
 )
 from ..inference import Inference
 from ..interdomain import Mixture
-from sparse_pep.kernels import (
-    Kernel,
-    as_floats,
-    inputs_2d,
-    is_number,
-    kernel_from_config,
-    kernel_to_config,
-    require_kind,
-    shown,
-)
+from ..kernels import Kernel, kernel_from_config, kernel_to_config
 from sparse_pep.likelihoods import (
     LIKELIHOODS,
     Binary,
@@ -119,9 +105,22 @@ from sparse_pep.multiclass import (
     likelihood_from_config,
     likelihood_to_config,
 )
-from ..numerics.devices import Array, as_numpy, is_away, place_named
+from ..numerics.devices import Array, as_numpy, place_named
+from ..numerics.devices import on_device as is_away
 from ..numerics.files import as_plain, read_archive, without_arrays, write_archive
 from ..numerics.linalg import factor_from_lower
+from sparse_pep.numerics.validation import (
+    as_floats,
+    inputs_2d,
+    is_number,
+    require_finite,
+    require_kind,
+    require_labels,
+    require_real,
+    require_rows,
+    require_table,
+    shown,
+)
 from ..regression import gaussian_sites, predict_f_cov, q_moments
 from ..sites import Posterior, determined_directions
 from ..stochastic import StochasticResult, train_stochastic
@@ -1036,7 +1035,7 @@ class PowerEPEstimator(BaseEstimator):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Training data X (N, D) as float64 and y (N,), checked."""
         least = 2 if first else 1
-        n_rows = require_inputs(X, least)  # scikit-learn's checks do not say what or where
+        n_rows = require_table(X, least)  # scikit-learn's checks do not say what or where
         if y is not None:
             y = self._given_targets(y)
             require_rows(n_rows, y, rules.get("multi_output", False))
@@ -1061,7 +1060,7 @@ class PowerEPEstimator(BaseEstimator):
         """X (S, D) checked against what the model was fitted on."""
         check_is_fitted(self)
         X = at_home(X)
-        require_inputs(X)
+        require_table(X)
         X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
         require_finite(X, "X")
         return X
@@ -1510,7 +1509,7 @@ class SparsePEPRegressor(NumericTargets):
         X, y, sample_weight = self._compared(X, y, sample_weight)
         y = self._given_targets(y)
         if not isinstance(X, Source):
-            require_rows(require_inputs(X), y, several=True)
+            require_rows(require_table(X), y, several=True)
         return super().score(X, y, sample_weight)
 
     @property

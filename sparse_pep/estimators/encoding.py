@@ -26,13 +26,8 @@ from ..features import unexplained_variance
 from ..likelihoods import Binary, Likelihood
 from ..model import Model, chunk_covariances
 from ..numerics.files import digest
-from sparse_pep.numerics.linalg import (
-    Factor,
-    chunk_slices,
-    map_chunks,
-    one_blas_thread,
-    solve_lower,
-)
+from ..numerics.linalg import Factor, solve_lower
+from ..numerics.threads import chunk_slices, map_chunks, one_blas_thread
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #433bbb0b
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from scipy.stats import rankdata
 
-from ..kernels import is_number, shown
+from ..numerics.validation import is_number, shown
 from ..plots import BLUE, GREEN, MARKERS, ORANGE, RED, axes_of, score_label
 from sparse_pep.studies.statistics import (
     Cells,

@@ -29,7 +29,7 @@ from scipy.stats import (
     wilcoxon,
 )
 
-from ..kernels import is_number, shown
+from ..numerics.validation import is_number, shown
 from ..plots import wilson_interval
 
 # %% ../../nbs/internals/studies/statistics.ipynb #e2f49b3a
