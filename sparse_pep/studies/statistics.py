@@ -66,20 +66,25 @@ def _runs(rows: pd.DataFrame, score: str, by: str) -> pd.Series:
         if name not in rows:
             have = ", ".join(map(str, rows)) or "none"
             raise ValueError(f"`rows` has no column {name!r}; its columns are {have}.")
-    table = rows[rows[by].notna()].reset_index(drop=True)
+    table = rows.reset_index(drop=True)
+    table = table[table[by].notna()]
     table = table.assign(score=_finite_scores(table, score)).dropna(subset="score")
     if table.empty:
         raise ValueError(f"`rows`: no row has a value of {score!r} and of {by!r}.")
-    for problem, wrong in (
-        ("not complete", table[names].isna().any(axis=1)),
-        ("a run that is there twice", table.duplicated(names)),
-    ):
-        for place in table.index[wrong][:1]:
-            which = ", ".join(f"{name} {table.at[place, name]}" for name in names)
-            raise ValueError(
-                f"`rows`: row {place} ({which}) is {problem}. Give one row for each run; if they "
-                "differ in another column, choose one of its values first."
-            )
+    which = [
+        ", ".join(f"{name} {v}" for name, v in zip(names, row))
+        for row in table[names].values
+    ]
+    table = table.assign(which=which)
+    for place, text in table.loc[table[names].isna().any(axis=1), "which"].items():
+        raise ValueError(
+            f"`rows`: row {place} ({text}) is not complete; each needs its {', '.join(names)}."
+        )
+    for text in table.loc[table.duplicated(names), "which"]:
+        raise ValueError(
+            f"`rows`: two rows have {text}. "
+            "Give one row for each run; if they differ in another column, choose one of its values first."
+        )
     return table.set_index(names)["score"].rename_axis([*CELL, "method"])
 
 # %% ../../nbs/internals/studies/statistics.ipynb #90335f85
