@@ -363,11 +363,10 @@ def study_tables(study: str, rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     >>> from sparse_pep.studies.findings import study_tables
     >>> rows = pd.DataFrame({"kind": "point", "M": 8, "power": [0.0, 0.5],
     ...                      "log_marginal_likelihood": [-64.7, -59.6], "noise_std": [0.31, 0.28]})
-    >>> print(study_tables("snelson", rows)["each fit"])
-            log_marginal_likelihood noise_std
-    M power
-    8 0.0                    -64.70     0.310
-      0.5                    -59.60     0.280
+    >>> print(study_tables("snelson", rows)["each fit"].to_csv(sep=" "), end="")
+    M power log_marginal_likelihood noise_std
+    8 0.0 -64.70 0.310
+    8 0.5 -59.60 0.280
     """
     return TABLES[study.removesuffix("_quick")](rows)
 

@@ -98,7 +98,7 @@ class Study:
     work: Callable[..., list[dict]]
     columns: Sequence[str]
     settings: Mapping = field(default_factory=dict)
-    cost: Callable[[Mapping], float] = lambda job: 1.0
+    cost: Callable[[Mapping], float] = field(default_factory=lambda: _equal_cost)
     local: Mapping = field(default_factory=dict)
 
     def __post_init__(self):
@@ -124,6 +124,11 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return repr(value) if isinstance(value, float) else str(value)
+
+
+def _equal_cost(job: Mapping) -> float:
+    """The same for every job."""
+    return 1.0
 
 
 def _key(job: Mapping) -> tuple[str, ...]:
