@@ -161,15 +161,14 @@ def plot_pairs(
 
     Examples
     --------
-    >>> from matplotlib.figure import Figure
     >>> import pandas as pd
+    >>> from matplotlib.figure import Figure
     >>> from sparse_pep.studies.rankings import plot_pairs
-    >>> from sparse_pep.studies.statistics import score_cells
-    >>> rows = pd.DataFrame({"data": list("abcdef"), "split": 0, "M": 10,
-    ...                      0.0: [3, 4, 2, 5, 7, 8], 0.5: [2, 3, 1, 3, 4, 9]})
-    >>> rows = rows.melt(["data", "split", "M"], var_name="power", value_name="smse")
-    >>> cells = score_cells(rows, "smse", methods=(0.5, 0.0))
-    >>> ax = plot_pairs(cells, ax=Figure().subplots())
+    >>> from sparse_pep.studies.statistics import Cells
+    >>> names = ["data", "split", "M"]
+    >>> index = pd.MultiIndex.from_product([list("abcdef"), [0], [10]], names=names)
+    >>> table = pd.DataFrame({0.0: [3, 4, 2, 5, 7, 8], 0.5: [2, 3, 1, 3, 4, 9]}, index)
+    >>> ax = plot_pairs(Cells("smse", table).pick(0.5, 0.0), ax=Figure().subplots())
     >>> print(ax.get_xlabel(), "-", ax.get_ylabel())
     SMSE, power 0 - SMSE, power 0.5
     """
@@ -217,31 +216,20 @@ def ink_on(color: tuple) -> str:
 def plot_rank_matrix(
     cells: Cells, ax: Axes | None = None, clusters: str = "data, split"
 ) -> Axes:
-    """Draw in what percentage of the runs each method (row) beats each other one (column).
-
-    Parameters
-    ----------
-    cells : Cells
-        With P methods.
-    ax : Axes, optional
-        Where to draw; new axes by default.
-    clusters : str
-        For the intervals, see `cluster_interval`.
-
-    Returns
-    -------
-    Axes
+    """Draw in what percentage of the runs each method (row) beats each other one (column), on
+    `ax` (new axes by default). `clusters` chooses the intervals, see `cluster_interval`. Returns
+    the axes; `cells` has shape (C, P).
 
     Examples
     --------
-    >>> from matplotlib.figure import Figure
     >>> import pandas as pd
+    >>> from matplotlib.figure import Figure
     >>> from sparse_pep.studies.rankings import plot_rank_matrix
-    >>> from sparse_pep.studies.statistics import score_cells
-    >>> rows = pd.DataFrame({"data": list("abcdef"), "split": 0, "M": 10,
-    ...                      0.0: [3, 4, 2, 5, 7, 8], 0.5: [2, 3, 1, 3, 4, 9]})
-    >>> rows = rows.melt(["data", "split", "M"], var_name="power", value_name="smse")
-    >>> ax = plot_rank_matrix(score_cells(rows, "smse"), ax=Figure().subplots())
+    >>> from sparse_pep.studies.statistics import Cells
+    >>> names = ["data", "split", "M"]
+    >>> index = pd.MultiIndex.from_product([list("abcdef"), [0], [10]], names=names)
+    >>> table = pd.DataFrame({0.0: [3, 4, 2, 5, 7, 8], 0.5: [2, 3, 1, 3, 4, 9]}, index)
+    >>> ax = plot_rank_matrix(Cells("smse", table), ax=Figure().subplots())
     >>> print([text.get_text() for text in ax.texts])
     ['17', '83']
     """
@@ -266,32 +254,20 @@ def plot_rank_matrix(
 def plot_average_ranks(
     cells: Cells, ax: Axes | None = None, clusters: str = "data, split"
 ) -> Axes:
-    """Draw the average rank of each method, 1 being the best, with 95 % intervals: by
-    clusters, and as if all runs were independent.
-
-    Parameters
-    ----------
-    cells : Cells
-        With P methods.
-    ax : Axes, optional
-        Where to draw; new axes by default.
-    clusters : str
-        For the thin intervals, see `cluster_interval`.
-
-    Returns
-    -------
-    Axes
+    """Draw the average rank of each of P methods, 1 being the best, with 95 % intervals: by
+    `clusters`, see `cluster_interval`, and for independent runs. Draws on `ax` (new axes by
+    default) and returns the axes; `cells` has shape (C, P).
 
     Examples
     --------
-    >>> from matplotlib.figure import Figure
     >>> import pandas as pd
+    >>> from matplotlib.figure import Figure
     >>> from sparse_pep.studies.rankings import plot_average_ranks
-    >>> from sparse_pep.studies.statistics import score_cells
-    >>> rows = pd.DataFrame({"data": list("abcdef"), "split": 0, "M": 10,
-    ...                      0.0: [3, 4, 2, 5, 7, 8], 0.5: [2, 3, 1, 3, 4, 9]})
-    >>> rows = rows.melt(["data", "split", "M"], var_name="power", value_name="smse")
-    >>> ax = plot_average_ranks(score_cells(rows, "smse"), ax=Figure().subplots())
+    >>> from sparse_pep.studies.statistics import Cells
+    >>> names = ["data", "split", "M"]
+    >>> index = pd.MultiIndex.from_product([list("abcdef"), [0], [10]], names=names)
+    >>> table = pd.DataFrame({0.0: [3, 4, 2, 5, 7, 8], 0.5: [2, 3, 1, 3, 4, 9]}, index)
+    >>> ax = plot_average_ranks(Cells("smse", table), ax=Figure().subplots())
     >>> print(ax.get_ylabel())
     average rank in SMSE (1 is best)
     """
@@ -348,31 +324,21 @@ def place_labels(ax: Axes, ranks: np.ndarray, names: list[str], top: float) -> f
 def plot_critical_difference(
     cells: Cells, ax: Axes | None = None, test: str = "nemenyi"
 ) -> Axes:
-    """Draw average ranks over data sets on a line, and join methods that are not told apart.
-
-    Parameters
-    ----------
-    cells : Cells
-        With P methods; each data set counts once, with its mean score.
-    ax : Axes, optional
-        Where to draw; new axes by default.
-    test : str
-        "nemenyi" or "wilcoxon", at 5 %; see `different_pairs`.
-
-    Returns
-    -------
-    Axes
+    """Draw average ranks over data sets on a line, and join methods that cannot be told apart
+    by `test` ("nemenyi" or "wilcoxon", at 5 %; see `different_pairs`). Each data set enters
+    with its mean score. Draws on `ax` (new axes by default) and returns the axes; `cells` has
+    shape (C, P).
 
     Examples
     --------
-    >>> from matplotlib.figure import Figure
     >>> import pandas as pd
+    >>> from matplotlib.figure import Figure
     >>> from sparse_pep.studies.rankings import plot_critical_difference
-    >>> from sparse_pep.studies.statistics import score_cells
-    >>> rows = pd.DataFrame({"data": list("abcdef"), "split": 0, "M": 10,
-    ...                      0.0: [3, 4, 2, 5, 7, 8], 0.5: [2, 3, 1, 3, 4, 9]})
-    >>> rows = rows.melt(["data", "split", "M"], var_name="power", value_name="smse")
-    >>> ax = plot_critical_difference(score_cells(rows, "smse"), ax=Figure().subplots())
+    >>> from sparse_pep.studies.statistics import Cells
+    >>> names = ["data", "split", "M"]
+    >>> index = pd.MultiIndex.from_product([list("abcdef"), [0], [10]], names=names)
+    >>> table = pd.DataFrame({0.0: [3, 4, 2, 5, 7, 8], 0.5: [2, 3, 1, 3, 4, 9]}, index)
+    >>> ax = plot_critical_difference(Cells("smse", table), ax=Figure().subplots())
     >>> print([text.get_text() for text in ax.texts][-2:])
     ['0.5  (1.17)', '0  (1.83)']
     """
@@ -442,15 +408,14 @@ def plot_scores_by_inducing(
 
     Examples
     --------
-    >>> from matplotlib.figure import Figure
     >>> import pandas as pd
+    >>> from matplotlib.figure import Figure
     >>> from sparse_pep.studies.rankings import plot_scores_by_inducing
-    >>> from sparse_pep.studies.statistics import score_cells
-    >>> rows = pd.DataFrame({"data": list("abcdef"), "split": 0, "M": 10,
-    ...                      0.0: [3, 4, 2, 5, 7, 8], 0.5: [2, 3, 1, 3, 4, 9]})
-    >>> rows = rows.melt(["data", "split", "M"], var_name="power", value_name="smse")
-    >>> cells = score_cells(rows, "smse").of("c")
-    >>> ax = plot_scores_by_inducing(cells, ax=Figure().subplots())
+    >>> from sparse_pep.studies.statistics import Cells
+    >>> names = ["data", "split", "M"]
+    >>> index = pd.MultiIndex.from_product([list("abcdef"), [0], [10]], names=names)
+    >>> table = pd.DataFrame({0.0: [3, 4, 2, 5, 7, 8], 0.5: [2, 3, 1, 3, 4, 9]}, index)
+    >>> ax = plot_scores_by_inducing(Cells("smse", table).of("c"), ax=Figure().subplots())
     >>> print(ax.get_title(), ax.get_legend_handles_labels()[1])
     c ['power 0', 'power 0.5']
     """

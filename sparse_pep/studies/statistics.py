@@ -655,18 +655,9 @@ def alike_groups(ranks: ArrayLike, different: ArrayLike) -> list[list[int]]:
 
 
 def different_pairs(cells: Cells, test: str = "nemenyi") -> np.ndarray:
-    """Which of P methods are different at 5 %, a symmetric matrix of bool (P, P).
-
-    Parameters
-    ----------
-    cells : Cells
-    test : str
-        "nemenyi" (average ranks; depends on all methods) or "wilcoxon" (pair by pair, with
-        Holm's correction).
-
-    Returns
-    -------
-    ndarray of bool, shape (P, P)
+    """Which of P methods are different at 5 %, a symmetric matrix of bool (P, P), by `test`:
+    "nemenyi" (average ranks; depends on all methods) or "wilcoxon" (pair by pair, with Holm's
+    correction).
 
     Examples
     --------
