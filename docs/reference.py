@@ -50,11 +50,11 @@ CONTRACT = {
     "read_splits snelson_like banana_like smse smll classification_error mean_nll",
     "studies.trials": "run_split format_table",
     "studies.runner": "run_study Study read_results seed_of",
-    "studies.statistics": "paired score_cells win_fraction mean_difference wins_by_set average_ranks win_matrix friedman "
-    "pairwise_wilcoxon critical_difference different_pairs alike_groups claims_table holm cluster_interval made_up_rows",
+    "studies.statistics": "score_cells win_fraction wins_by_set average_ranks win_matrix pairwise_wilcoxon "
+    "critical_difference different_pairs alike_groups check_claims holm cluster_interval",
     "studies.rankings": "plot_pairs plot_rank_matrix plot_average_ranks plot_critical_difference plot_scores_by_inducing",
     "studies.experiments": "study_named grid_of synthetic_draw",
-    "studies.findings": "told means_by",
+    "studies.findings": "study_tables",
     "cli": "main demo_command fit_command predict_command compare_command reproduce_command",
     "numerics.linalg": "log1p_ratio expm1_ratio factorise Factor solve_lower inverse_factor",
     "numerics.distances": "Pairs centred_pairs",

@@ -59,7 +59,7 @@ from .estimators.encoding import EncodedSource, InputScaling
 from .features import InducingPoints
 from .numerics.files import write_aside
 from .studies.experiments import STUDIES, study_named
-from .studies.runner import Study, StudyStopped, key_of, run_study
+from .studies.runner import Study, StudyStopped, jobs_left, run_study
 from sparse_pep.studies.trials import (
     CLASSIFIERS,
     COUNTS,
@@ -1520,22 +1520,22 @@ def reproduced(
     study: Study, folder: str, n_workers: int | None, scheduler: str | None, quiet: bool
 ) -> dict:
     """Run a study, draw its figures; its tables as text and where everything is."""
-    from sparse_pep.studies.findings import drawn, told
-
+    try:
+        from sparse_pep.studies.findings import study_figures, study_report
+    except ImportError as error:
+        raise ValueError("`reproduce` needs pandas: pip install 'sparse_pep[tables]'.") from error
     with one_line_warnings() as said:
         rows = run_study(study, folder, n_workers, scheduler, progress=not quiet)
     files = [str(Path(folder) / f"{study.name}.csv")]
-    for name, figure in (drawn(study.name, rows) if rows else {}).items():
+    for name, figure in ({} if rows.empty else study_figures(study.name, rows)).items():
         files.append(str(Path(folder) / f"{study.name}_{name}.png"))
         save_figure(files[-1], figure)
-    done = {key_of({name: row[name] for name in study.jobs[0]}) for row in rows}
-    left = sum(key_of(job) not in done for job in study.jobs)
-    text = told(study.name, rows) if rows else "nothing is done"
+    text = "nothing is done" if rows.empty else study_report(study.name, rows)
     return {
         "study": study.name,
         "rows": len(rows),
         "jobs": len(study.jobs),
-        "jobs_left": left,
+        "jobs_left": jobs_left(study, folder),
         "warnings": said,
         "files": files,
         "tables": text,

@@ -24,7 +24,7 @@ from sparse_pep.studies.experiments import (
     study_named,
     synthetic_draw,
 )
-from sparse_pep.studies.runner import key_of, run_study, seed_of
+from sparse_pep.studies.runner import _key, run_study, seed_of
 
 KEYS = ["data", "split", "power", "M", "seed"]
 EVIDENCE, END = "log_marginal_likelihood", ["converged", "seconds"]
@@ -62,7 +62,7 @@ def models(monkeypatch):
 
 
 def keys(study):
-    return [key_of(job) for job in study.jobs]
+    return list(map(_key, study.jobs))
 
 
 # ---- every study -----------------------------------------------------------------------------------------------------
@@ -79,13 +79,13 @@ def test_the_quick_size_runs_without_data(name, tmp_path, capfd):
     study = replace(study, jobs=study.jobs[-1:], settings={**study.settings, **SMALLER.get(name, {})})
     with ThreadPoolExecutor(1) as executor:
         rows = run_study(study, tmp_path, executor=executor)
-    assert rows and all(list(row) == COLUMNS[name] for row in rows)
-    job = {key: value for key, value in study.jobs[0].items()}
-    for row in rows:
-        assert {key: row[key] for key in job} == job
-        assert row["seconds"] >= 0.0 and np.isfinite(row[EVIDENCE])
-        assert isinstance(row["converged"], bool) or (name == "mnist" and row is not rows[-1])
-        assert all(np.isfinite(row[score]) for score in ("smse", "smll", "error", "nll") if score in row)
+    assert len(rows) and list(rows) == COLUMNS[name]
+    for key, value in study.jobs[0].items():
+        assert rows[key].isna().all() if value is None else (rows[key] == value).all()
+    assert (rows["seconds"] >= 0.0).all() and set(rows["converged"].dropna()) <= {True, False}
+    assert rows["converged"].notna().sum() == (1 if name == "mnist" else len(rows))
+    scores = rows.columns.intersection([EVIDENCE, "smse", "smll", "error", "nll"])
+    assert len(scores) and np.isfinite(rows[scores]).all(axis=None)
     assert capfd.readouterr() == ("", "")  # that a fit did not converge is a cell, not a message
 
 

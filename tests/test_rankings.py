@@ -6,8 +6,10 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
+from reference.made_up import made_up_rows
 
 from sparse_pep.plots import BLUE, ORANGE
 from sparse_pep.studies.rankings import (
@@ -29,16 +31,14 @@ from sparse_pep.studies.statistics import (
     Cells,
     average_ranks,
     critical_difference,
-    friedman,
-    made_up_rows,
-    paired,
+    ranks_of_sets,
     score_cells,
     win_matrix,
 )
 
 ROWS = made_up_rows({0.0: 0.1, 0.5: 0.0, 1.0: 0.2}, n_sets=5, n_splits=4, seed=1)
 CELLS = score_cells(ROWS, "smse")
-PAIRS = paired(ROWS, "smse", "power", 0.5, 1.0)
+PAIRS = CELLS.pick(0.5, 1.0)
 
 
 @pytest.fixture
@@ -58,11 +58,9 @@ def points_of(ax):
 
 def two(values, **labels):
     """Cells of two methods, a table (C, 2)."""
-    values = np.asarray(values, dtype=float)
-    data = np.array(labels.get("data", ["a"] * len(values)))
-    M = np.array(labels.get("M", [5.0] * len(values)))
-    score = labels.get("score", "smll")
-    return Cells(score, (0.5, 0.0), data, np.arange(len(values)), M, values, ())
+    data, M = (labels.get(name, [value] * len(values)) for name, value in (("data", "a"), ("M", 5.0)))
+    index = pd.MultiIndex.from_arrays([data, range(len(values)), M], names=["data", "split", "M"])
+    return Cells(labels.get("score", "smll"), pd.DataFrame(np.asarray(values, dtype=float), index, [0.5, 0.0]))
 
 
 DRAWN = [
@@ -275,9 +273,8 @@ def test_other_clusters_are_named(ax):
 
 def clear_cells(S=20, P=5):
     """Methods whose order is the same on all sets, best first by name."""
-    values = np.arange(P) + np.arange(S)[:, None]
-    names = np.array([f"set {i}" for i in range(S)])
-    return Cells("smse", tuple(np.arange(P) / 4), names, np.zeros(S), np.ones(S), values.astype(float), ())
+    index = pd.MultiIndex.from_product([[f"set {i}" for i in range(S)], [0], [1]], names=["data", "split", "M"])
+    return Cells("smse", pd.DataFrame(np.add.outer(np.arange(S), np.arange(P)) * 1.0, index, np.arange(P) / 4))
 
 
 def segments_of(ax, color):
@@ -320,7 +317,7 @@ def test_wilcoxon_has_no_critical_difference(ax):
 
 def test_ranks_are_those_of_friedman(ax):
     plot_critical_difference(CELLS, ax=ax)
-    ranks = sorted(friedman(CELLS).ranks)
+    ranks = sorted(ranks_of_sets(CELLS))
     assert [text.get_text().split("(")[1] for text in ax.texts[-3:]] == [f"{rank:.2f})" for rank in ranks]
 
 
@@ -328,31 +325,26 @@ def test_ranks_are_those_of_friedman(ax):
 
 
 def test_means_are_over_splits_with_every_inducing():
-    rows = [row for row in ROWS if (row["data"], row["split"], row["M"]) != ("set 1", 2, 50)]
-    M, means, errors = means_by_inducing(score_cells(rows, "smse").of("set 1"))
-    np.testing.assert_array_equal(M, [10, 50, 200])
-    for k, m in enumerate(M):
-        for p, power in enumerate((0.0, 0.5, 1.0)):
-            kept = [
-                r["smse"] for r in ROWS if (r["data"], r["M"], r["power"]) == ("set 1", m, power) and r["split"] != 2
-            ]
-            assert means[k, p] == pytest.approx(np.mean(kept))
-            assert errors[k, p] == pytest.approx(np.std(kept, ddof=1) / np.sqrt(3))
+    rows = ROWS.query("not (data == 'set 1' and split == 2 and M == 50)")
+    means, errors = means_by_inducing(score_cells(rows, "smse").of("set 1"))
+    kept = ROWS.query("data == 'set 1' and split != 2").groupby(["M", "power"])["smse"]
+    np.testing.assert_array_equal(means.index, [10, 50, 200])
+    np.testing.assert_allclose(means, kept.mean().unstack())
+    np.testing.assert_allclose(errors, kept.std().unstack() / np.sqrt(3))
 
 
 def test_means_over_sets_may_count_each_set_the_same():
-    rows = [row for row in ROWS if row["data"] != "set 0" or row["split"] == 0]
-    cells = score_cells(rows, "smse").equal_sets()
-    by_set = [means_by_inducing(cells.of(f"set {i}"))[1] for i in range(5)]
-    np.testing.assert_allclose(means_by_inducing(cells)[1], np.mean(by_set, axis=0))
+    cells = score_cells(ROWS.query("data != 'set 0' or split == 0"), "smse").equal_sets()
+    by_set = [means_by_inducing(cells.of(f"set {i}"))[0] for i in range(5)]
+    np.testing.assert_allclose(means_by_inducing(cells)[0], np.mean(by_set, axis=0))
 
 
 def test_one_split_has_no_error_and_none_is_refused():
-    one = CELLS.part((CELLS.data == "set 0") & (CELLS.split == 0), slice(None))
-    assert np.all(means_by_inducing(one)[2] == 0.0)
-    torn = CELLS.part((CELLS.split == 0) == (CELLS.M == 10), slice(None))
+    split = CELLS.table.index.get_level_values("split")
+    one = CELLS.part((CELLS.data == "set 0") & (split == 0))
+    assert np.all(means_by_inducing(one)[1] == 0.0)
     with pytest.raises(ValueError, match="no split of a data set has every M"):
-        means_by_inducing(torn)
+        means_by_inducing(CELLS.part((split == 0) == (CELLS.M == 10)))
 
 
 @pytest.mark.parametrize(
@@ -360,9 +352,9 @@ def test_one_split_has_no_error_and_none_is_refused():
 )
 def test_lines_against_inducing(cells, title, bars, ax):
     plot_scores_by_inducing(cells, ax=ax)
-    M, means, errors = means_by_inducing(cells)
+    means, errors = (table.to_numpy() for table in means_by_inducing(cells))
     for k, container in enumerate(ax.containers):
-        np.testing.assert_allclose(container.lines[0].get_xydata(), np.c_[M, means[:, k]])
+        np.testing.assert_allclose(container.lines[0].get_xydata(), np.c_[[10, 50, 200], means[:, k]])
         assert container.has_yerr == bars
         if bars:
             ends = np.array([segment[:, 1] for segment in container.lines[2][0].get_segments()])
@@ -373,7 +365,7 @@ def test_lines_against_inducing(cells, title, bars, ax):
 
 
 def test_the_exact_method_is_dashed_and_the_legend_may_go(ax):
-    rows = ROWS + [row | {"power": "exact", "smse": 0.01} for row in ROWS if row["power"] == 0.0]
+    rows = pd.concat([ROWS, ROWS[ROWS["power"] == 0.0].assign(power="exact", smse=0.01)])
     plot_scores_by_inducing(score_cells(rows, "smse"), ax=ax, legend=False)
     styles = {c.get_label(): c.lines[0].get_linestyle() for c in ax.containers}
     assert styles == {"power 0": "-", "power 0.5": "-", "power 1": "-", "exact": "--"}
@@ -381,8 +373,7 @@ def test_the_exact_method_is_dashed_and_the_legend_may_go(ax):
 
 
 def test_scores_that_may_be_negative_are_drawn_straight(ax):
-    rows = [row | {"smll": row["smse"] - 0.2} for row in ROWS]
-    plot_scores_by_inducing(score_cells(rows, "smll"), ax=ax)
+    plot_scores_by_inducing(score_cells(ROWS.assign(smll=ROWS["smse"] - 0.2), "smll"), ax=ax)
     assert ax.get_yscale() == "linear" and ax.get_ylabel() == "SMLL (nats a datum, smaller is better)"
 
 

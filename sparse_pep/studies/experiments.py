@@ -63,7 +63,7 @@ def grid_of(
     powers: Sequence[float],
     counts: Sequence[int],
 ) -> list[dict]:
-    """Jobs for all data sets, splits, numbers of pseudo-points and powers; the first splits of
+    """Jobs for all data sets, splits, numbers of inducing points and powers; the first splits of
     all sets before the second ones, so that a study that is cut short is a smaller study.
 
     Examples
@@ -105,16 +105,7 @@ def label_scores(model: SparsePEPClassifier, X: np.ndarray, y: np.ndarray) -> di
     return {"error": classification_error(y, model.predict(X)), "nll": nll}
 
 # %% ../../nbs/internals/studies/experiments.ipynb #d36ae074
-REGRESSION = (
-    "boston",
-    "concrete",
-    "energy",
-    "kin8nm",
-    "naval",
-    "yacht",
-    "power",
-    "wine_red",
-)
+REGRESSION = tuple("boston concrete energy kin8nm naval yacht power wine_red".split())
 LARGE = ("kin8nm", "naval", "power")
 CLASSIFICATION = ("australian", "breast", "crabs", "iono", "pima", "sonar")
 AS_IN_THE_PAPER = ("australian_a1", "breast_with_id")
@@ -146,28 +137,15 @@ def fit_split(
         Arguments of the estimator.
     """
     data = loaded(kind, job["data"], data_dir)
-    options = {
-        "n_inducing": job["M"],
-        "random_state": job["seed"],
-        "likelihood": LIKELIHOOD[kind],
-    }
-    options |= {"quiet": True, **training}
+    options = {"n_inducing": job["M"], "random_state": job["seed"], **training}
+    options |= {"likelihood": LIKELIHOOD[kind], "quiet": True}
     row, model, _ = run_split(data, job["split"], job["power"], **options)
     scores = {name.lower(): row[name] for name in row if name.lower() in SCORED[kind]}
     evidence = {"log_marginal_likelihood": model.log_marginal_likelihood_value_}
     return [evidence | scores | {"converged": model.converged_, "seconds": row["seconds"]}]
 
 # %% ../../nbs/internals/studies/experiments.ipynb #97d7bcb3
-ROWS = {
-    "boston": 455,
-    "concrete": 927,
-    "energy": 691,
-    "kin8nm": 7373,
-    "naval": 10741,
-    "yacht": 277,
-    "power": 8611,
-    "wine_red": 1439,
-}
+ROWS = dict(zip(REGRESSION, (455, 927, 691, 7373, 10741, 277, 8611, 1439)))
 
 
 def fit_cost(job: Mapping) -> float:
@@ -192,18 +170,17 @@ def real_grid(kind: str, size: str, at_hand: bool) -> list[dict]:
     if size == "quick":
         sets = SMALL[kind] if at_hand else sets
         return grid_of(sets, dict.fromkeys(sets, 2), ENDS, (10, 20))
-    powers, counts = (
-        (FIVE_POWERS, COUNTS[kind]) if size == "standard" else (POWERS, ALL_COUNTS[kind])
-    )
+    full = (POWERS, ALL_COUNTS[kind])
+    powers, counts = (FIVE_POWERS, COUNTS[kind]) if size == "standard" else full
     large = [name for name in sets if name in LARGE]
     small = [name for name in sets if name not in LARGE]
     jobs = grid_of(small, dict.fromkeys(small, 10), powers, counts)
     if kind == "classification" and at_hand:
         jobs += grid_of(AS_IN_THE_PAPER, dict.fromkeys(AS_IN_THE_PAPER, 10), powers, (50,))
-    n_splits = FEWER_SPLITS if size == "standard" else 10
-    return jobs + (
-        grid_of(large, dict.fromkeys(large, n_splits), powers, counts) if large else []
-    )
+    if large:
+        n_splits = FEWER_SPLITS if size == "standard" else 10
+        jobs += grid_of(large, dict.fromkeys(large, n_splits), powers, counts)
+    return jobs
 
 
 def real_study(kind: str, size: str, data_dir: str | None) -> Study:
@@ -221,7 +198,7 @@ ROWS_OF = {"sparse": 500, "exact": 500, "true": 500, "exact 1000": 1000, "true 1
 
 @lru_cache(maxsize=2)
 def synthetic_draw(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """1500 data of a draw from a GP with five inputs.
+    """1500 data points of a draw from a GP with five inputs.
 
     Parameters
     ----------
@@ -253,13 +230,13 @@ def synthetic_model(
     job: Mapping, X: np.ndarray, lengthscale: np.ndarray, max_iter: int
 ) -> SparsePEPRegressor:
     """The estimator that a job asks for, before training."""
-    how = {"power": job["power"], "n_inducing": job["M"], "random_state": job["seed"]}
+    options = {"power": job["power"], "n_inducing": job["M"], "random_state": job["seed"]}
     if job["method"] != "sparse":
-        how = {"features": InducingPoints(X), "fixed": ("features.Z",), "power": 1.0}
+        options = {"features": InducingPoints(X), "fixed": ("features.Z",), "power": 1.0}
     if job["method"].startswith("true"):
-        how |= {"kernel": SquaredExponential(1.0, lengthscale), "optimizer": None}
-        how |= {"noise_variance": NOISE_VARIANCE}
-    return SparsePEPRegressor(max_iter=max_iter, **how)
+        options |= {"kernel": SquaredExponential(1.0, lengthscale), "optimizer": None}
+        options |= {"noise_variance": NOISE_VARIANCE}
+    return SparsePEPRegressor(max_iter=max_iter, **options)
 
 
 def fit_synthetic(job: Mapping, max_iter: int = 2000) -> list[dict]:
@@ -287,9 +264,8 @@ def synthetic_study(size: str, data_dir: str | None = None) -> Study:
     exact = ("exact", "true") if size == "quick" else tuple(ROWS_OF)[1:]
     jobs = []
     for name in names:
-        jobs += [
-            job | {"method": "sparse"} for job in grid_of([name], {name: 1}, powers, counts)
-        ]
+        sparse = grid_of([name], {name: 1}, powers, counts)
+        jobs += [job | {"method": "sparse"} for job in sparse]
         key = {"data": name, "split": 0, "power": None}
         jobs += [key | {"M": ROWS_OF[m], "seed": 0, "method": m} for m in exact]
     scores = ("log_marginal_likelihood", "smse", "smll", "smse_train", "smll_train")
@@ -317,8 +293,8 @@ def fit_ionosphere(
     rows = []
     for log_lengthscale in log_lengthscales:
         kernel = SquaredExponential(np.exp(2 * job["log_std"]), np.exp(log_lengthscale))
-        how = {"power": job["power"], "optimizer": None, "likelihood": "probit"}
-        model = SparsePEPClassifier(kernel=kernel, features=InducingPoints(X), **how)
+        options = {"power": job["power"], "optimizer": None, "likelihood": "probit"}
+        model = SparsePEPClassifier(kernel=kernel, features=InducingPoints(X), **options)
         found = fitted(model, X, y) | label_scores(model, X_test, y_test)
         rows.append({"log_lengthscale": log_lengthscale} | found)
     return rows
@@ -359,31 +335,23 @@ def boundary(model: SparsePEPClassifier, X: np.ndarray, n: int = 60) -> list[np.
 
 
 def point_rows(model: SparsePEPClassifier) -> list[dict]:
-    """Where each pseudo-point ended and began, and p(y = 1) there."""
-    Z, path = model.features_.Z, model.diagnostics_["parameter_trace"]["values"]
+    """Where each inducing point ended and began, and p(y = 1) there."""
+    ends = model.features_.Z
+    begins = model.diagnostics_["parameter_trace"]["values"]["features.Z"][0]
+    names = ("x1", "x2", "x1_start", "x2_start", "proba")
+    values = np.c_[ends, begins, model.predict_proba(ends)[:, 1]]
     return [
-        {
-            "kind": "point",
-            "line": m,
-            "x1": z[0],
-            "x2": z[1],
-            "x1_start": s[0],
-            "x2_start": s[1],
-            "proba": p,
-        }
-        for m, (z, s, p) in enumerate(
-            zip(Z, path["features.Z"][0], model.predict_proba(Z)[:, 1])
-        )
+        {"kind": "point", "line": m} | dict(zip(names, row)) for m, row in enumerate(values)
     ]
 
 
 def fit_banana(job: Mapping, data_dir: str | None = None) -> list[dict]:
-    """Rows of one fit: `kind` is "point" for pseudo-points, "boundary" for points of the
+    """Rows of one fit: `kind` is "point" for inducing points, "boundary" for points of the
     decision boundary, line by line.
     """
     X, y, X_test, y_test = banana_data(job["data"], data_dir)
-    how = {"n_inducing": job["M"], "power": job["power"], "random_state": job["seed"]}
-    model = SparsePEPClassifier(likelihood="probit", **how)
+    options = {"n_inducing": job["M"], "power": job["power"], "random_state": job["seed"]}
+    model = SparsePEPClassifier(likelihood="probit", **options)
     fit = fitted(model, X, y) | label_scores(model, X_test, y_test)
     edge = [
         {"kind": "boundary", "line": k, "x1": x1, "x2": x2, "proba": 0.5}
@@ -394,7 +362,7 @@ def fit_banana(job: Mapping, data_dir: str | None = None) -> list[dict]:
 
 
 def banana_study(size: str, data_dir: str | None = None) -> Study:
-    """The study of pseudo-points on a plane."""
+    """The study of inducing points on a plane."""
     powers, counts = {
         "quick": (ENDS, (8,)),
         "standard": (FIVE_POWERS, (4, 8, 16, 32)),
@@ -420,22 +388,19 @@ def snelson_data(name: str, data_dir: str | None) -> tuple[np.ndarray, np.ndarra
 
 def fit_snelson(job: Mapping, data_dir: str | None = None) -> list[dict]:
     """Rows of one fit: `kind` is "curve" for mean and standard deviation of y on a grid,
-    "point" for pseudo-points.
+    "point" for inducing points.
     """
     X, y = snelson_data(job["data"], data_dir)
     low, high = X.min(), X.max()
     begin = np.linspace(low + 0.4 * (high - low), low + 0.6 * (high - low), job["M"])
-    how = {"power": job["power"], "noise_variance": 0.1}
-    model = SparsePEPRegressor(features=InducingPoints(begin[:, None]), **how)
-    fit = fitted(model, X, y)
-    fit |= {"noise_std": model.noise_std_}
+    options = {"power": job["power"], "noise_variance": 0.1}
+    model = SparsePEPRegressor(features=InducingPoints(begin[:, None]), **options)
+    fit = fitted(model, X, y) | {"noise_std": model.noise_std_}
     x = np.linspace(low - 1.0, high + 1.0, 121)
     mean, std = model.predict(x[:, None], return_std=True)
-    rows = [{"kind": "curve", "x": a, "mean": m, "std": s} for a, m, s in zip(x, mean, std)]
-    rows += [
-        {"kind": "point", "x": z, "x_start": s}
-        for z, s in zip(model.features_.Z[:, 0], begin)
-    ]
+    curve, ends = np.c_[x, mean, std], np.c_[model.features_.Z[:, 0], begin]
+    rows = [{"kind": "curve"} | dict(zip(("x", "mean", "std"), row)) for row in curve]
+    rows += [{"kind": "point"} | dict(zip(("x", "x_start"), row)) for row in ends]
     return [row | fit for row in rows]
 
 
@@ -478,15 +443,15 @@ def fit_mnist(
     job: Mapping, n_epochs: int, batch_size: int, data_dir: str | None = None
 ) -> list[dict]:
     """One row for each pass over the data; `log_marginal_likelihood` is an estimate from the
-    batches but in the last, where all sites have settled.
+    batches except in the last, where all sites have converged.
     """
     X, y, *test = mnist_data(job["data"], data_dir)
     rng, rows = np.random.default_rng(job["seed"]), []
     kernel = SquaredExponential(4.0, np.full(X.shape[1], 0.18 * np.sqrt(X.shape[1])))
     start = Model(kernel, InducingPoints(kmeans_points(X, job["M"], rng)), Probit())
-    how = {"batch_size": batch_size, "n_epochs": n_epochs, "rng": rng}
-    how |= {"callback": lambda epoch: rows.append(epoch_scores(epoch, *test))}
-    result = train_stochastic(start, X, y.astype(float), job["power"], **how)
+    options = {"batch_size": batch_size, "n_epochs": n_epochs, "rng": rng}
+    options |= {"callback": lambda epoch: rows.append(epoch_scores(epoch, *test))}
+    result = train_stochastic(start, X, y.astype(float), job["power"], **options)
     end = {"log_marginal_likelihood": result.log_evidence, "converged": result.converged}
     return [*rows[:-1], rows[-1] | end]
 
