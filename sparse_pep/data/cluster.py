@@ -91,13 +91,18 @@ def connect(
     3
     """
     try:
-        from distributed import Client, TimeoutError
+        from distributed import Client, TimeoutError, get_client
     except ImportError as error:
         raise ValueError(
             "a cluster needs Dask: pip install 'sparse_pep[distributed]'."
         ) from error
-    if address is None:
-        return _current_client()
+    try:
+        address = get_client() if address is None else address
+    except ValueError as error:
+        raise ValueError(
+            "collections of Dask need a `client`, and there is none yet: make one first, "
+            "with `distributed.Client()` or `sparse_pep.data.cluster.connect`."
+        ) from error
     if isinstance(address, Client):
         return address
     text = str(address)
@@ -111,19 +116,6 @@ def connect(
         return Client(text, timeout=timeout)
     except (OSError, ValueError, TypeError, TimeoutError) as error:  # TypeError: of TLS
         raise ValueError(f"`address`: no Dask scheduler answers at {text!r}.") from error
-
-
-def _current_client() -> "Client":
-    """The client that exists already."""
-    from distributed import get_client
-
-    try:
-        return get_client()
-    except ValueError as error:
-        raise ValueError(
-            "collections of Dask need a `client`, and there is none yet: make one first, "
-            "with `distributed.Client()` or `sparse_pep.data.cluster.connect`."
-        ) from error
 
 
 def _address_in(text: str) -> str:
@@ -297,19 +289,13 @@ def results_of(client: "Client", futures: "list[Future]", timeout: float) -> lis
             return coming.result()
     finally:
         coming.cancel()
+        del coming  # whose error refers to this frame
 
 # %% ../../nbs/internals/data/cluster.ipynb #57d0af56
-@contextmanager
-def _large_arguments() -> Iterator[None]:
-    """Dask does not warn of large arguments of tasks: they are meant to be large."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sending large graph")
-        yield
-
-
 def started(client: "Client", tasks: "list[Delayed]", **how: object) -> "list[Future]":
     """Futures of tasks; more arguments are those of `Client.compute`."""
-    with _as_cluster_lost(client), _large_arguments():
+    with _as_cluster_lost(client), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph")  # some arguments are data
         return client.compute(tasks, **how)
 
 
@@ -333,13 +319,13 @@ def released(futures: "Iterable[Future]") -> None:
         future.release()
 
 
-def remembered(client: "Client", value: object) -> "tuple[Future, int]":
+def remembered(value: object) -> "tuple[Delayed, int]":
     """A value as the result of a task, which can be repeated, and its size in bytes."""
     import cloudpickle
+    from dask import delayed
 
     packed = cloudpickle.dumps(value)
-    with _as_cluster_lost(client), _large_arguments():
-        return client.submit(pickle.loads, packed, pure=False), len(packed)
+    return delayed(pickle.loads, pure=False)(packed), len(packed)
 
 # %% ../../nbs/internals/data/cluster.ipynb #c165b7cf
 def rows_of_arrays(given: dict[str, object], labelled: Sequence[str]) -> dict[str, object]:
@@ -466,10 +452,8 @@ def _in_order(labels: Iterable, name: str) -> list:
         raise ValueError(f"`{name}`: labels must be all numbers or all text.") from error
 
 
-def classes_of(y: object, labels: bool | Iterable, found: Iterable[set]) -> np.ndarray:
+def classes_of(labels: bool | Iterable, found: Iterable[set]) -> np.ndarray:
     """The classes of targets in order, those `found` in the pieces unless `labels` names them."""
-    if y is None or isinstance(y, list | tuple):
-        raise ValueError("`labels` are those of one target `y`; name it.")
     classes = np.array(_in_order(set().union(*found) if labels is True else labels, "y"))
     if len(classes) < 2:
         raise ValueError(
@@ -484,7 +468,7 @@ def block_numbers(found: Sequence[set], spans: Sequence[str]) -> list[dict[objec
     `spans` says which rows a piece has.
     """
     numbers = {v: k for k, v in enumerate(_in_order(set().union(*found), "blocks"))}
-    home: dict[object, str] = {}
+    home = {}
     for labels, span in zip(found, spans):
         for label in sorted(labels):
             if home.setdefault(label, span) != span:
@@ -560,7 +544,7 @@ class OnWorkers:
     def followed(self, own: "list[Future]", n_bytes: int, weight: int, chain: int) -> "OnWorkers":
         """The state after one sweep more, which was given `n_bytes` and left `weight` bytes."""
         length, n_bytes = self.length + 1, self.n_bytes + n_bytes
-        light = weight <= self.lightest
+        light = weight <= 1.5 * self.lightest
         if (length >= chain and light) or n_bytes > CHAIN_BYTES:
             return OnWorkers(self.client, self.timeout, self._cut(own), lightest=weight)
         lightest = min(weight, self.lightest)
@@ -571,7 +555,7 @@ class OnWorkers:
         fresh = []
         for k in range(0, len(own), FETCHED):
             values = results_of(self.client, own[k : k + FETCHED], self.timeout)
-            fresh += [remembered(self.client, value)[0] for value in values]
+            fresh += started(self.client, [remembered(value)[0] for value in values])
         return fresh
 
     def __len__(self) -> int:
@@ -669,6 +653,8 @@ class DaskSource(Source):
         for name, value in {"chain": chain, "timeout": timeout}.items():
             if not value > 0:
                 raise ValueError(f"`{name}` must be positive; got {value!r}.")
+        if labels is not False and (y is None or isinstance(y, list | tuple)):
+            raise ValueError("`labels` are those of one target `y`; name it.")
         self.client, self.chain, self.timeout = connect(client), chain, timeout
         labelled = ("y",) * (labels is not False) + ("blocks",) * (blocks is not None)
         if isinstance(X, Source):
@@ -687,7 +673,7 @@ class DaskSource(Source):
             tasks = tasks_of(X, inputs, others, labelled)
             rows = started(self.client, tasks, retries=retries)
         try:
-            self._adopt(rows, y, labels, labelled)
+            self._adopt(rows, labels, labelled)
         finally:
             released(rows)
 
@@ -700,26 +686,16 @@ class DaskSource(Source):
         client: "Client | str | int | None" = None,
         **how: object,
     ) -> "DaskSource":
-        """The rows of Parquet files, which workers read themselves.
+        """The rows of Parquet files, which workers read themselves. A piece is a file, or a part
+        of it if it is large.
 
         Parameters
         ----------
         path : str or sequence of str
             Files, or a folder, as the workers and the client see them; or where a cloud has
             them.
-        target : str or sequence of str, optional
-            Name of the column of targets, or of each.
-        columns : sequence of str, optional
-            Names of the inputs; by default all other columns.
-        client : Client, str or int, optional
-            As `connect` takes it; by default the client that there is.
-        **how
-            More arguments of `DaskSource`: names of columns with weights, for example.
-
-        Returns
-        -------
-        DaskSource
-            A piece is a file, or a part of it if it is large.
+        target, columns, client, **how
+            The arguments `y`, `columns`, `client` and others of `DaskSource`.
 
         Raises
         ------
@@ -743,17 +719,14 @@ class DaskSource(Source):
         """The rows of another source, sent to workers piece by piece."""
         self.classes = getattr(source, "classes", None)
         self.feature_names = getattr(source, "feature_names", None)
-        return [
-            remembered(self.client, dict(zip(Piece._fields[1:], piece[1:])))[0]
-            for piece in source.pieces()
-        ]
+        found = []
+        for piece in source.pieces():
+            rows, _ = remembered(dict(zip(Piece._fields[1:], piece[1:])))
+            found += started(self.client, [rows])
+        return found
 
     def _adopt(
-        self,
-        rows: "list[Future]",
-        y: object,
-        labels: bool | Sequence,
-        labelled: Sequence[str],
+        self, rows: "list[Future]", labels: bool | Sequence, labelled: Sequence[str]
     ) -> None:
         """Make pieces of rows: number and check them, and leave out empty ones."""
         from dask import delayed
@@ -766,7 +739,7 @@ class DaskSource(Source):
         self.n_dims, self.firsts, self.counted = widths[0], ends - counts, int(ends[-1])
         codes: list[dict[str, dict]] = [{} for _ in full]
         if labels is not False:
-            self.classes = classes_of(y, labels, [each["y"] for each in found])
+            self.classes = classes_of(labels, [each["y"] for each in found])
             known = dict(zip(self.classes.tolist(), class_numbers(self.classes)))
             codes = [{"y": known} for _ in full]
         if "blocks" in labelled:
@@ -790,7 +763,7 @@ class DaskSource(Source):
         tasks = [delayed(work, pure=False)(*each) for each in zip(futures, *more)]
         return computed(self.client, [], tasks, self.timeout)[1]
 
-    def _tasks(self, work: Callable, given: "Future", *own: Sequence) -> "list[Delayed]":
+    def _tasks(self, work: Callable, given: "Delayed | Future", *own: Sequence) -> "list[Delayed]":
         """work(piece, *own, *given) for each piece; the tasks are named after it and the rows."""
         from dask import delayed
 
@@ -802,12 +775,11 @@ class DaskSource(Source):
 
     def pieces(self) -> Iterator[Piece]:
         """All data, fetched from the workers."""
-        return self.each(_itself)
+        return self.each(Piece.at, slice(None))
 
     def total(self, work: Callable, *given: object) -> tuple:
         """As in `Source`; the sums are made by a tree of tasks, always the same."""
-        shared, _ = remembered(self.client, given)
-        sums = summed(self._tasks(work, shared))
+        sums = summed(self._tasks(work, remembered(given)[0]))
         return computed(self.client, [], [sums], self.timeout)[1][0]
 
     def sweep(self, work: Callable, state: OnWorkers | None, *given: object) -> tuple:
@@ -818,7 +790,7 @@ class DaskSource(Source):
 
         if state is None:
             state = OnWorkers(self.client, self.timeout, [None] * len(self.futures))
-        shared, n_bytes = remembered(self.client, given)
+        shared, n_bytes = remembered(given)
         pairs = self._tasks(work, shared, state.own)
         sums = summed([delayed(_weighed, pure=False)(pair) for pair in pairs])
         own = [pair[0] for pair in pairs]
@@ -830,7 +802,7 @@ class DaskSource(Source):
         for.
         """
         ahead = 2 * max(1, threads_at_work(self.client, self.timeout))
-        shared, _ = remembered(self.client, given)
+        (shared,) = started(self.client, [remembered(given)[0]])
         coming: deque[Future] = deque()
         try:
             for task in [*self._tasks(work, shared), *[None] * (ahead - 1)]:
@@ -854,11 +826,6 @@ class DaskSource(Source):
     def fingerprint(self) -> str:
         """A short text that is the same for equal data in equal pieces."""
         return digest(*self._of_each(_digest_of, self.futures))
-
-
-def _itself(piece: Piece) -> Piece:
-    """A piece as it is."""
-    return piece
 
 
 def _digest_of(piece: Piece) -> str:
