@@ -48,7 +48,7 @@ from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.model import Extras, Model, model_gradient, to_vector
 from sparse_pep.numerics.linalg import HOLD, chunk_slices, map_chunks
 
-N, D, PIECES = 1200, 2, 12
+N, D, PIECES = 1200, 2, 6
 rng = np.random.default_rng(0)
 X = rng.uniform(-2.0, 2.0, size=(N, D))
 y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=N)
@@ -98,8 +98,8 @@ def no_test_waits_for_ever():
 
 @pytest.fixture(scope="module")
 def processes():
-    """Two workers that can be killed."""
-    with connect(2) as client:
+    """Two workers that can be killed; on a busy machine others take long to come."""
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "2 minutes"}), connect(2) as client:
         yield client
 
 
@@ -140,18 +140,18 @@ def until(condition, seconds=20.0):
         time.sleep(0.02)
 
 
-def pids_of(client):
-    """Process numbers of the workers that answer."""
-    return {address: pid for address, pid in client.run(os.getpid, on_error="return").items() if isinstance(pid, int)}
+def both_run(client):
+    """Whether no worker is still on its way: Dask does not start another for one that was killed then."""
+    nannies = client.cluster.workers.values()
+    return len(client.nthreads()) == 2 and all(nanny.process.status.name == "running" for nanny in nannies)
 
 
 def kill_one(client):
     """End the process of the worker with the most data, as the kernel does when memory is out."""
-    pids = pids_of(client)
-    held = client.run_on_scheduler(
-        lambda dask_scheduler: {a: len(w.has_what) for a, w in dask_scheduler.workers.items()}
-    )
-    os.kill(pids[max(pids, key=held.get)], signal.SIGKILL)
+    held = client.has_what()
+    most = max(held, key=lambda address: len(held[address]))
+    (victim,) = [nanny for nanny in client.cluster.workers.values() if nanny.worker_address == most]
+    os.kill(victim.process.pid, signal.SIGKILL)
 
 
 def count(piece):
@@ -161,7 +161,7 @@ def count(piece):
 # --- the same numbers ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("power, chunk", [(0.0, 100), (0.5, 100), (0.5, 470)])
+@pytest.mark.parametrize("power, chunk", [(0.0, 200), (0.5, 200), (0.5, 470)])
 def test_regression_on_two_workers(processes, power, chunk):
     source = DaskSource(rows(X, chunk), rows(y), rows(weight), rows(known), client=processes)
     fit, gradient = source_gradient(REGRESSION, source, power)
@@ -199,7 +199,7 @@ def relaxed(source, n, sizes=(0,)):
 
 def test_sweeps_remember_and_may_be_cut(source, monkeypatch):
     monkeypatch.setattr(module, "FETCHED", 5)
-    there, total, largest = relaxed(ArraySource(X, y, piece_rows=100), 4)
+    there, total, largest = relaxed(ArraySource(X, y, piece_rows=200), 4)
     for chain, length in ((64, 4), (3, 1), (1, 0)):
         source.chain = chain
         state, found, high = relaxed(source, 4)
@@ -221,7 +221,7 @@ def test_an_earlier_state_is_left_as_it_is(source):
 
 def test_the_chain_is_cut_where_there_is_little_to_fetch(source, monkeypatch):
     source.chain = 3
-    state, _, _ = relaxed(source, 5, (100, 0))
+    state, _, _ = relaxed(source, 5, (200, 0))
     assert (state.length, state.lightest) == (1, 8 * N)  # cut after 4, not after 3, when there was more to fetch
     assert 0 < state.n_bytes < 200
     many = OnWorkers(None, 1.0, [], 10, 900_000_000, 100)
@@ -234,7 +234,7 @@ def test_the_chain_is_cut_where_there_is_little_to_fetch(source, monkeypatch):
 
 
 def fail_late(piece, *own):
-    if piece.first == 1100:
+    if piece.first == 1000:
         raise np.linalg.LinAlgError("`B` is not positive definite.")
     return (np.zeros(3),), (0.0,)
 
@@ -326,7 +326,7 @@ def fail_oddly(piece):
 
 def test_an_error_keeps_its_kind_and_names_the_rows(processes):
     source = DaskSource(rows(X), rows(y), client=processes)
-    with pytest.raises(np.linalg.LinAlgError, match="^rows 1100 to 1199: `B` is not positive definite.$"):
+    with pytest.raises(np.linalg.LinAlgError, match="^rows 1000 to 1199: `B` is not positive definite.$"):
         source.total(fail_late)
     with pytest.raises(RuntimeError, match=r"rows \d+ to \d*99: Odd: \(1, 2\)"):
         list(source.each(fail_oddly))
@@ -359,7 +359,7 @@ def in_threads(piece, M):
 def test_several_tasks_at_a_time_in_one_process(source):
     for _ in range(3):
         held, n, total = source.total(in_threads, 9)
-        assert held == PIECES and n == PIECES * 15 and total == pytest.approx(X.sum(), rel=1e-12)
+        assert held == PIECES and n == PIECES * 29 and total == pytest.approx(X.sum(), rel=1e-12)
     assert HOLD.depth == 0
 
 
@@ -386,13 +386,13 @@ def test_each_is_in_order_and_not_far_ahead(client, source, tmp_path):
     time.sleep(0.2)
     assert len(list(tmp_path.iterdir())) == ahead < PIECES
     found = list(results)
-    assert [first for first, _ in found] == list(range(100, N, 100))
-    np.testing.assert_allclose([total for _, total in found], X.reshape(PIECES, 100, D).sum(axis=(1, 2))[1:])
+    assert [first for first, _ in found] == list(range(200, N, 200))
+    np.testing.assert_allclose([total for _, total in found], X.reshape(PIECES, 200, D).sum(axis=(1, 2))[1:])
 
 
 def test_samples_are_those_of_the_arrays(source):
     for n in (17, N + 5):
-        here, there = (s.sample(n, np.random.default_rng(1)) for s in (source, ArraySource(X, y, piece_rows=100)))
+        here, there = (s.sample(n, np.random.default_rng(1)) for s in (source, ArraySource(X, y, piece_rows=200)))
         np.testing.assert_array_equal(here.X, there.X)
         np.testing.assert_array_equal(here.y, there.y)
 
@@ -511,8 +511,8 @@ STRADDLING = np.where(np.arange(N) < 450, "north", "south")
     [
         (lambda: DaskSource(rows(BAD)), r"`X`, row 777 .*nan"),
         (lambda: DaskSource(frame(HOLES), "y"), r"`X`, row 1001 .*nan"),
-        (lambda: DaskSource(rows(X), rows(y)[:-1]), r"`y` must have the rows of `X`, 1200 in 12 blocks; got 1199"),
-        (lambda: DaskSource(frame(TABLE[["a"]], 2), rows(y)), r"`y` .* nan in 2 blocks; got 1200 in 12"),
+        (lambda: DaskSource(rows(X), rows(y)[:-1]), r"`y` must have the rows of `X`, 1200 in 6 blocks; got 1199"),
+        (lambda: DaskSource(frame(TABLE[["a"]], 2), rows(y)), r"`y` .* nan in 2 blocks; got 1200 in 6"),
         (lambda: DaskSource(rows(X), rows(y), weight=-1.0), r"`weight` must lie in \[0, inf\]; got -1"),
         (lambda: DaskSource(rows(X), weight=rows(-weight)), r"`weight`, row 0 "),
         (lambda: DaskSource(rows(y)), r"`X` must be a table .* got shape \(1200,\)"),
@@ -527,17 +527,18 @@ STRADDLING = np.where(np.arange(N) < 450, "north", "south")
         (lambda: DaskSource(rows(X), rows(labels), labels=[]), r"`y` holds no label; two or more"),
         (lambda: DaskSource(frame(), ["y", "w"], labels=True), r"`labels` are those of one target"),
         (lambda: DaskSource(rows(X), labels=True), r"`labels` are those of one target"),
-        (lambda: DaskSource(rows(X), rows(X), labels=True), r"`y` must be labels \(N,\); got shape \(100, 2\)"),
+        (lambda: DaskSource(rows(X), rows(X), labels=True), r"`y` must be labels \(N,\); got shape \(200, 2\)"),
         (lambda: DaskSource(rows(X), rows(y), labels=["a", 1]), r"all numbers or all text"),
         (
             lambda: DaskSource(rows(X), blocks=STRADDLING),
-            r"`blocks`: block 'north' has rows in two partitions, rows 0 to 99 and rows 100 to 199, but must .* sort",
+            r"`blocks`: block 'north' has rows in two partitions, rows 0 to 199 and rows 200 to 399, but must .* sort",
         ),
         (lambda: DaskSource(frame(TABLE.assign(k=STRADDLING)), "y", blocks="k"), r"'north' has .* 0 to 399 and rows 400"),
         (lambda: DaskSource(frame(SOME), "y", columns=["a"], blocks="kind"), r"block 'a' has rows in two partitions"),
         (lambda: DaskSource(frame(SOME, 1), "y", columns=["a"], blocks="kind"), r"`blocks`, row 901 .*: None is none"),
         (lambda: DaskSource(rows(X), blocks=3), r"`blocks` must be the name of a column, or labels \(N,\); got 3"),
         (lambda: DaskSource(frame(), "y", blocks="place"), r"no column 'place'"),
+        (lambda: DaskSource(ArraySource(X, y), blocks=STRADDLING), r"`blocks` belongs to the source: give it where"),
         (lambda: DaskSource(rows(X), chain=0), r"`chain` must be positive; got 0"),
         (lambda: DaskSource(rows(X), timeout=-1.0), r"`timeout` must be positive"),
         (lambda: DaskSource.from_parquet("/nowhere/at/all", "y"), r"`path`.*/nowhere/at/all"),
@@ -565,7 +566,7 @@ def test_no_worker_is_left(cluster, alone):
     with pytest.warns(UserWarning, match="waiting 20 s"):
         threading.Timer(1.3, cluster.scale, (1,)).start()
         assert source.total(count)[0] == N  # data and all are made again
-    np.testing.assert_array_equal(state[3][0], y[300:400] + 1.0)
+    np.testing.assert_array_equal(state[3][0], y[600:800] + 1.0)
 
 
 def set_status(status, dask_scheduler):
@@ -689,7 +690,7 @@ def test_a_service_that_listens_and_says_nothing():
             connect(f"tcp://127.0.0.1:{mute.getsockname()[1]}", timeout=0.3)
 
 
-@pytest.mark.parametrize("text", ["", "[1, 2]", "{}", "not json"])
+@pytest.mark.parametrize("text", ["[1, 2]", "{}", "not json"])
 def test_files_that_no_scheduler_wrote(tmp_path, text):
     file = tmp_path / "scheduler.json"
     file.write_text(text)
@@ -717,7 +718,7 @@ def test_without_dask_or_a_client(client, monkeypatch):
 
 def kill_during(source, method, number):
     """Kill a worker in the middle of call `number` of a method; gives what the calls are for."""
-    until(lambda: len(pids_of(source.client)) == 2, 40.0)
+    until(lambda: both_run(source.client), 40.0)
     original, calls = getattr(source, method), []
 
     def watched(work, *given):
@@ -761,16 +762,9 @@ def end_itself(block):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_tasks_that_kill_their_workers(processes):
-    """A task fails here as soon as one worker has died of it; Dask allows three more."""
+def test_a_task_that_kills_its_workers(processes):
+    """It fails here as soon as one worker has died of it; Dask allows three more. The last test with processes."""
     few = DaskSource(rows(X)[:100], client=processes)
-    allow = "lambda dask_scheduler: setattr(dask_scheduler, 'allowed_failures', {})"
-    processes.run_on_scheduler(eval(allow.format(0)))
-    try:
-        with pytest.raises(ClusterLost, match="workers died time and again of the task end_itself-rows 0 to 99 "):
-            few.total(end_itself)
-        unmade = da.ones((100, 2)).map_blocks(end_itself, meta=np.ones((0, 0)))
-        with pytest.raises(ClusterLost, match=r"time and again of the task \w+ \(out of memory"):
-            DaskSource(unmade, client=processes)
-    finally:
-        processes.run_on_scheduler(eval(allow.format(3)))
+    processes.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+    with pytest.raises(ClusterLost, match="workers died time and again of the task end_itself-rows 0 to 99 "):
+        few.total(end_itself)

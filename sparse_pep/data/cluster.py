@@ -657,21 +657,17 @@ class DaskSource(Source):
             raise ValueError("`labels` are those of one target `y`; name it.")
         self.client, self.chain, self.timeout = connect(client), chain, timeout
         labelled = ("y",) * (labels is not False) + ("blocks",) * (blocks is not None)
+        others = {
+            "y": list(y) if isinstance(y, tuple) else y,
+            "weight": weight,
+            "known_variance": known_variance,
+            "power": power,
+            "blocks": blocks if blocks is None else _as_column(blocks),
+        }
         if isinstance(X, Source):
-            rows = self._rows_of_source(X)
+            rows = self._rows_of_source(X, others)
         else:
-            others = {
-                "y": list(y) if isinstance(y, tuple) else y,
-                "weight": 1.0 if weight is None else weight,
-                "known_variance": 0.0 if known_variance is None else known_variance,
-                "power": power,
-            }  # fmt: skip
-            if blocks is not None:
-                others["blocks"] = _as_column(blocks)
-            inputs = inputs_of(X, columns, others)
-            self.feature_names = inputs and tuple(inputs)
-            tasks = tasks_of(X, inputs, others, labelled)
-            rows = started(self.client, tasks, retries=retries)
+            rows = self._rows_of_collection(X, columns, others, labelled, retries)
         try:
             self._adopt(rows, labels, labelled)
         finally:
@@ -715,8 +711,13 @@ class DaskSource(Source):
             raise ValueError(f"`path`: '{path}' cannot be read: {error}") from error
         return cls(frame, target, client=client, columns=columns, **how)
 
-    def _rows_of_source(self, source: Source) -> "list[Future]":
+    def _rows_of_source(self, source: Source, others: dict[str, object]) -> "list[Future]":
         """The rows of another source, sent to workers piece by piece."""
+        given = [name for name, value in others.items() if value is not None]
+        if given:
+            raise ValueError(
+                f"`{given[0]}` belongs to the source: give it where the source is made."
+            )
         self.classes = getattr(source, "classes", None)
         self.feature_names = getattr(source, "feature_names", None)
         found = []
@@ -724,6 +725,22 @@ class DaskSource(Source):
             rows, _ = remembered(dict(zip(Piece._fields[1:], piece[1:])))
             found += started(self.client, [rows])
         return found
+
+    def _rows_of_collection(
+        self,
+        X: object,
+        columns: Sequence[str] | None,
+        others: dict[str, object],
+        labelled: Sequence[str],
+        retries: int,
+    ) -> "list[Future]":
+        """The rows of a Dask collection, made by workers."""
+        absent = {"y": None, "weight": 1.0, "known_variance": 0.0, "power": None}
+        others = absent | {k: value for k, value in others.items() if value is not None}
+        inputs = inputs_of(X, columns, others)
+        self.feature_names = inputs and tuple(inputs)
+        tasks = tasks_of(X, inputs, others, labelled)
+        return started(self.client, tasks, retries=retries)
 
     def _adopt(
         self, rows: "list[Future]", labels: bool | Sequence, labelled: Sequence[str]
