@@ -1,0 +1,770 @@
+"""Sums over data that lie with Dask workers, one of which dies now and then."""
+
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
+
+import cloudpickle
+import dask
+import dask.array as da
+import pandas as pd
+from dask import dataframe as dd
+from dask import delayed
+from distributed import Client, LocalCluster, default_client
+
+from sparse_pep.data import cluster as module
+from sparse_pep.data.cluster import (
+    ALONE,
+    FAN_IN,
+    ClusterLost,
+    DaskSource,
+    OnWorkers,
+    connect,
+    on_piece,
+    results_of,
+    summed,
+    threads_at_work,
+)
+from sparse_pep.data.scale import source_gradient, source_inference, train_source
+from sparse_pep.data.sources import ArraySource, Largest, Piece, TableSource
+from sparse_pep.features import InducingPoints
+from sparse_pep.kernels import SquaredExponential
+from sparse_pep.likelihoods import Gaussian, Probit
+from sparse_pep.model import Extras, Model, model_gradient, to_vector
+from sparse_pep.numerics.linalg import HOLD, chunk_slices, map_chunks
+
+N, D, PIECES = 1200, 2, 6
+rng = np.random.default_rng(0)
+X = rng.uniform(-2.0, 2.0, size=(N, D))
+y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=N)
+labels = np.where(y + 0.3 * rng.normal(size=N) > 0.0, 1.0, -1.0)
+weight = rng.uniform(0.5, 2.0, size=N)
+known = rng.uniform(0.0, 0.1, size=N)
+Z = X[:9].copy()
+REGRESSION = Model(SquaredExponential(1.0, [1.0, 1.5]), InducingPoints(Z), Gaussian(0.1))
+CLASSIFICATION = Model(SquaredExponential(2.0, [1.0, 1.5]), InducingPoints(Z), Probit())
+TABLE = pd.DataFrame({"a": X[:, 0], "y": y, "b": X[:, 1], "w": weight, "n": known})
+
+
+def rows(values, chunk=N // PIECES):
+    return da.from_array(values, chunks=(chunk, *values.shape[1:]))
+
+
+def frame(table=TABLE, npartitions=3):
+    return dd.from_pandas(table, npartitions=npartitions)
+
+
+def settings():
+    """Dask's, but for the pages of schedulers, to which each adds one."""
+    found = deepcopy(dask.config.config)
+    found["distributed"]["scheduler"].pop("http")
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def dask_is_left_as_it_was():
+    before = settings()
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import all this
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    assert settings() == before
+    with pytest.raises(ValueError, match="No client"):
+        default_client()
+
+
+@pytest.fixture(autouse=True)
+def no_test_waits_for_ever():
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("the test has waited for a minute"))
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Two workers that can be killed; on a busy machine others take long to come."""
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "2 minutes"}), connect(2) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers, threads of this process."""
+    with connect(2, processes=False) as client:
+        yield client
+
+
+@pytest.fixture
+def source(client):
+    return DaskSource(rows(X), rows(y), client=client, timeout=60.0)
+
+
+@pytest.fixture
+def cluster():
+    """One worker, which can be sent away."""
+    with LocalCluster(1, threads_per_worker=1, processes=False, **ALONE) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def alone(cluster):
+    with Client(cluster) as client:
+        yield client
+
+
+def tasks_of(client):
+    """Names of all tasks that the scheduler remembers."""
+    return {str(key) for key in client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))}
+
+
+def until(condition, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def both_run(client):
+    """Whether no worker is still on its way: Dask does not start another for one that was killed then."""
+    nannies = client.cluster.workers.values()
+    return len(client.nthreads()) == 2 and all(nanny.process.status.name == "running" for nanny in nannies)
+
+
+def kill_one(client):
+    """End the process of the worker with the most data, as the kernel does when memory is out."""
+    held = client.has_what()
+    most = max(held, key=lambda address: len(held[address]))
+    (victim,) = [nanny for nanny in client.cluster.workers.values() if nanny.worker_address == most]
+    os.kill(victim.process.pid, signal.SIGKILL)
+
+
+def count(piece):
+    return len(piece.X), piece.X.sum()
+
+
+# --- the same numbers ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("power, chunk", [(0.0, 200), (0.5, 200), (0.5, 470)])
+def test_regression_on_two_workers(processes, power, chunk):
+    source = DaskSource(rows(X, chunk), rows(y), rows(weight), rows(known), client=processes)
+    fit, gradient = source_gradient(REGRESSION, source, power)
+    whole, whole_gradient = model_gradient(REGRESSION, X, y, power, extras=Extras(weight, known))
+    assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
+    np.testing.assert_allclose(to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N)
+
+
+def test_classification_with_private_powers(client):
+    power = weight / 2.0
+    source = DaskSource(rows(X, 470), labels, power=power, client=client)
+    fit, gradient = source_gradient(CLASSIFICATION, source, 0.5)
+    whole, whole_gradient = model_gradient(CLASSIFICATION, X, labels, power)
+    assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
+    np.testing.assert_allclose(to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N)
+
+
+# --- the chain of sweeps ------------------------------------------------------------------------------------------
+
+
+def relax(piece, own, pull, size):
+    """A sweep whose result depends on all sweeps before it."""
+    old = np.zeros(len(piece.X)) if own is None else own[0]
+    new = 0.5 * old + np.tanh(piece.X[:, 0] * pull) + piece.y
+    return (new, np.zeros(size)), (new.sum(), Largest(float(new.max())))
+
+
+def relaxed(source, n, sizes=(0,)):
+    state, pull = None, 1.0
+    for t in range(n):
+        state, (total, largest) = source.sweep(relax, state, pull, sizes[t % len(sizes)])
+        pull = 0.9 * pull + 1e-4 * total
+    return state, total, largest.value
+
+
+def test_sweeps_remember_and_may_be_cut(source, monkeypatch):
+    monkeypatch.setattr(module, "FETCHED", 5)
+    there, total, largest = relaxed(ArraySource(X, y, piece_rows=200), 4)
+    for chain, length in ((64, 4), (3, 1), (1, 0)):
+        source.chain = chain
+        state, found, high = relaxed(source, 4)
+        assert (found, high) == (pytest.approx(total, rel=1e-13), largest)
+        assert state.length == length and len(state) == PIECES
+        for k in range(PIECES):
+            np.testing.assert_allclose(state[k][0], there[k][0], rtol=1e-13)
+
+
+def test_an_earlier_state_is_left_as_it_is(source):
+    first, _, _ = relaxed(source, 2)
+    before = first[3][0]
+    one, (total, _) = source.sweep(relax, first, 2.0, 0)
+    _, (again, _) = source.sweep(relax, first, 2.0, 0)
+    assert total == pytest.approx(again, rel=1e-14)
+    np.testing.assert_array_equal(first[3][0], before)
+    assert np.any(one[3][0] != before)
+
+
+def test_the_chain_is_cut_where_there_is_little_to_fetch(source, monkeypatch):
+    source.chain = 3
+    state, _, _ = relaxed(source, 5, (200, 0))
+    assert (state.length, state.lightest) == (1, 8 * N)  # cut after 4, not after 3, when there was more to fetch
+    assert 0 < state.n_bytes < 200
+    many = OnWorkers(None, 1.0, [], 10, 900_000_000, 100)
+    monkeypatch.setattr(OnWorkers, "_cut", lambda self, own: ["fresh"])
+    assert many.followed(["own"], 50_000_000, 500, 3).own == ["own"]
+    assert many.followed(["own"], 150_000_000, 500, 3).own == ["fresh"]  # the scheduler has too much to remember
+
+
+# --- what the scheduler is left with ------------------------------------------------------------------------------
+
+
+def fail_late(piece, *own):
+    if piece.first == 1000:
+        raise np.linalg.LinAlgError("`B` is not positive definite.")
+    return (np.zeros(3),), (0.0,)
+
+
+def slow(piece):
+    time.sleep(0.2)
+    return (1,)
+
+
+@pytest.fixture
+def no_garbage_collection():
+    """What is needed no more is released at once, and not when Python next looks for cycles."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
+def test_the_scheduler_forgets_what_is_not_needed(client, source):
+    before = tasks_of(client)
+    source.chain = 4
+    state, _, _ = relaxed(source, 10)
+    until(lambda: len([key for key in tasks_of(client) if key.startswith("relax")]) == 2 * PIECES)
+    assert state.length == 2  # 10 sweeps, cut after 4 and 8
+    del state
+    until(lambda: before >= tasks_of(client))
+    with pytest.raises(np.linalg.LinAlgError) as first:  # its traceback is held all the time  # noqa: F841
+        source.sweep(fail_late, None)
+    with pytest.raises(np.linalg.LinAlgError) as second:  # noqa: F841
+        source.total(fail_late)
+    with pytest.raises(ValueError, match="row 777") as third:  # noqa: F841
+        DaskSource(rows(BAD), client=client)
+    source.total(count), list(source.each(count)), source.fingerprint(), source.sample(5, np.random.default_rng(0))
+    unfinished = source.each(count)
+    next(unfinished)
+    unfinished.close()
+    other = DaskSource(rows(X), rows(labels), labels=True, client=client)
+    assert len(tasks_of(client) - before) >= PIECES
+    del other
+    until(lambda: before >= tasks_of(client))
+
+
+def test_ctrl_c_takes_the_tasks_back(client, source):
+    before, handler = tasks_of(client), signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        with pytest.raises(KeyboardInterrupt) as held:  # noqa: F841
+            source.total(slow)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    until(lambda: before >= tasks_of(client))
+    assert source.total(count)[0] == N
+
+
+# --- one task, and sums of many -----------------------------------------------------------------------------------
+
+
+def spoil(piece, own=None):
+    (piece.X if own is None else own[0])[:] = 0.0
+
+
+def begin(piece, own):
+    return (piece.y + 1.0,), (len(piece.y),)
+
+
+def test_a_task_cannot_spoil_what_others_need(source):
+    with pytest.raises(ValueError, match=r"rows \d+ to \d*99: assignment destination is read-only"):
+        source.total(spoil)
+    state, _ = source.sweep(begin, None)
+    with pytest.raises(ValueError, match="read-only"):
+        source.sweep(spoil, state)
+
+
+def test_arrays_are_locked_for_the_task_and_nobody_else():
+    mine, own = np.ones((3, 2)), np.ones(3)
+    assert on_piece(lambda piece, own: len(own[0]), (), Piece(0, mine), (own,)) == 3
+    mine[0], own[0] = 2.0, 2.0
+
+
+class Odd(Exception):
+    def __init__(self, a, b):
+        super().__init__(a, b)
+
+
+def fail_oddly(piece):
+    raise Odd(1, 2)
+
+
+def test_an_error_keeps_its_kind_and_names_the_rows(processes):
+    source = DaskSource(rows(X), rows(y), client=processes)
+    with pytest.raises(np.linalg.LinAlgError, match="^rows 1000 to 1199: `B` is not positive definite.$"):
+        source.total(fail_late)
+    with pytest.raises(RuntimeError, match=r"rows \d+ to \d*99: Odd: \(1, 2\)"):
+        list(source.each(fail_oddly))
+    assert source.total(count)[0] == N  # the workers live
+
+
+def fail_when_there_is(file, text):
+    until(Path(file).exists)
+    raise LookupError(text)
+
+
+def test_the_error_is_that_of_the_first_task_and_not_of_the_quickest(client, tmp_path):
+    given = (str(tmp_path / "sign"), "slow"), (str(tmp_path), "quick")
+    where = sorted(client.scheduler_info()["workers"])
+    futures = [client.submit(fail_when_there_is, *these, workers=[w]) for these, w in zip(given, where)]
+    until(lambda: futures[1].status == "error")
+    assert futures[0].status == "pending"
+    (tmp_path / "sign").touch()
+    with pytest.raises(LookupError, match="slow"):
+        results_of(client, futures, 10.0)
+
+
+def in_threads(piece, M):
+    """Sums in chunks, as evaluations make them; and whether BLAS is held."""
+    slices = chunk_slices(len(piece.X), M, 7)
+    total = sum(map_chunks(lambda share: sum(piece.X[rows].sum() for rows in share), slices))
+    return HOLD.depth > 0, len(slices), total
+
+
+def test_several_tasks_at_a_time_in_one_process(source):
+    for _ in range(3):
+        held, n, total = source.total(in_threads, 9)
+        assert held == PIECES and n == PIECES * 29 and total == pytest.approx(X.sum(), rel=1e-12)
+    assert HOLD.depth == 0
+
+
+@pytest.mark.parametrize("n", [1, 2, FAN_IN, FAN_IN + 1, 70])
+def test_the_order_of_a_sum_is_that_of_the_pieces(n):
+    parts = [delayed((f"{k} ",)) for k in range(n)]
+    assert summed(parts).compute(scheduler="synchronous") == ("".join(f"{k} " for k in range(n)),)
+
+
+# --- results in order ---------------------------------------------------------------------------------------------
+
+
+def leave_trace(piece, folder):
+    (Path(folder) / str(piece.first)).touch()
+    time.sleep(0.05 if piece.first == 0 else 0.0)
+    return piece.first, piece.X.sum()
+
+
+def test_each_is_in_order_and_not_far_ahead(client, source, tmp_path):
+    results = source.each(leave_trace, str(tmp_path))
+    assert next(results)[0] == 0
+    ahead = 2 * threads_at_work(client, 20.0)  # two tasks a thread
+    until(lambda: len(list(tmp_path.iterdir())) == ahead)
+    time.sleep(0.2)
+    assert len(list(tmp_path.iterdir())) == ahead < PIECES
+    found = list(results)
+    assert [first for first, _ in found] == list(range(200, N, 200))
+    np.testing.assert_allclose([total for _, total in found], X.reshape(PIECES, 200, D).sum(axis=(1, 2))[1:])
+
+
+def test_samples_are_those_of_the_arrays(source):
+    for n in (17, N + 5):
+        here, there = (s.sample(n, np.random.default_rng(1)) for s in (source, ArraySource(X, y, piece_rows=200)))
+        np.testing.assert_array_equal(here.X, there.X)
+        np.testing.assert_array_equal(here.y, there.y)
+
+
+def test_fingerprints(client, source):
+    other = np.where(np.arange(N) == 700, y + 1e-12, y)
+    assert source.fingerprint() == DaskSource(rows(X), rows(y), client=client).fingerprint()
+    assert source.fingerprint() != DaskSource(rows(X), rows(other), client=client).fingerprint()
+    assert source.fingerprint() != DaskSource(rows(X), client=client).fingerprint()
+
+
+# --- collections --------------------------------------------------------------------------------------------------
+
+
+def assert_all_there(source, **more):
+    found = list(source.pieces())
+    wanted = {"X": X, "y": y, "weight": 1.0, "known_variance": 0.0, "power": None} | more
+    for name, value in wanted.items():
+        parts = [getattr(piece, name) for piece in found]
+        if np.ndim(value) == 0:
+            assert set(parts) == {value}
+        else:
+            np.testing.assert_array_equal(np.concatenate(parts), value)
+    assert (source.n_data, source.n_dims) == (N, D)
+    assert [piece.first for piece in found] == np.cumsum([0, *(len(p.X) for p in found)])[:-1].tolist()
+    assert found[0].X.dtype == np.float64 and found[0].X.flags.c_contiguous
+
+
+def test_arrays_cut_in_any_way(client):
+    for chunks in ((500, 1), (N, 2), ((1, 0, 1199), 2)):
+        assert_all_there(DaskSource(da.from_array(X, chunks=chunks), da.from_array(y, chunks=170), client=client))
+    two = np.stack([y, -y], axis=1)
+    many = {"weight": weight, "known_variance": known, "power": weight / 2.0}
+    cut = {name: da.from_array(value, chunks=250) for name, value in many.items()}
+    assert_all_there(DaskSource(rows(X), da.from_array(two, chunks=(100, 1)), **cut, client=client), y=two, **many)
+    assert_all_there(DaskSource(rows(X), y, 2.0, power=0.5, client=client), weight=2.0, power=0.5)
+    whole = np.round(10 * X).astype(np.int32)
+    assert_all_there(DaskSource(rows(np.asfortranarray(whole)), client=client), X=whole.astype(float), y=None)
+
+
+def test_another_source_is_spread(client):
+    local = ArraySource(X, y, weight, power=0.25, piece_rows=250)
+    source = DaskSource(local, client=client)
+    assert_all_there(source, weight=weight, power=0.25)
+    assert source.classes is None and len(source.firsts) == 5
+
+
+def test_dataframes(client):
+    inputs = ["a", "b"]
+    assert_all_there(DaskSource(frame(), "y", "w", "n", client=client), weight=weight, known_variance=known)
+    turned = DaskSource(frame(), ["y", "w"], columns=["b", "a"], client=client)
+    assert_all_there(turned, X=X[:, ::-1], y=TABLE[["y", "w"]].to_numpy())
+    some = frame()[frame().a > -9.0]  # as far as Dask knows, any number of rows
+    assert_all_there(DaskSource(some[inputs], some["y"], some["w"], client=client), weight=weight)
+    assert_all_there(DaskSource(some, some["y"].to_dask_array(), columns=inputs, client=client))
+    counted = frame(TABLE.assign(row=np.arange(N)), 5)
+    few = DaskSource(counted[counted.row >= 1000], "y", columns=inputs, client=client)
+    assert few.n_data == 200 and len(few.firsts) == 1  # empty partitions are left out
+
+
+def test_labels(client):
+    table = frame(TABLE.assign(y=np.where(labels > 0.0, "yes", "no")))
+    source = DaskSource(table, "y", columns=["a", "b"], labels=True, client=client)
+    assert_all_there(source, y=labels)
+    assert source.classes.tolist() == ["no", "yes"] and source.feature_names == ("a", "b")
+    three = np.digitize(y, [-0.5, 0.5]) + 5
+    source = DaskSource(rows(X), rows(three), labels=True, client=client)
+    assert_all_there(source, y=three - 5.0)
+    assert source.classes.tolist() == [5, 6, 7] and source.feature_names is None
+    given = DaskSource(table, "y", columns=["a", "b"], labels=["maybe", "no", "yes"], client=client)
+    assert_all_there(given, y=1.5 + labels / 2.0)
+
+
+@pytest.mark.skipif("blocks" not in Piece._fields, reason="pieces have no blocks yet")
+def test_blocks(client):
+    numbers = np.arange(N) // 50
+    words = np.array([f"block {k:02}" for k in numbers])
+    for blocks in (numbers - 7.0, words, rows(words, 170)):
+        assert_all_there(DaskSource(rows(X), y, blocks=blocks, client=client), blocks=numbers)
+    table = frame(TABLE[["a", "b", "y"]].assign(place=words))
+    assert_all_there(DaskSource(table, "y", blocks="place", client=client), blocks=numbers)
+
+
+def test_parquet_is_read_by_the_workers(client, tmp_path):
+    for k in range(12):  # 10 and 11 come after 9
+        TABLE[100 * k : 100 * (k + 1)].to_parquet(tmp_path / f"part.{k}.parquet")
+    source = DaskSource.from_parquet(str(tmp_path), "y", client=client, weight="w", known_variance="n")
+    assert_all_there(source, weight=weight, known_variance=known)
+    one = DaskSource.from_parquet(str(tmp_path / "part.3.parquet"), "y", ["b"], client=client, chain=5)
+    assert (one.n_data, one.n_dims, one.chain) == (100, 1, 5)
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask, to pandas
+@pytest.mark.parametrize("names", [["depth"], ["depth", "time"], [None], None])
+def test_an_index_with_a_name_is_an_input_as_in_pieces(client, tmp_path, names):
+    index = pd.RangeIndex(len(X), name="number")  # which pandas keeps in a note, not in a column
+    if names is not None:
+        index = pd.MultiIndex.from_arrays([X[:, k] for k in range(len(names))], names=names)
+    pd.DataFrame({"a": X[:, 0], "y": y}, index=index).to_parquet(tmp_path / "all.parquet")
+    source = DaskSource.from_parquet(str(tmp_path / "all.parquet"), "y", client=client)
+    pieces = TableSource(tmp_path / "all.parquet", "y")
+    assert source.feature_names == pieces.feature_names == (*filter(None, names or ()), "a")
+    own, others = (np.vstack([piece.X for piece in one.pieces()]) for one in (source, pieces))
+    assert np.array_equal(own, others)
+
+
+BAD = X.copy()
+BAD[[777, 1111], 1] = np.nan
+SOME = TABLE.assign(kind=pd.Series(np.where(labels > 0.0, "a", "b")).mask(TABLE.index == 901))
+HOLES = TABLE.astype("Float64").mask(TABLE == TABLE.a[1001])
+STRADDLING = np.where(np.arange(N) < 450, "north", "south")
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: DaskSource(rows(BAD)), r"`X`, row 777 .*nan"),
+        (lambda: DaskSource(frame(HOLES), "y"), r"`X`, row 1001 .*nan"),
+        (lambda: DaskSource(rows(X), rows(y)[:-1]), r"`y` must have the rows of `X`, 1200 in 6 blocks; got 1199"),
+        (lambda: DaskSource(frame(TABLE[["a"]], 2), rows(y)), r"`y` .* nan in 2 blocks; got 1200 in 6"),
+        (lambda: DaskSource(rows(X), rows(y), weight=-1.0), r"`weight` must lie in \[0, inf\]; got -1"),
+        (lambda: DaskSource(rows(X), weight=rows(-weight)), r"`weight`, row 0 "),
+        (lambda: DaskSource(rows(y)), r"`X` must be a table .* got shape \(1200,\)"),
+        (lambda: DaskSource(X, y), r"`X` must be a Dask array.* got ndarray. `ArraySource\(X, y\)`"),
+        (lambda: DaskSource(frame(), "target"), r"no column 'target'"),
+        (lambda: DaskSource(frame(TABLE[["y"]]), "y"), r"no column for inputs"),
+        (lambda: DaskSource(frame(TABLE[:0], 1), "y"), r"no rows"),
+        (lambda: DaskSource(frame(TABLE.assign(a="text")), "y"), r"`X`, .*: numbers are expected; .*'text'"),
+        (lambda: DaskSource(rows(X), rows(labels), labels=[1, 2]), r"`y`, row \d+ .*: -1.0 is none of the labels 1, 2"),
+        (lambda: DaskSource(frame(SOME), "kind", labels=True), r"`y`, row 901 .*: None is none of"),
+        (lambda: DaskSource(rows(X), da.ones(N), labels=True), r"`y` holds one class only"),
+        (lambda: DaskSource(rows(X), rows(labels), labels=[]), r"`y` holds no label; two or more"),
+        (lambda: DaskSource(frame(), ["y", "w"], labels=True), r"`labels` are those of one target"),
+        (lambda: DaskSource(rows(X), labels=True), r"`labels` are those of one target"),
+        (lambda: DaskSource(rows(X), rows(X), labels=True), r"`y` must be labels \(N,\); got shape \(200, 2\)"),
+        (lambda: DaskSource(rows(X), rows(y), labels=["a", 1]), r"all numbers or all text"),
+        (
+            lambda: DaskSource(rows(X), blocks=STRADDLING),
+            r"`blocks`: block 'north' has rows in two partitions, rows 0 to 199 and rows 200 to 399, but must .* sort",
+        ),
+        (lambda: DaskSource(frame(TABLE.assign(k=STRADDLING)), "y", blocks="k"), r"'north' has .* 0 to 399 and rows 400"),
+        (lambda: DaskSource(frame(SOME), "y", columns=["a"], blocks="kind"), r"block 'a' has rows in two partitions"),
+        (lambda: DaskSource(frame(SOME, 1), "y", columns=["a"], blocks="kind"), r"`blocks`, row 901 .*: None is none"),
+        (lambda: DaskSource(rows(X), blocks=3), r"`blocks` must be the name of a column, or labels \(N,\); got 3"),
+        (lambda: DaskSource(frame(), "y", blocks="place"), r"no column 'place'"),
+        (lambda: DaskSource(ArraySource(X, y), blocks=STRADDLING), r"`blocks` belongs to the source: give it where"),
+        (lambda: DaskSource(rows(X), chain=0), r"`chain` must be positive; got 0"),
+        (lambda: DaskSource(rows(X), timeout=-1.0), r"`timeout` must be positive"),
+        (lambda: DaskSource.from_parquet("/nowhere/at/all", "y"), r"`path`.*/nowhere/at/all"),
+    ],
+)
+def test_collections_that_do_not_do(client, make, message):
+    with warnings.catch_warnings(), client.as_current(), pytest.raises(ValueError, match=message):
+        warnings.simplefilter("ignore")
+        make()
+
+
+# --- what goes wrong with a cluster -------------------------------------------------------------------------------
+
+
+def test_no_worker_is_left(cluster, alone):
+    source = DaskSource(rows(X), rows(y), client=alone, timeout=0.6)
+    state, _ = source.sweep(begin, None)
+    cluster.scale(0)
+    until(lambda: not alone.nthreads())
+    for ask in (lambda: source.total(count), lambda: state[3]):
+        with pytest.warns(UserWarning, match="no Dask worker takes tasks; waiting 0.6 s for one"):
+            with pytest.raises(ClusterLost, match="for 0.6 s Dask has no worker that takes tasks. Start workers"):
+                ask()
+    source.timeout = 20.0
+    with pytest.warns(UserWarning, match="waiting 20 s"):
+        threading.Timer(1.3, cluster.scale, (1,)).start()
+        assert source.total(count)[0] == N  # data and all are made again
+    np.testing.assert_array_equal(state[3][0], y[600:800] + 1.0)
+
+
+def set_status(status, dask_scheduler):
+    for worker in list(dask_scheduler.workers):
+        dask_scheduler.handle_worker_status_change(status, worker, stimulus_id="test")
+
+
+def test_all_workers_have_paused(alone):
+    source = DaskSource(rows(X), client=alone, timeout=0.6)
+    assert threads_at_work(alone, 1.0) == 1
+    alone.run_on_scheduler(lambda dask_scheduler: set_status("paused", dask_scheduler))
+    assert threads_at_work(alone, 1.0) == 0
+    with pytest.warns(UserWarning, match="no Dask worker"), pytest.raises(ClusterLost, match="ones with more memory"):
+        source.total(count)
+    alone.run_on_scheduler(lambda dask_scheduler: set_status("running", dask_scheduler))
+    assert source.total(count)[0] == N
+
+
+def test_every_standstill_has_its_own_time(client, monkeypatch):
+    threads = iter([0, 1, 0, 1, 0, 0, 0])
+    monkeypatch.setattr(module, "threads_at_work", lambda *given: next(threads))
+    with pytest.warns(UserWarning, match="no Dask worker"):
+        with pytest.raises(ClusterLost, match="for 0.2 s Dask has no worker"):
+            results_of(client, [client.submit(time.sleep, 2.0)], 0.2)
+    assert list(threads) in ([], [0])
+
+
+def test_a_long_task_is_waited_for(client):
+    assert results_of(client, [client.submit(time.sleep, 0.5)], 0.1) == [None]
+
+
+def test_what_has_been_cancelled_or_scattered_is_lost(cluster, alone):
+    future = alone.submit(int, "3")
+    assert results_of(alone, [future], 5.0) == [3]
+    future.cancel()
+    scattered = alone.scatter(np.ones(3))
+    total = alone.submit(np.sum, scattered)
+    assert results_of(alone, [total], 5.0) == [3.0]
+    cluster.scale(0)
+    until(lambda: not alone.nthreads())
+    for lost in (future, total):
+        with pytest.raises(ClusterLost, match="the Dask scheduler is gone, or data that were scattered by hand"):
+            results_of(alone, [lost], 5.0)
+
+
+def test_the_scheduler_is_gone():
+    cluster = LocalCluster(1, threads_per_worker=1, processes=False, **ALONE)
+    client = Client(cluster, timeout=1)
+    source = DaskSource(rows(X), rows(y), client=client)
+    state, _ = source.sweep(begin, None)
+    cluster.close()
+    try:
+        for ask in (lambda: source.total(count), lambda: list(source.each(count)), lambda: state[0]):
+            with pytest.raises(ClusterLost, match="the Dask scheduler is gone"):
+                ask()
+    finally:
+        client.close()
+
+
+@contextmanager
+def scheduler_process(folder):
+    """The process of a scheduler without workers, and its file."""
+    file = folder / "scheduler.json"
+    how = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
+    run = [sys.executable, "-m", "distributed.cli.dask_scheduler", *how]
+    process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: file.exists() and file.read_text().strip().endswith("}"))
+        yield process, file
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_scheduler_that_says_nothing_any_more(tmp_path, monkeypatch):
+    assert module.PAUSE + module.ANSWER < 60.0
+    monkeypatch.setattr(module, "ANSWER", 0.4)
+    with scheduler_process(tmp_path) as (process, file), connect(file) as client:
+        assert threads_at_work(client, 5.0) == 0
+        process.send_signal(signal.SIGSTOP)
+        with pytest.raises(ClusterLost, match="the Dask scheduler is gone"):
+            DaskSource(rows(X), client=client)
+        process.kill()
+
+
+# --- connections --------------------------------------------------------------------------------------------------
+
+
+def test_connections(processes, tmp_path):
+    assert connect(processes) is processes
+    with connect(processes.scheduler.address) as other:
+        assert other.nthreads() == processes.nthreads()
+        with other.as_current():
+            assert connect() is other
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps({"address": processes.scheduler.address}))
+    with connect(file) as other:
+        assert other.scheduler.address == processes.scheduler.address
+
+
+@pytest.mark.parametrize(
+    "address, message",
+    [
+        ("nowhere", r"`address` must be that of a Dask scheduler.*got 'nowhere'"),
+        ("0", r"`address` must be .*got '0'"),
+        (-2, r"`address` must be .*got '-2'"),
+        ("tcp://127.0.0.1:9", r"no Dask scheduler answers at 'tcp://127.0.0.1:9'"),
+        ("carrier-pigeon://roof", r"no Dask scheduler answers at 'carrier-pigeon://roof'"),
+    ],
+)
+def test_connections_that_fail(address, message):
+    with pytest.raises(ValueError, match=message):
+        connect(address, timeout=0.3)
+
+
+def test_a_service_that_listens_and_says_nothing():
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        with pytest.raises(ValueError, match="no Dask scheduler answers at 'tcp://127.0.0.1"):
+            connect(f"tcp://127.0.0.1:{mute.getsockname()[1]}", timeout=0.3)
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "{}", "not json"])
+def test_files_that_no_scheduler_wrote(tmp_path, text):
+    file = tmp_path / "scheduler.json"
+    file.write_text(text)
+    with pytest.raises(ValueError, match="`address`: '.*scheduler.json' is no file that a Dask scheduler wrote"):
+        connect(file)
+
+
+def test_without_dask_or_a_client(client, monkeypatch):
+    def no_client():
+        raise ValueError("No clients found")
+
+    monkeypatch.setattr("distributed.get_client", no_client)
+    with pytest.raises(ValueError, match="need a `client`, and there is none yet"):
+        DaskSource(rows(X))
+    with monkeypatch.context() as patch, pytest.raises(ValueError, match=r"pip install 'sparse_pep\[tables\]'"):
+        patch.setitem(sys.modules, "dask.dataframe", None)
+        DaskSource.from_parquet("/nowhere", client=client)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ValueError, match=r"pip install 'sparse_pep\[distributed\]'"):
+        connect(2)
+
+
+# --- a worker dies ------------------------------------------------------------------------------------------------
+
+
+def kill_during(source, method, number):
+    """Kill a worker in the middle of call `number` of a method; gives what the calls are for."""
+    until(lambda: both_run(source.client), 40.0)
+    original, calls = getattr(source, method), []
+
+    def watched(work, *given):
+        calls.append(work.__name__)
+        if len(calls) != number:
+            return original(work, *given)
+        killer = threading.Timer(0.02, kill_one, (source.client,))
+        killer.start()
+        found = original(work, *given)
+        killer.join()
+        return found
+
+    setattr(source, method, watched)
+    return calls
+
+
+def test_worker_killed_in_the_middle_of_training(processes):
+    source = DaskSource(rows(X), rows(y), client=processes)
+    result = train_source(REGRESSION, source, 0.5, max_iter=3)
+    assert result.history[-1] > result.history[0] + 100.0
+    calls = kill_during(source, "total", 5)
+    again = train_source(REGRESSION, source, 0.5, max_iter=3)
+    assert len(calls) > 7 and "forward_piece" in calls[5:]  # more was to come
+    assert again.log_evidence == pytest.approx(result.log_evidence, rel=1e-12)
+    np.testing.assert_allclose(again.history, result.history, rtol=1e-12)
+
+
+def test_worker_killed_in_the_middle_of_a_search(processes):
+    source = DaskSource(rows(X, 300), labels, client=processes, chain=3)  # the last cut was at sweep 3
+    whole = source_inference(CLASSIFICATION, ArraySource(X, labels, piece_rows=300), 0.5, tol=1e-3)
+    calls = kill_during(source, "sweep", 6)
+    fit = source_inference(CLASSIFICATION, source, 0.5, tol=1e-3)
+    assert len(calls) > 7 and calls[5] == "look_piece"
+    assert fit.converged and fit.n_sweeps == whole.n_sweeps
+    assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-8)
+    for k in range(len(fit.sites)):
+        np.testing.assert_allclose(fit.sites[k][0], whole.sites[k][0], rtol=1e-8, atol=1e-8)
+
+
+def end_itself(block):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_task_that_kills_its_workers(processes):
+    """It fails here as soon as one worker has died of it; Dask allows three more. The last test with processes."""
+    few = DaskSource(rows(X)[:100], client=processes)
+    processes.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
+    with pytest.raises(ClusterLost, match="workers died time and again of the task end_itself-rows 0 to 99 "):
+        few.total(end_itself)
