@@ -43,7 +43,8 @@ from sparse_pep.data.cluster import (
     wait_for,
 )
 from sparse_pep.data.scale import source_gradient, source_inference, train_source
-from sparse_pep.data.sources import ArraySource, Largest, Piece, TableSource
+from sparse_pep.data.sources import ArraySource, Largest, Piece
+from sparse_pep.data.tables import convert_table
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
@@ -644,7 +645,7 @@ def test_an_index_with_a_name_is_an_input_as_in_pieces(client, tmp_path, names):
         index = pd.MultiIndex.from_arrays([X[:, k] for k in range(len(names))], names=names)
     pd.DataFrame({"a": X[:, 0], "y": y}, index=index).to_parquet(tmp_path / "all.parquet")
     source = DaskSource.from_parquet(str(tmp_path / "all.parquet"), "y", client=client)
-    pieces = TableSource(tmp_path / "all.parquet", "y")
+    pieces = convert_table(tmp_path / "all.parquet", "y")
     assert source.feature_names == pieces.feature_names == (*filter(None, names or ()), "a")
     own, others = (np.vstack([piece.X for piece in one.pieces()]) for one in (source, pieces))
     assert np.array_equal(own, others)

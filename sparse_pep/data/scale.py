@@ -23,10 +23,10 @@ from sparse_pep.data.sources import (
     Largest,
     Piece,
     Source,
-    pyarrow_for,
     require_counted,
     require_targets,
 )
+from .tables import pyarrow_for
 from ..energies import energy_Kuu_adjoint, energy_sums
 from ..features import InducingPoints
 from sparse_pep.inference import (
