@@ -46,8 +46,6 @@ from sparse_pep.data.tables import (
     TableArrays,
     TableFile,
     arrays_of,
-    require_rows,
-    table_file,
     table_files,
     table_layout,
 )
@@ -1019,7 +1017,7 @@ def fit_command(
     training |= {} if noise is None else {"noise_variance": noise}
     training |= {"verbose": int(not quiet)}
     likelihood = training["likelihood"]
-    files = table_files(data) if large else [table_file(data)]
+    files = table_files(data, many=large)
     layout = training_layout(files, target, likelihood, weight, known_variance)
     cache_dir = (cache_dir or tempfile.gettempdir()) if large else None
     given = layout, likelihood, cache_dir, scheduler, not quiet
@@ -1060,13 +1058,9 @@ def predicted_rows(
     scaling : mapping
         The one it was trained with.
     """
-    n_rows = 0
-    for batch in layout.batches():
-        X = np.column_stack([batch[name] for name in layout.inputs])
+    for X, _ in layout.rows():
         first, second = predict_unscaled(model, X, scaling)
         yield from zip(first.tolist(), *np.atleast_2d(second.T).tolist())
-        n_rows += len(X)
-    require_rows(n_rows, layout.files[0])
 
 
 def scaling_of(model: PowerEPEstimator, path: str) -> dict:
@@ -1136,7 +1130,7 @@ def predict_command(
     extra = scaling_of(fitted, model)
     if in_pieces:
         check_many(data, out)
-    files = table_files(data) if in_pieces else [table_file(data)]
+    files = table_files(data, many=in_pieces)
     layout = table_layout(files, {}, list(extra["feature_names"]))
     names, rows = prediction_names(fitted), predicted_rows(fitted, layout, extra)
     result = {"target": extra["target"], "n_rows": 0, "file": out}
@@ -1247,7 +1241,8 @@ def chosen_data(
     if target is None:
         raise ValueError("--target: say which column of the CSV file to predict.")
     likelihood = likelihood or "gaussian"
-    rows = read_training(training_layout([table_file(data)], target, likelihood), likelihood)
+    layout = training_layout(table_files(data, many=False), target, likelihood)
+    rows = read_training(layout, likelihood)
     X, y = rows.columns["X"], rows.targets()
     find_scaling(X, y, True, rows.feature_names, target)
     name = "stdin" if data == "-" else Path(data).name.split(".")[0]

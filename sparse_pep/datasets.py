@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sparse_pep.data.tables import (
-    ArraysInMemory,
     gathered,
     labels_from,
-    table_file,
+    table_files,
     table_layout,
 )
 from .kernels import as_floats, is_number, shown
@@ -117,8 +116,8 @@ def read_table(
     ('height',) [10. 12.] [1.5 1.8]
     """
     labels = bool(labels) and target is not None
-    layout = table_layout([table_file(path)], {"y": target}, columns, labels)
-    arrays, texts = gathered(layout, ArraysInMemory())
+    layout = table_layout(table_files(path, many=False), {"y": target}, columns, labels)
+    arrays, texts = gathered(layout)
     y = arrays.get("y")
     if labels:
         y = labels_from(texts)[y.astype(int)]
@@ -364,7 +363,7 @@ def read_splits(
     >>> print(train, test)
     [0 2] [1 3]
     """
-    with table_file(path).opened() as file:
+    with table_files(path, many=False)[0].opened() as file:
         text = file.read()
     try:
         content = json.loads(text)
@@ -535,7 +534,7 @@ def read_idx(path: str | os.PathLike, n_axes: int) -> np.ndarray:
     ValueError
         If the file is missing, damaged, cut short or of another kind.
     """
-    with table_file(path).opened() as file:
+    with table_files(path, many=False)[0].opened() as file:
         raw = file.read()
     start = 4 + 4 * n_axes
     if raw[:4] != bytes((0, 0, 8, n_axes)) or len(raw) < start:

@@ -1057,7 +1057,7 @@ IN_PIECES = {  # command line, words of the message
     "fit text.csv --target response --in-pieces": ["text.csv", "row 3", "'age'", "'old'"],
     "fit head.csv --target response --in-pieces": ["no rows"],
     "fit once.csv --target response --weight w --in-pieces": ["--weight", "'w'", "two rows"],
-    "fit parts --target response --in-pieces --cache-dir nowhere": ["`cache_dir`", "nothing can be written to 'nowhere'"],
+    "fit parts --target response --in-pieces --cache-dir nowhere": ["`cache_dir`", "cannot be written to 'nowhere'"],
     "fit parts --target response --cache-dir .": ["--cache-dir", "--in-pieces"],
     "fit parts --target response --in-pieces --out nowhere/m.npz": ["--out", "does not exist"],
     "fit parts --target response --scheduler nonsense": ["a Dask scheduler", "'nonsense'"],

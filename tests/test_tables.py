@@ -489,9 +489,9 @@ def test_a_folder_without_room(here, monkeypatch):
     written(pd.concat([FRAME[["a", "b", "y"]]] * 500), "t.csv")
     (here / "cache").mkdir()
     before = set(here.rglob("*"))
-    with pytest.raises(ValueError, match="`cache_dir`: nothing can be written to 'nowhere': No such file"):
+    with pytest.raises(ValueError, match="cannot be written to 'nowhere': No such file"):
         convert_table("t.csv", target="y", cache_dir="nowhere")
-    with pytest.raises(ValueError, match="`cache_dir`: nothing can be written to 't.csv': Not a directory"):
+    with pytest.raises(ValueError, match="cannot be written to 't.csv': Not a directory"):
         convert_table("t.csv", target="y", cache_dir="t.csv")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # as a disk that fills up
@@ -501,7 +501,7 @@ def test_a_folder_without_room(here, monkeypatch):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     monkeypatch.setattr("shutil.disk_usage", lambda path: types.SimpleNamespace(free=200_000))
-    with pytest.raises(ValueError, match="becomes about 0.3 MB of arrays, and 'cache' has 0.2 MB left"):
+    with pytest.raises(ValueError, match="about 0.3 MB, cannot be written to 'cache': only 0.2 MB are left"):
         convert_table("t.csv", target="y", cache_dir="cache")
     assert set(here.rglob("*")) == before
 
