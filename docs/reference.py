@@ -37,7 +37,7 @@ CONTRACT = {
     "training": "train TrainingResult kmeans_points greedy_points initial_kernel advised_power held_out_power",
     "stochastic": "train_stochastic",
     "data.sources": "ArraySource Source Piece",
-    "data.tables": "convert_table TableArrays",
+    "data.tables": "convert_table",
     "data.scale": "source_gradient source_inference source_predict write_predictions source_moments source_start train_source",
     "data.cluster": "DaskSource connect",
     "estimators.encoding": "EncodedSource Encoding InputScaling",
