@@ -284,6 +284,8 @@ def test_labels_that_are_missing_or_unknown(here, form):
         convert_table(path, labels=True)
     with pytest.raises(ValueError, match="one class only, x"):
         convert_table(written(frame.assign(k="x"), path), target="k", labels=True)
+    with pytest.raises(ValueError, match="one class only, x"):
+        convert_table(path, target="k", labels=["x"])
 
 
 @pytest.mark.parametrize("cell", ["", " ", "?", "NA", "n/a", "NaN", "null"])

@@ -180,12 +180,12 @@ def labels_from(texts: Sequence[str]) -> np.ndarray:
     return numbers.astype(np.int64) if np.all(numbers == np.round(numbers)) else numbers
 
 
-def classes_of(texts: Iterable[str], target: str) -> np.ndarray:
-    """The classes (C,) that some labels stand for, in order; a ValueError if there is only one."""
-    classes = np.unique(labels_from(sorted(texts)))
+def classes_of(labels: Sequence, target: str) -> np.ndarray:
+    """The classes (C,) among some labels, in order; a ValueError unless there are two or more."""
+    classes = np.unique(labels)
     if len(classes) < 2:
         raise ValueError(
-            f"`target`: column {target!r} holds one class only, {classes[0]}; "
+            f"`target`: column {target!r} holds one class only, {', '.join(map(str, classes))}; "
             "two different values or more are needed."
         )
     return classes
@@ -261,13 +261,14 @@ def input_names(
     wanted = [*named.items(), *(("`columns`", name) for name in chosen)]
     for called, name in wanted:
         require_column(name, names, called, source)
-        arguments = dict.fromkeys(other for other, same in wanted if same == name)
-        if [same for _, same in wanted].count(name) > 1:
-            called = "`columns`" if name in chosen else " and ".join(arguments)
-            raise ValueError(
-                f"{called}: {name!r} has two parts to play; a column is one input, or the "
-                "target, or a weight."
-            )
+    counts = Counter(name for _, name in wanted)
+    for twice in (name for name, count in counts.items() if count > 1):
+        arguments = [called for called, name in named.items() if name == twice]
+        called = "`columns`" if twice in chosen else " and ".join(arguments)
+        raise ValueError(
+            f"{called}: {twice!r} has two parts to play; a column is one input, or the "
+            "target, or a weight."
+        )
     if not chosen:
         taken = " and ".join(map(repr, named.values()))
         raise ValueError(f"`path`: '{source}' has no input column, only {taken}.")
@@ -540,7 +541,7 @@ class Layout:
         for batch in self.batches({target: "label"}):
             numbered(batch[target], known)
         require_rows(known, self.files[0])
-        return classes_of(known, target)
+        return classes_of(labels_from(sorted(known)), target)
 
 
 def require_rows(found: object, file: TableFile) -> None:
@@ -746,12 +747,12 @@ def arrays_of(
     """The arrays of a table, in memory or in files of `cache_dir`; `labels` may be the classes,
     if they are known, and `how` is for `ArraySource`.
     """
-    classes = None if isinstance(labels, bool) else np.unique(labels)
+    classes = None
     with room_in(cache_dir, layout, verbose) as folder:
         arrays, texts = gathered(layout, folder and folder.name)
         if layout.labels:
-            if classes is None:
-                classes = classes_of(texts, layout.parts["y"])
+            found = labels_from(sorted(texts)) if labels is True else labels
+            classes = classes_of(found, layout.parts["y"])
             translate(arrays["y"], codes_of(texts, classes))
     for array in arrays.values():
         array.flags.writeable = False
