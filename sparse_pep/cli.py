@@ -152,9 +152,7 @@ def write_csv(
         write(text)
         click.echo(text.getvalue(), nl=False)
     else:
-        write_aside(
-            check_output(path), lambda file: write(codecs.getwriter("utf-8")(file))
-        )
+        write_aside(check_output(path), lambda file: write(codecs.getwriter("utf-8")(file)))
     return n_rows
 
 # %% ../nbs/internals/cli.ipynb #900151b5
@@ -1246,7 +1244,9 @@ def chosen_data(
     X, y = rows.columns["X"], rows.targets()
     find_scaling(X, y, True, rows.feature_names, target)
     name = "stdin" if data == "-" else Path(data).name.split(".")[0]
-    return [(Dataset(name, X, y, rows.feature_names, random_splits(len(y), splits)), likelihood)]
+    return [
+        (Dataset(name, X, y, rows.feature_names, random_splits(len(y), splits)), likelihood)
+    ]
 
 # %% ../nbs/internals/cli.ipynb #721df911
 def check_sets(sets: Sequence[tuple[Dataset, str]]) -> None:

@@ -40,7 +40,11 @@ GZIP = b"\x1f\x8b"  # how a gzipped file begins
 def errors_named(name: str) -> Iterator[None]:
     """What Python says of a file that is missing or damaged becomes a ValueError that names it."""
     faults = {
-        (gzip.BadGzipFile, EOFError, zlib.error): "is a damaged gzip file; fetch or write it again",
+        (
+            gzip.BadGzipFile,
+            EOFError,
+            zlib.error,
+        ): "is a damaged gzip file; fetch or write it again",
         UnicodeDecodeError: "is not a text file in UTF-8; a CSV file is expected",
     }
     try:
@@ -49,7 +53,9 @@ def errors_named(name: str) -> Iterator[None]:
         raise ValueError(f"`path`: there is no file '{name}'.") from None
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         fault = f"cannot be read: {getattr(error, 'strerror', error)}"
-        fault = next((said for kind, said in faults.items() if isinstance(error, kind)), fault)
+        fault = next(
+            (said for kind, said in faults.items() if isinstance(error, kind)), fault
+        )
         raise ValueError(f"`path`: '{name}' {fault}.") from None
 
 
@@ -71,7 +77,9 @@ class TableFile(NamedTuple):
         """What it holds, unzipped. ValueError if it cannot be read to its end."""
         given = self.content
         with errors_named(self.name):
-            with io.BytesIO(given) if isinstance(given, bytes) else open(given, "rb") as raw:
+            with (
+                io.BytesIO(given) if isinstance(given, bytes) else open(given, "rb") as raw
+            ):
                 zipped = raw.read(2) == GZIP
                 raw.seek(0)
                 yield gzip.GzipFile(fileobj=raw) if zipped else raw
@@ -297,7 +305,9 @@ def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
     line = 0
     with file.opened() as raw:
         texts = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
-        rows = csv.reader(map(require_text, repeat(file.name), texts), skipinitialspace=True)
+        rows = csv.reader(
+            map(require_text, repeat(file.name), texts), skipinitialspace=True
+        )
         try:
             for row in rows:
                 first, line = line + 1, rows.line_num
@@ -369,7 +379,13 @@ def csv_batches_of_arrow(
 
     def type_of(name: str, kind: str) -> Any:
         word = kind == "input" and first_row.get(name, "").casefold() in TRUE_AND_FALSE
-        return arrow.string() if kind == "label" else arrow.bool_() if word else arrow.float64()
+        return (
+            arrow.string()
+            if kind == "label"
+            else arrow.bool_()
+            if word
+            else arrow.float64()
+        )
 
     columns = {name: type_of(name, kind) for name, kind in kinds.items()}
     with file.opened() as unzipped:
@@ -387,7 +403,9 @@ def csv_batches_of_arrow(
     with batches:
         for found in batches:
             batch = columns_of(found, kinds)
-            if any(text[:1] == '"' for c in batch if isinstance(c, Labels) for text in c.texts):
+            if any(
+                text[:1] == '"' for c in batch if isinstance(c, Labels) for text in c.texts
+            ):
                 raise BadCell  # there was a space before a quotation mark
             yield batch
 
@@ -479,7 +497,9 @@ def parquet_batches(
                 columns = columns_of(batch, kinds)
             except (BadCell, pyarrow_for(file.name).ArrowException):
                 cells = zip(*(column.to_pylist() for column in batch.columns))
-                rows = (["null" if c is None else one_line(c) for c in row] for row in cells)
+                rows = (
+                    ["null" if c is None else one_line(c) for c in row] for row in cells
+                )
                 list(values_of(enumerate(rows, n_read + 2), list(kinds), kinds))
                 raise
             yield columns
@@ -683,7 +703,10 @@ def room_in(
         if verbose:
             more = f" and {len(layout.files) - 1} more" if len(layout.files) > 1 else ""
             what = f"{megabytes(needed)} of arrays to '{folder.name}'"
-            print(f"writing about {what}, from '{layout.files[0].name}'{more}", file=sys.stderr)
+            print(
+                f"writing about {what}, from '{layout.files[0].name}'{more}",
+                file=sys.stderr,
+            )
         yield folder
     except BaseException as error:
         if folder is not None:
@@ -696,7 +719,9 @@ def room_in(
         ) from None
 
 # %% ../../nbs/internals/data/tables.ipynb #897a8d15
-IN_MEMORY_BYTES = 2**30  # arrays of a table that are kept in memory unless a folder is named
+IN_MEMORY_BYTES = (
+    2**30
+)  # arrays of a table that are kept in memory unless a folder is named
 
 
 class TableArrays(ArraySource):
@@ -829,7 +854,12 @@ def convert_table(
     >>> print(trees.classes, trees.feature_names, trees.columns["y"])
     ['elm' 'oak'] ('height', 'girth') [ 1. -1.  1.]
     """
-    parts = {"y": target, "weight": weight, "known_variance": known_variance, "power": power}
+    parts = {
+        "y": target,
+        "weight": weight,
+        "known_variance": known_variance,
+        "power": power,
+    }
     layout = table_layout(table_files(path), parts, columns, labels is not False)
     if cache_dir is None and bytes_of_arrays(layout) > IN_MEMORY_BYTES:
         cache_dir = tempfile.gettempdir()
