@@ -22,7 +22,8 @@ import numpy as np
 
 from benchmarks.regression import DIMENSIONS, peak_memory
 from sparse_pep.data.scale import source_gradient
-from sparse_pep.data.sources import ArraySource, Source, TableSource
+from sparse_pep.data.sources import ArraySource, Source
+from sparse_pep.data.tables import convert_table
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
@@ -70,7 +71,7 @@ WRITERS = {"memmap": write_memmap, "parquet": write_parquet}
 def source_of(kind: str, folder: Path) -> Source:
     """The files of a folder as a source."""
     if kind == "parquet":
-        return TableSource(folder / "rows.parquet", target="y")
+        return convert_table(folder / "rows.parquet", target="y", cache_dir=folder)
     X, y = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in "Xy")
     return ArraySource(X, y)
 

@@ -1,11 +1,8 @@
 """Reading tables, data sets with their splits, and the scores."""
 
 import gzip
-import io
 import json
 import math
-import sys
-import types
 
 import numpy as np
 import pandas as pd
@@ -34,11 +31,6 @@ from sparse_pep.datasets import (
     snelson_like,
 )
 
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
-NAMES = st.lists(
-    st.text("abcdefgh ,\"'éλ", min_size=1, max_size=6).map(str.strip).filter(bool), min_size=2, max_size=5, unique=True
-)
-
 
 def quote(cell):
     return '"' + cell.replace('"', '""') + '"'
@@ -50,325 +42,23 @@ def write(path, names, rows, end="\n"):
     return path
 
 
-# ---- read_table -----------------------------------------------------------------------------------------------------
+# ---- read_table, whose files are read as tests/test_tables.py says ---------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
-@given(data=st.data(), names=NAMES, end=st.sampled_from(["\n", "\r\n"]), zipped=st.booleans())
-def test_what_is_written_is_read_back_bit_for_bit(tmp_path_factory, data, names, end, zipped):
-    rows = data.draw(arrays(float, st.tuples(st.integers(1, 5), st.just(len(names))), elements=FINITE))
-    path = write(tmp_path_factory.mktemp("t") / "t.csv", names, rows.tolist(), end)
-    if zipped:
-        path.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
-    target = data.draw(st.sampled_from(names))
-    table = read_table(path, target=target)
-    place = names.index(target)
-    assert table.feature_names == tuple(name for name in names if name != target)
-    assert table.X.dtype == np.float64 and table.X.flags.c_contiguous
-    np.testing.assert_array_equal(table.X, np.delete(rows, place, axis=1))
-    np.testing.assert_array_equal(table.y, rows[:, place])
-
-
-@settings(max_examples=30, deadline=None)
-@given(data=st.data(), names=NAMES)
-def test_columns_come_in_the_order_asked_for(tmp_path_factory, data, names):
-    rows = np.arange(3.0 * len(names)).reshape(3, -1)
-    path = write(tmp_path_factory.mktemp("t") / "t.csv", names, rows.tolist())
-    wanted = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
-    table = read_table(path, columns=wanted)
-    assert table.y is None and table.target is None
-    np.testing.assert_array_equal(table.X, rows[:, [names.index(name) for name in wanted]])
-
-
-def test_columns_that_are_not_asked_for_may_hold_anything(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("site,a,y,note\nA,1,2,\nB,3,4,nan\n")
-    np.testing.assert_array_equal(read_table(path, columns=["y", "a"]).X, [[2, 1], [4, 3]])
-    with pytest.raises(ValueError, match="'site' holds text"):
-        read_table(path, target="y")
-
-
-def test_blank_lines_spaces_quotes_and_a_byte_order_mark_do_no_harm(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_bytes('\ufeff\n a , "b" ,y\n\n 1, "2" ,3\n   \n\t\n4,5,6\n\n'.encode())
-    table = read_table(path, target="y")
-    assert table.feature_names == ("a", "b")
-    np.testing.assert_array_equal(table.X, [[1, 2], [4, 5]])
-
-
-@pytest.mark.parametrize("zipped", [False, True])
-def test_standard_input(monkeypatch, zipped):
-    raw = b"a,y\n1,2\n3,4\n"
-    raw = gzip.compress(raw, mtime=0) if zipped else raw
-    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(raw)))
-    table = read_table("-", target="a")
-    np.testing.assert_array_equal(table.X, [[2], [4]])
-    np.testing.assert_array_equal(table.y, [1, 3])
-    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(raw[:-1] + b"\xff")))
-    with pytest.raises(ValueError, match="'standard input' is (a damaged gzip file|not a text file)"):
-        read_table("-")
-
-
-BAD_TABLES = {  # content, target, words of the message
-    "empty": ("", "y", ["'t.csv'", "empty"]),
-    "only blank lines": ("\n\n", "y", ["empty"]),
-    "no rows": ("a,y\n", "y", ["no rows"]),
-    "no header": ("1,2\n3,4\n", "y", ["no header", "column names"]),
-    "semicolons": ("a;y\n1;2\n", "y", ["commas", "a;y"]),
-    "nameless column": (",a,y\n0,1,2\n", "y", ["column 1", "no name"]),
-    "same name twice": ("a,b,a,y\n1,2,3,4\n", "y", ["more than one", "'a'"]),
-    "unknown target": ("dose,age,y\n1,2,3\n", "Dosis", ["`target`", "'Dosis'", "'dose'", "dose, age, y"]),
-    "only a target": ("y\n1\n2\n", "y", ["no input column", "'y'"]),
-    "text": ("a,y\n1,2\n\n3,4\nx7,5\n", "y", ["row 5", "'a'", "'x7'", "text"]),
-    "text in the target": ("a,y\n1,2\n3,low\n", "y", ["row 3", "'y'", "'low'"]),
-    "decimal comma": ('a,y\n"1,5",2\n', "y", ["row 2", "'1,5'"]),
-    "underscore": ("a,y\n2024_01,2\n", "y", ["row 2", "'2024_01'"]),
-    "true or false": ("a,y\n2,True\n", "y", ["row 2", "'y'", "'True'"]),
-    "empty cell": ("a,y\n1,2\n,4\n", "y", ["row 3", "'a'", "missing"]),
-    "dash": ("a,y\n1,-\n", "y", ["row 2", "'y'", "missing"]),
-    "none": ("a,y\nNone,2\n", "y", ["row 2", "'a'", "missing"]),
-    "NaN": ("a,y\n1,2\n3,nan\n", "y", ["row 3", "'y'", "missing"]),
-    "infinity": ("a,y\n1,2\n3,4\n-inf,6\n", "y", ["row 4", "'a'", "'-inf'", "finite"]),
-    "too large": ("a,y\n1e999,2\n", "y", ["row 2", "'1e999'", "finite"]),
-    "short row": ("a,b,y\n1,2,3\n4,5\n", "y", ["row 3", "2 cells", "3"]),
-    "long row": ("a,y\n1,2,3\n", "y", ["row 2", "3 cells", "2"]),
-    "cell of two lines": ('a,y\n1,"2\n3"\n', "y", ["row 2", "text"]),
-    "row after a cell of two lines": ('a,y\n1,"2\n"\n1,b\n', "y", ["row 4", "'b'"]),
-    "row after a header of two lines": ('"a\nb",y\n1,2\nz,2\n', "y", ["row 4", "'z'"]),
-    "open quotation mark": ('a,y\n1,"2\n' + "3,4\n" * 40000, "y", ["not a CSV file"]),
-}
-
-
-@pytest.mark.parametrize("case", BAD_TABLES)
-def test_a_bad_table_is_refused_in_one_line_that_says_where(tmp_path, monkeypatch, case):
-    content, target, words = BAD_TABLES[case]
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "t.csv").write_text(content)
-    with pytest.raises(ValueError) as caught:
-        read_table("t.csv", target=target)
-    message = str(caught.value)
-    assert "\n" not in message and len(message) < 300
-    for word in words:
-        assert word in message
-
-
-@pytest.mark.parametrize(
-    "name, content, words",
-    [
-        ("absent.csv", None, ["no file 'absent.csv'"]),
-        ("folder", "folder", ["'folder'", "cannot be read"]),
-        ("cut.csv.gz", gzip.compress(b"a,y\n" + b"1,2\n" * 999, mtime=0)[:-12], ["damaged gzip"]),
-        ("flipped.csv.gz", gzip.compress(b"a,y\n1,2\n", mtime=0)[:10] + b"\xff" * 20, ["damaged gzip"]),
-        ("picture.csv", b"\x89PNG\xff\xfe\x00", ["not a text file"]),
-        ("zeros.csv", b"a,y\n1,\x00\n", ["not a text file"]),
-    ],
-)
-def test_a_file_that_is_not_one(tmp_path, monkeypatch, name, content, words):
-    monkeypatch.chdir(tmp_path)
-    if content == "folder":
-        (tmp_path / name).mkdir()
-    elif content is not None:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError) as caught:
-        read_table(name)
-    for word in words:
-        assert word in str(caught.value)
-
-
-# ---- Parquet --------------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=30, deadline=None)
-@given(data=st.data(), names=NAMES, single=st.booleans())
-def test_parquet_is_read_back_bit_for_bit(tmp_path_factory, data, names, single):
-    kind = np.float32 if single else np.float64
-    elements = st.floats(allow_nan=False, allow_infinity=False, width=32 if single else 64)
-    rows = data.draw(arrays(kind, st.tuples(st.integers(1, 5), st.just(len(names))), elements=elements))
-    path = tmp_path_factory.mktemp("t") / "t.Parquet"
-    pd.DataFrame(rows, columns=names).to_parquet(path)
-    table = read_table(path, target=names[0])
-    assert table.feature_names == tuple(names[1:])
-    assert table.X.dtype == np.float64 and table.X.flags.c_contiguous
-    np.testing.assert_array_equal(table.X, rows[:, 1:].astype(float))
-    np.testing.assert_array_equal(table.y, rows[:, 0].astype(float))
-
-
-def parquet(path, columns, **options):
-    pd.DataFrame(columns, **options).to_parquet(path)
-    return path
-
-
-@pytest.mark.parametrize(
-    "cells, labels",
-    [
-        (["x, y", 'say "no"', "é"], np.array(["x, y", 'say "no"', "é"])),
-        (pd.Categorical(["b", "a", "b"]), np.array(["b", "a", "b"])),
-        ([1.0, -1.0, 1.0], np.array([1, -1, 1])),
-        (pd.array([2, 3, 2], dtype="Int64"), np.array([2, 3, 2])),
-        ([True, False, True], np.array(["True", "False", "True"])),
-    ],
-)
-def test_labels_of_parquet_are_those_of_the_same_csv(tmp_path, cells, labels):
-    frame = pd.DataFrame({"a": [1, 2, 3], "y": cells})
-    frame.to_parquet(tmp_path / "t.parquet")
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    for name in ("t.parquet", "t.csv"):
-        table = read_table(tmp_path / name, target="y", labels=True)
-        assert table.y.dtype == labels.dtype and table.y.tolist() == labels.tolist()
-        assert table.X.dtype == np.float64 and table.X.tolist() == [[1], [2], [3]]
-
-
-BAD_PARQUET = {  # columns, words of the message
-    "NaN": ({"a": [1.0, np.nan], "y": [1, 2]}, ["row 3", "'a'", "missing value"]),
-    "nothing": ({"a": pd.array([None, 1], dtype="Int64"), "y": [1, 2]}, ["row 2", "'a'", "missing value"]),
-    "nothing in text": ({"a": [1, 2], "y": ["1", None]}, ["row 3", "'y'", "missing value"]),
-    "infinity": ({"a": [1.0, np.inf], "y": [1, 2]}, ["row 3", "'a'", "'inf'", "finite"]),
-    "text": ({"a": [1, 2], "note": ["3", "x7"], "y": [1, 2]}, ["row 3", "'note'", "'x7'", "text"]),
-    "a day": ({"a": pd.to_datetime(["2024-01-02"]), "y": [1]}, ["row 2", "'a'", "2024-01-02", "text"]),
-    "unknown target": ({"dose": [1], "Y": [1]}, ["`target`", "'y'", "Did you mean 'Y'"]),
-    "only a target": ({"y": [1]}, ["no input column"]),
-    "no rows": ({"a": [], "y": []}, ["no rows"]),
-    "no columns": ({}, ["empty"]),
-    "rows after a text of lines": ({"y": [1, 2], "a\nb": ["1\n", "2\r\n3"]}, ["row 3", "'a b'", "'2 3'", "text"]),
-}
-
-
-@pytest.mark.parametrize("case", BAD_PARQUET)
-def test_a_bad_parquet_table_is_refused_as_a_csv_file_is(tmp_path, monkeypatch, case):
-    columns, words = BAD_PARQUET[case]
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError) as caught:
-        read_table(parquet("t.parquet", columns), target="y")
-    message = str(caught.value)
-    assert "\n" not in message
-    for word in ["t.parquet", *words]:
-        assert word in message
-
-
-@pytest.mark.parametrize("cells", [[1.0, np.nan, 2.0], ["1", "", "2"], ["1", " \n", "2"], ["1", None, "2"]])
-def test_an_empty_cell_of_the_only_column_is_not_passed_over(tmp_path, cells):
-    with pytest.raises(ValueError, match="row 3: column 'a' has a missing value"):
-        read_table(parquet(tmp_path / "t.parquet", {"a": cells}), columns=["a"])
-
-
-def test_an_index_is_a_column_only_if_it_has_a_name(tmp_path):
-    named = parquet(tmp_path / "a.parquet", {"b": [1, 2]}, index=pd.Index([5, 7], name="a"))
-    assert read_table(named).feature_names == ("a", "b")
-    np.testing.assert_array_equal(read_table(named).X, [[5, 1], [7, 2]])
-    assert read_table(parquet(tmp_path / "n.parquet", {"b": [1, 2]}, index=[5, 7])).feature_names == ("b",)
-
-
-def test_a_parquet_file_that_is_not_one(tmp_path):
-    path = tmp_path / "t.parquet"
-    with pytest.raises(ValueError, match="there is no file"):
-        read_table(path)
-    path.write_text("a,y\n1,2\n")
-    with pytest.raises(ValueError, match="cannot be read as Parquet"):
-        read_table(path)
-    parquet(path, {"a": [1, 2], "y": [3, 4]})
-    path.write_bytes(path.read_bytes()[:60] + b"PAR1")
-    with pytest.raises(ValueError, match="cannot be read as Parquet"):
-        read_table(path)
-
-
-def test_a_missing_library_names_the_extra(tmp_path, monkeypatch):
-    path = parquet(tmp_path / "t.parquet", {"a": [1, 2]})
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    np.testing.assert_array_equal(read_table(path).X, [[1], [2]])
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match=r"pip install 'sparse_pep\[tables\]'"):
-        read_table(path)
-
-
-def test_a_long_list_of_columns_is_cut(tmp_path):
-    names = [f"column{i}" for i in range(300)]
-    path = write(tmp_path / "wide.csv", names, [[0.0] * 300])
-    with pytest.raises(ValueError, match=r"300 in all") as caught:
-        read_table(path, target="kolumn7")
-    assert "'column7'" in str(caught.value) and len(str(caught.value)) < 400
-
-
-def test_the_target_cannot_be_an_input(tmp_path):
-    path = write(tmp_path / "t.csv", ["a", "y"], [[1.0, 2.0]])
-    with pytest.raises(ValueError, match="`columns`: 'y' has two parts to play"):
-        read_table(path, target="y", columns=["a", "y"])
-    with pytest.raises(ValueError, match="no column 'b'"):
-        read_table(path, columns=["a", "b"])
-
-
-# ---- labels ---------------------------------------------------------------------------------------------------------
-
-LABELS = {  # cells, type, values
-    "-1 1 1": (np.int64, [-1, 1, 1]),
-    "0 1": (np.int64, [0, 1]),
-    "1.0 +2 3e0": (np.int64, [1, 2, 3]),
-    "0.5 1": (np.float64, [0.5, 1.0]),
-    "yes no yes": (np.str_, ["yes", "no", "yes"]),
-    "1 2 x": (np.str_, ["1", "2", "x"]),
-    "True False": (np.str_, ["True", "False"]),
-    "+ -": (np.str_, ["+", "-"]),
-    "none mild None": (np.str_, ["none", "mild", "None"]),
-    "2024_01 2024_02": (np.str_, ["2024_01", "2024_02"]),
-    "inf 1": (np.str_, ["inf", "1"]),
-    "-inf 1": (np.str_, ["-inf", "1"]),
-    f"{2**53} {2**53 + 1}": (np.str_, [str(2**53), str(2**53 + 1)]),
-    f"{2**53 - 1} {1 - 2**53}": (np.int64, [2**53 - 1, 1 - 2**53]),
-}
-
-
-@pytest.mark.parametrize("zipped", [False, True])
-@pytest.mark.parametrize("cells", LABELS)
-def test_labels_are_numbers_if_all_are_numbers(tmp_path, cells, zipped):
-    path, (kind, values) = tmp_path / "t.csv", LABELS[cells]
-    raw = "\n".join(["a,y,b", *(f"{i},{cell},{-i}" for i, cell in enumerate(cells.split()))]).encode()
-    path.write_bytes(gzip.compress(raw, mtime=0) if zipped else raw)
-    table = read_table(path, target="y", labels=True)
-    assert table.y.dtype.type is kind and table.y.tolist() == values
-    assert table.feature_names == ("a", "b") and table.target == "y"
-    np.testing.assert_array_equal(table.X, [[i, -i] for i in range(len(values))])
-    assert table.X.flags.c_contiguous
-
-
-def test_labels_may_hold_commas_spaces_and_any_letter(tmp_path):
-    (tmp_path / "t.csv").write_text('a,y\n1," new, old "\n\n2,é\n', encoding="utf-8")
-    assert read_table(tmp_path / "t.csv", "y", labels=True).y.tolist() == ["new, old", "é"]
-
-
-def test_labels_change_nothing_but_the_target(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("a,note,b,y\n1,,2,u\n3,x,4,v\n")
-    table = read_table(path, "y", ["b", "a"], labels=True)
-    np.testing.assert_array_equal(table.X, [[2, 1], [4, 3]])
-    assert table.y.tolist() == ["u", "v"]
-    assert read_table(path, columns=["a"], labels=True).y is None
-    whole = read_table(parquet(tmp_path / "t.parquet", {"a": [1, 3], "b": [2, 4]}), labels=True)
-    assert whole.y is None and whole.X.tolist() == [[1, 2], [3, 4]]
-    with pytest.raises(ValueError, match="row 2: column 'note' has a missing value"):
-        read_table(path, "y", labels=True)
-    with pytest.raises(ValueError, match="row 2: column 'y' holds text, 'u'"):
-        read_table(path, "y", ["a"])
-
-
-@pytest.mark.parametrize("cell", ["", " ", "?", "NA", "n/a", "NaN", "null"])
-def test_a_missing_label_is_refused_with_its_row(tmp_path, cell):
-    (tmp_path / "t.csv").write_text(f"a,class\n1,x\n\n2,{cell}\n")
-    with pytest.raises(ValueError, match="t.csv', row 4: column 'class' has no label"):
-        read_table(tmp_path / "t.csv", "class", labels=True)
-
-
-@pytest.mark.parametrize("labels", [False, True])
-@pytest.mark.parametrize(
-    "text, words",
-    [
-        ("a,y\n1,2\n\n3\n", "row 4: 1 cells where the header has 2"),
-        ("a,y\n1,2,3\n", "row 2: 3 cells"),
-        ("a,y\n\n", "no rows"),
-    ],
-)
-def test_labels_want_whole_rows_as_numbers_do(tmp_path, text, words, labels):
-    (tmp_path / "t.csv").write_text(text)
-    with pytest.raises(ValueError, match=words):
-        read_table(tmp_path / "t.csv", "y", labels=labels)
+@pytest.mark.parametrize("name", ["t.csv", "t.Parquet"])
+def test_a_table_has_its_inputs_in_order_and_its_target_apart(tmp_path, name):
+    frame = pd.DataFrame({"a": [1.5, 3.0], "y": [2.0, 4.0], "b": [True, False], "kind": ["u", "v"]})
+    frame.to_csv(tmp_path / name, index=False) if name == "t.csv" else frame.to_parquet(tmp_path / name)
+    table = read_table(tmp_path / name, "y", ["b", "a"])
+    assert table.feature_names == ("b", "a") and table.target == "y"
+    assert table.X.flags.c_contiguous and table.X.flags.writeable and table.X.tolist() == [[1.0, 1.5], [0.0, 3.0]]
+    assert table.y.dtype == float and table.y.tolist() == [2.0, 4.0]
+    whole = read_table(tmp_path / name, columns=["a", "y"], labels=True)
+    assert whole.y is None and whole.target is None and whole.X.tolist() == [[1.5, 2.0], [3.0, 4.0]]
+    labelled = read_table(tmp_path / name, "kind", labels=True)
+    assert labelled.y.tolist() == ["u", "v"] and labelled.feature_names == ("a", "y", "b")
+    with pytest.raises(ValueError, match="row 2: column 'kind' holds text, 'u'"):
+        read_table(tmp_path / name, "y")
 
 
 # ---- data sets ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.data.sources import ArraySource, TableSource
+from sparse_pep.data.sources import ArraySource
+from sparse_pep.data.tables import convert_table
 from sparse_pep.estimators.encoding import (
     EncodedSource,
     Encoding,
@@ -200,10 +201,10 @@ def test_a_source_has_the_columns_of_the_fit_in_their_order(tmp_path):
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
     frame.to_csv(tmp_path / "rows.csv", index=False)
     model = SparsePEPRegressor(**KEPT).fit(frame, Y)
-    own = model.predict(TableSource(tmp_path / "rows.csv", columns=["a", "b"]))
+    own = model.predict(convert_table(tmp_path / "rows.csv", columns=["a", "b"]))
     assert np.allclose(own, model.predict(frame)) and np.allclose(own, model.predict(in_pieces(X)))
     with pytest.raises(ValueError, match=r"columns \['b', 'a'\]; the model was fitted to \['a', 'b'\], in this order"):
-        model.predict(TableSource(tmp_path / "rows.csv", columns=["b", "a"]))
+        model.predict(convert_table(tmp_path / "rows.csv", columns=["b", "a"]))
 
 
 @pytest.mark.parametrize("names", [["no", "yes"], ["elm", "oak", "ash"]])
@@ -211,7 +212,7 @@ def test_labels_at_a_source_are_compared_as_people_have_them(tmp_path, names):
     y = np.array(names)[np.digitize(X[:, 0], [0.0, 0.8][: len(names) - 1])]
     rows = [f"{a},{b},{label}" for (a, b), label in zip(X.tolist(), y)]
     (tmp_path / "rows.csv").write_text("\n".join(["a,b,kind", *rows]))
-    table = TableSource(tmp_path / "rows.csv", target="kind", labels=True, piece_rows=70)
+    table = convert_table(tmp_path / "rows.csv", target="kind", labels=True, piece_rows=70)
     assert targets_of(table)[0].tolist() == y.tolist()
     model = SparsePEPClassifier(**KEPT).fit(table)
     assert 0.5 < model.score(table) == model.score(pd.DataFrame(X, columns=["a", "b"]), y) < 1.0
@@ -284,7 +285,7 @@ def test_labels_of_a_table(names, tmp_path):
     labels = np.array(names)[np.digitize(X[:, 0], [0.0, 0.8][: len(names) - 1])]
     rows = [f"{a!r},{b!r},{label}" for a, b, label in zip(*map(np.ndarray.tolist, (X[:, 0], X[:, 1], labels)))]
     (tmp_path / "trees.csv").write_text("\n".join(["height,girth,kind", *rows]))
-    source = TableSource(tmp_path / "trees.csv", target="kind", labels=True, piece_rows=250)
+    source = convert_table(tmp_path / "trees.csv", target="kind", labels=True, piece_rows=250)
     model, arrays = SparsePEPClassifier(**KEPT).fit(source), SparsePEPClassifier(**KEPT).fit(X, labels)
     assert model.classes_.tolist() == sorted(names) and model.feature_names_in_.tolist() == ["height", "girth"]
     assert np.allclose(model.predict_proba(source), arrays.predict_proba(X), atol=1e-6)

@@ -1,0 +1,517 @@
+"""CSV and Parquet files become arrays once: the same by either reader, in memory and on disk; what is wrong is named."""
+
+import csv
+import gc
+import gzip
+import io
+import re
+import resource
+import sys
+import types
+
+import numpy as np
+import pandas as pd
+import pyarrow
+import pyarrow.csv
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from reference.compare import properties
+
+from sparse_pep.data import tables
+from sparse_pep.data.sources import ArraySource, joined
+from sparse_pep.data.tables import (
+    TableFile,
+    bytes_of_arrays,
+    convert_table,
+    csv_batches,
+    csv_batches_of_python,
+    parquet_batches,
+    rows_in,
+    table_files,
+    table_layout,
+)
+from sparse_pep.datasets import read_table
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+NAMES = st.lists(
+    st.text("abcdefgh ,\"'éλ", min_size=1, max_size=6).map(str.strip).filter(bool), min_size=2, max_size=5, unique=True
+)
+rng = np.random.default_rng(3)
+FRAME = pd.DataFrame({
+    "a": rng.normal(size=23), "n": np.arange(23), "b": rng.normal(size=23), "yes": np.arange(23) % 2 == 0,
+    "y": rng.normal(size=23), "w": rng.integers(0, 3, size=23), "kind": np.array(["oak", "elm", "ash"])[np.arange(23) % 3],
+    "v": 0.5, "p": rng.uniform(size=23),
+})  # fmt: skip
+
+
+@pytest.fixture(params=["pyarrow", "python"])
+def reader(request, monkeypatch):
+    """CSV is read by pyarrow, and without it."""
+    if request.param == "python":
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def written(frame, path, **options):
+    """A file of this form."""
+    frame.to_parquet(path, **options) if str(path).endswith("parquet") else frame.to_csv(path, index=False)
+    return path
+
+
+# ---- the same numbers ------------------------------------------------------------------------------------------------
+
+
+@properties
+@given(data=st.data(), names=NAMES, end=st.sampled_from(["\n", "\r\n"]), zipped=st.booleans())
+def test_what_is_written_as_csv_is_read_back_bit_for_bit(tmp_path_factory, data, names, end, zipped):
+    rows = data.draw(arrays(float, st.tuples(st.integers(1, 5), st.just(len(names))), elements=FINITE))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator=end)
+    writer.writerows([names, *rows.tolist()])
+    raw = text.getvalue().encode()
+    path = tmp_path_factory.mktemp("t") / "t.csv"
+    path.write_bytes(gzip.compress(raw) if zipped else raw)
+    wanted = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
+    kinds = dict.fromkeys(wanted, "input")
+    for read in (csv_batches, csv_batches_of_python):
+        (batch,) = read(TableFile("t.csv", path), kinds)
+        np.testing.assert_array_equal(np.column_stack(batch), rows[:, [names.index(name) for name in wanted]])
+
+
+@properties
+@given(data=st.data(), names=NAMES, single=st.booleans())
+def test_what_is_written_as_parquet_is_read_back_bit_for_bit(tmp_path_factory, data, names, single):
+    elements = st.floats(allow_nan=False, allow_infinity=False, width=32 if single else 64)
+    kind = np.float32 if single else np.float64
+    rows = data.draw(arrays(kind, st.tuples(st.integers(1, 5), st.just(len(names))), elements=elements))
+    path = written(pd.DataFrame(rows, columns=names), tmp_path_factory.mktemp("t") / "t.parquet")
+    (batch,) = parquet_batches(TableFile("t.parquet", path), dict.fromkeys(names, "number"))
+    np.testing.assert_array_equal(np.column_stack(batch), rows.astype(float))
+
+
+CELLS = st.sampled_from(["1", " 2", '"3"', ' "4"', "+5", "1e3", "true", "False", "-", "", "x", "é", '"u, v"', ' "u"', 'u"v', '"a\nb"', "1_0"])
+
+
+@properties
+@given(st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1, max_size=6), st.booleans())
+def test_both_readers_of_csv_agree_on_any_text(tmp_path_factory, rows, labels):
+    path = tmp_path_factory.mktemp("t") / "t.csv"
+    path.write_text("\n".join(map(",".join, [["a", "b"], *rows])) + "\n \n", encoding="utf-8")
+    kinds, found = {"a": "input", "b": "label" if labels else "number"}, []
+    for read in (csv_batches, csv_batches_of_python):
+        try:
+            (a, b), *_ = read(TableFile("t.csv", path), kinds)
+            found.append((a.tolist(), [b.texts[place] for place in b.places] if labels else b.tolist()))
+        except ValueError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("cache_dir", [None, "."])
+@pytest.mark.parametrize("form", ["csv", "csv.gz", "parquet", "folder", "list"])
+def test_tables_in_every_form_become_the_same_arrays(here, monkeypatch, form, cache_dir):
+    monkeypatch.setattr(tables, "BATCH_ROWS", 5)
+    path = here / f"t.{form}"
+    if form in ("folder", "list"):
+        path.mkdir()
+        parts = [written(FRAME[:9], path / "1.csv"), written(FRAME[9:].iloc[:, ::-1], path / "2.parquet", row_group_size=4)]
+        (path / "readme.txt").write_text("no table")
+        path = path if form == "folder" else [parts[0], str(parts[1])]
+    else:
+        written(FRAME, path)
+    named = {"target": "y", "weight": "w", "known_variance": "v", "power": "p"}
+    source = convert_table(path, columns=["yes", "b", "n"], piece_rows=4, cache_dir=cache_dir, **named)
+    assert source.n_data == 23 and source.feature_names == ("yes", "b", "n") and source.classes is None
+    assert [len(piece.X) for piece in source.pieces()] == [4, 4, 4, 4, 4, 3]
+    X = FRAME[["yes", "b", "n"]].to_numpy(float)
+    expected = ArraySource(X, *(FRAME[name].to_numpy(float) for name in ("y", "w", "v", "p")))
+    for one, other in zip(joined(source.pieces()), joined(expected.pieces())):
+        np.testing.assert_array_equal(one, other)
+    assert source.fingerprint() == expected.fingerprint()
+    assert all(array.flags.c_contiguous and not array.flags.writeable for array in source.columns.values() if array.ndim)
+    assert isinstance(source.columns["X"], np.memmap) == (cache_dir is not None)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_inputs_are_all_columns_without_another_part(here, form):
+    path = written(FRAME.drop(columns="kind"), here / f"t.{form}")
+    assert convert_table(path, target="y", weight="w").feature_names == ("a", "n", "b", "yes", "v", "p")
+
+
+def test_columns_that_are_not_asked_for_may_hold_anything(here, reader):
+    (here / "t.csv").write_text("site,a,y,note\nA,1,2,\nB,3,4,nan\n")
+    assert read_table("t.csv", columns=["y", "a"]).X.tolist() == [[2.0, 1.0], [4.0, 3.0]]
+    with pytest.raises(ValueError, match="'site' holds text"):
+        read_table("t.csv", target="y")
+
+
+def test_blank_lines_spaces_quotes_and_a_mark_of_the_editor_do_no_harm(here, reader):
+    (here / "t.csv").write_bytes('\ufeff\n a , "b\nc" ,y\n\n 1, "2" ,3\n   \n\t\n4,5,6\n\n'.encode())
+    table = read_table("t.csv", target="y")
+    assert table.feature_names == ("a", "b c") and table.X.tolist() == [[1.0, 2.0], [4.0, 5.0]]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "-"])
+@pytest.mark.parametrize("zipped", [False, True])
+def test_gzipped_files_and_pipes_are_known_by_what_is_in_them(here, monkeypatch, reader, name, zipped):
+    raw = b"a,y\n1,2\n3,4\n"
+    raw = gzip.compress(raw) if zipped else raw
+    (here / name).write_bytes(raw)
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(raw)))
+    table = read_table(name, target="a")
+    assert table.X.tolist() == [[2.0], [4.0]] and table.y.tolist() == [1.0, 3.0]
+    (here / name).write_bytes(raw[:-1] + b"\xff")
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(raw[:-1] + b"\xff")))
+    called = "standard input" if name == "-" else name
+    with pytest.raises(ValueError, match=f"'{called}' is (a damaged gzip file|not a text file)"):
+        read_table(name)
+
+
+@pytest.mark.parametrize("late", ["0.25,2.5,1.5", "true,2.5,1.5", '-1,"2.5" ,1.5'])
+def test_columns_that_turn_out_otherwise_late(here, late):
+    rows = [*(f"{n},1,{n % 2}" for n in range(160_000)), late]  # several blocks of pyarrow
+    (here / "late.csv").write_text("a,b,y\n" + "\n".join(rows) + "\n")
+    X, y = convert_table("late.csv", target="y").columns["X"], read_table("late.csv", "y").y
+    assert X.shape == (160_001, 2) and np.array_equal(X[:-1, 0], np.arange(160_000)) and y[-1] == X[-1, 1] - 1.0 == 1.5
+
+
+@pytest.mark.parametrize(
+    ("index", "names"), [(None, ("a", "b")), ("i", ("i", "a", "b")), (["i", "j"], ("i", "j", "a", "b"))]
+)
+def test_an_index_of_a_parquet_file_is_an_input_only_if_it_has_a_name(here, index, names):
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}, index=[5, 7])
+    if isinstance(index, list):
+        frame.index = pd.MultiIndex.from_arrays([[5, 7], [5, 7]], names=index)
+    else:
+        frame = frame.rename_axis(index)
+    values = {"a": [1.0, 2.0], "b": [3.0, 4.0], "i": [5.0, 7.0], "j": [5.0, 7.0]}
+    table = read_table(written(frame, here / "t.parquet"))
+    assert table.feature_names == names and table.X.T.tolist() == [values[name] for name in names]
+
+
+def test_parquet_texts_of_several_lines_become_one_and_may_be_numbers(here):
+    frame = pd.DataFrame({"b": [1.0, 2.0, 3.0], " a\nx": [" 1.5\n", "2", " 1.5\n"], "k": ["u\nv", "w ", "w"]})
+    source = convert_table(written(frame, here / "t.parquet"), target="k", columns=["a x", "b"], labels=True)
+    assert source.columns["X"].tolist() == [[1.5, 1.0], [2.0, 2.0], [1.5, 3.0]] and source.classes.tolist() == ["u v", "w"]
+
+
+def test_what_was_read_of_a_parquet_file_does_not_stay_in_memory(here, monkeypatch):
+    monkeypatch.setattr(tables, "BATCH_ROWS", 4_000)
+    values = np.random.default_rng(0).normal(size=(100_000, 3))  # 2.4 MB
+    written(pd.DataFrame(values, columns=list("abc")), here / "t.parquet", row_group_size=4_000)
+    layout, before = table_layout(table_files(here), {}), pyarrow.total_allocated_bytes()
+    held = [pyarrow.total_allocated_bytes() - before for _ in layout.batches()]
+    assert len(held) == 25 and max(held) < 1_200_000
+
+
+def test_without_pyarrow_parquet_names_the_extra(here, monkeypatch):
+    written(FRAME[["a", "b"]], here / "t.parquet")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert len(read_table("t.parquet").X) == 23
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ValueError, match=r"install pyarrow: pip install 'sparse_pep\[tables\]'"):
+        read_table("t.parquet")
+
+
+# ---- labels ----------------------------------------------------------------------------------------------------------
+
+LABELS = {  # cells, type, values
+    "-1 1 1": (np.int64, [-1, 1, 1]),
+    "1.0 +2 3e0": (np.int64, [1, 2, 3]),
+    "3 1 20": (np.int64, [3, 1, 20]),
+    "0.5 1 1.5": (np.float64, [0.5, 1.0, 1.5]),
+    "yes no yes": (np.str_, ["yes", "no", "yes"]),
+    "1 - x": (np.str_, ["1", "-", "x"]),
+    "True False": (np.str_, ["True", "False"]),
+    "none mild None": (np.str_, ["none", "mild", "None"]),
+    "2024_01 2024_02": (np.str_, ["2024_01", "2024_02"]),
+    "inf -inf 1": (np.str_, ["inf", "-inf", "1"]),
+    f"{2**53} {2**53 + 1}": (np.str_, [str(2**53), str(2**53 + 1)]),
+    f"{2**53 - 1} {1 - 2**53}": (np.int64, [2**53 - 1, 1 - 2**53]),
+}
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "category.parquet"])
+@pytest.mark.parametrize("cells", LABELS)
+def test_labels_are_numbers_if_all_are_numbers(here, monkeypatch, cells, form):
+    monkeypatch.setattr(tables, "BATCH_ROWS", 2)
+    kind, values = LABELS[cells]
+    frame = pd.DataFrame({"a": np.arange(len(values)), "y": cells.split()})
+    frame = frame.astype({"y": "category"}) if "category" in form else frame
+    path = written(frame, here / f"t.{form}")
+    table = read_table(path, target="y", labels=True)
+    assert table.y.dtype.type is kind and table.y.tolist() == values and table.X[:, 0].tolist() == frame["a"].tolist()
+    classes, codes = np.unique(values, return_inverse=True)
+    for labels in (True, [*classes, classes[0]]):
+        source = convert_table(path, target="y", labels=labels, cache_dir=here)
+        assert source.classes.dtype.type is kind and np.array_equal(source.classes, classes)
+        assert np.array_equal(source.columns["y"], 2.0 * codes - 1.0 if len(classes) == 2 else codes)
+        assert source.targets().tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("cells", "labels"),
+    [
+        (["x, y", 'say "no"', "é"], ["x, y", 'say "no"', "é"]),
+        ([1.0, -1.0, 1.0], [1, -1, 1]),
+        (pd.array([2, 3, 2], dtype="Int64"), [2, 3, 2]),
+        ([True, False, True], ["True", "False", "True"]),
+    ],
+)
+def test_labels_of_parquet_are_those_of_the_same_csv(here, cells, labels):
+    frame = pd.DataFrame({"a": [1, 2, 3], "y": cells})
+    for name in ("t.parquet", "t.csv"):
+        assert read_table(written(frame, here / name), target="y", labels=True).y.tolist() == labels
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_labels_that_are_missing_or_unknown(here, form):
+    path, frame = f"t.{form}", pd.DataFrame({"a": [1.0, 2.0, 3.0], "k": ["x", "z", None]})
+    with pytest.raises(ValueError, match="row 4: column 'k' has no label"):
+        convert_table(written(frame, path), target="k", labels=True)
+    written(frame.assign(k=["x", "z", "x"]), path)
+    with pytest.raises(ValueError, match="label 'z' is none of the classes"):
+        convert_table(path, target="k", labels=["x", "y"])
+    with pytest.raises(ValueError, match="`labels` are those of a `target`"):
+        convert_table(path, labels=True)
+    with pytest.raises(ValueError, match="one class only, x"):
+        convert_table(written(frame.assign(k="x"), path), target="k", labels=True)
+    with pytest.raises(ValueError, match="one class only, x"):
+        convert_table(path, target="k", labels=["x"])
+
+
+@pytest.mark.parametrize("cell", ["", " ", "?", "NA", "n/a", "NaN", "null"])
+def test_a_missing_label_is_refused_with_its_row(here, reader, cell):
+    (here / "t.csv").write_text(f"a,class\n1,x\n\n2,{cell}\n")
+    with pytest.raises(ValueError, match="t.csv', row 4: column 'class' has no label"):
+        read_table("t.csv", "class", labels=True)
+
+
+# ---- what is wrong with a file ---------------------------------------------------------------------------------------
+
+BAD_TABLES = {  # content, words of the message; the target is y
+    "empty": ("", ["'t.csv' is empty"]),
+    "only blank lines": ("\n\n", ["'t.csv' is empty"]),
+    "no rows": ("a,y\n\n", ["'t.csv' has a header but no rows"]),
+    "no header": ("1,2\n3,4\n", ["has no header", "column names"]),
+    "semicolons": ("a;y\n1;2\n", ["columns of 't.csv' are not separated by commas", "a;y"]),
+    "nameless column": (",a,y\n0,1,2\n", ["column 1 of 't.csv' has no name"]),
+    "same name twice": ("a,b,a,y\n1,2,3,4\n", ["more than one column named 'a'"]),
+    "unknown target": ("dose,Y,z\n1,2,3\n", ["`target`: 't.csv' has no column 'y'. Did you mean 'Y'? Its columns: dose, Y, z"]),
+    "only a target": ("y\n1\n2\n", ["no input column, only 'y'"]),
+    "text": ("a,y\n1,2\n\n3,4\nx7,5\n", ["row 5: column 'a' holds text, 'x7'; a number is expected"]),
+    "text in the target": ("a,y\n1,2\n3,low\n", ["row 3: column 'y' holds text, 'low'"]),
+    "decimal comma": ('a,y\n"1,5",2\n', ["row 2: column 'a' holds text, '1,5'"]),
+    "underscore": ("a,y\n2024_01,2\n", ["row 2: column 'a' holds text, '2024_01'"]),
+    "date": ("a,y\n2020-01-01,2\n", ["row 2: column 'a' holds text, '2020-01-01'"]),
+    "true or false": ("a,y\n2,True\n", ["row 2: column 'y' holds text, 'True'"]),
+    "empty cell": ("a,y\n1,2\n,4\n", ["row 3: column 'a' has a missing value"]),
+    "dash": ("a,y\n1,-\n", ["row 2: column 'y' has a missing value"]),
+    "none": ("a,y\nNone,2\n", ["row 2: column 'a' has a missing value"]),
+    "NaN": ("a,y\n1,2\n3,nan\n", ["row 3: column 'y' has a missing value"]),
+    "infinity": ("a,y\n1,2\n3,4\n-inf,6\n", ["row 4: column 'a' holds '-inf'; a finite number is expected"]),
+    "too large": ("a,y\n1e999,2\n", ["row 2: column 'a' holds '1e999'; a finite number"]),
+    "short row": ("a,b,y\n1,2,3\n4,5\n", ["row 3: 2 cells where the header has 3"]),
+    "long row": ("a,y\n1,2,3\n", ["row 2: 3 cells where the header has 2"]),
+    "cell of two lines": ('a,y\n1,"2\n3"\n', ["row 2: column 'y' holds text"]),
+    "row after a cell of two lines": ('a,y\n1,"2\n"\n1,b\n', ["row 4: column 'y' holds text, 'b'"]),
+    "row after a header of two lines": ('"a\nb",y\n1,2\nz,2\n', ["row 4: column 'a b' holds text, 'z'"]),
+    "open quotation mark": ('a,y\n1,2\n1,"2\n' + "3,4\n" * 40000, ["not a CSV file from row 3 on"]),
+    "damaged gzip": (gzip.compress(b"a,y\n" + b"1,2\n" * 999)[:-12], ["is a damaged gzip file"]),
+    "picture": (b"\x89PNG\xff\xfe\x00", ["not a text file in UTF-8"]),
+    "zeros": (b"a,y\n1,\x00\n", ["not a text file"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_a_bad_table_is_refused_in_one_line_that_says_where(here, reader, case):
+    content, words = BAD_TABLES[case]
+    (here / "t.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    for use in (read_table, convert_table):
+        with pytest.raises(ValueError) as caught:
+            use("t.csv", target="y")
+        message = str(caught.value)
+        assert "\n" not in message and len(message) < 300
+        for word in ["t.csv", *words]:
+            assert word in message
+
+
+BAD_PARQUET = {  # columns, words of the message; the target is y
+    "NaN": ({"a": [1.0, np.nan], "y": [1, 2]}, ["row 3: column 'a' has a missing value"]),
+    "nothing": ({"a": pd.array([None, 1], dtype="Int64"), "y": [1, 2]}, ["row 2: column 'a' has a missing value"]),
+    "nothing in text": ({"a": [1, 2], "y": ["1", None]}, ["row 3: column 'y' has a missing value"]),
+    "spaces": ({"a": ["1", " \n"], "y": [1, 2]}, ["row 3: column 'a' has a missing value"]),
+    "infinity": ({"a": [1.0, np.inf], "y": [1, 2]}, ["row 3: column 'a' holds 'inf'; a finite"]),
+    "text": ({"a": [1, 2], "note": ["3", "x7"], "y": [1, 2]}, ["row 3: column 'note' holds text, 'x7'"]),
+    "far below": ({"a": [*range(50), None], "y": 1}, ["row 52: column 'a' has a missing value"]),
+    "a day": ({"a": pd.to_datetime(["2024-01-02"]), "y": [1]}, ["row 2: column 'a' holds text, '2024-01-02"]),
+    "a list": ({"a": [[1.0], [2.0]], "y": [1, 2]}, ["row 2: column 'a' holds text"]),
+    "true as target": ({"a": [1.0], "y": [True]}, ["row 2: column 'y' holds text, 'True'; a number is expected"]),
+    "no name": ({"": [1.0], "y": [2.0]}, ["column 1 of 't.parquet' has no name"]),
+    "twice": ({"a": [1.0], "a\n": [2.0], "y": [1.0]}, ["t.parquet' has more than one column named 'a'"]),
+    "unknown target": ({"dose": [1], "Y": [1]}, ["`target`", "'y'", "Did you mean 'Y'"]),
+    "only a target": ({"y": [1]}, ["no input column"]),
+    "no rows": ({"a": [], "y": []}, ["t.parquet' has a header but no rows"]),
+    "no columns": ({}, ["is empty"]),
+    "a text of lines": ({"y": [1, 2], "a\nb": ["1\n", "2\r\n3"]}, ["row 3: column 'a b' holds text, '2 3'"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_PARQUET)
+def test_a_bad_parquet_table_is_refused_as_a_csv_file_is(here, monkeypatch, case):
+    monkeypatch.setattr(tables, "BATCH_ROWS", 20)
+    columns, words = BAD_PARQUET[case]
+    written(pd.DataFrame(columns), "t.parquet", row_group_size=6)
+    with pytest.raises(ValueError) as caught:
+        read_table("t.parquet", target="y")
+    assert "\n" not in str(caught.value)
+    for word in ["t.parquet", *words]:
+        assert word in str(caught.value)
+
+
+def test_a_file_that_is_not_one(here):
+    (here / "folder").mkdir()
+    (here / "text.parquet").write_text("a,y\n1,2\n")
+    written(FRAME[["a", "y"]], "cut.parquet")
+    (here / "cut.parquet").write_bytes((here / "cut.parquet").read_bytes()[:60] + b"PAR1")
+    for use, path, message in (
+        (read_table, "absent.csv", "there is no file 'absent.csv'"),
+        (read_table, "absent.parquet", "there is no file 'absent.parquet'"),
+        (read_table, "folder", "'folder' cannot be read: Is a directory"),
+        (read_table, "text.parquet", "'text.parquet' cannot be read as Parquet"),
+        (read_table, "cut.parquet", "'cut.parquet' cannot be read as Parquet"),
+        (convert_table, "absent.csv", "there is no file 'absent.csv'"),
+        (convert_table, "folder", "'folder' holds no file that ends in .parquet"),
+        (convert_table, [], "holds no file"),
+        (convert_table, 7, "`path` must be a file"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            use(path)
+
+
+BAD_COLUMNS = {
+    "target": ({"target": "grith"}, "`target`: .* no column 'grith'. Did you mean 'girth'. Its columns: height, girth"),
+    "weight": ({"weight": "w"}, "`weight`: .* no column 'w'"),
+    "columns": ({"columns": ["height", "x"]}, "`columns`: .* no column 'x'"),
+    "a word": ({"columns": "height"}, "`columns` must be a list"),
+    "none": ({"columns": []}, "`columns` must be a list"),
+    "number": ({"target": 1}, "`target` must be the name of a column"),
+    "twice": ({"columns": ["height", "height"]}, "`columns`: 'height' has two parts to play"),
+    "target as input": ({"columns": ["girth"], "target": "girth"}, "`columns`: 'girth' has two parts"),
+    "target as weight": ({"target": "girth", "weight": "girth"}, "`target` and `weight`: 'girth' has two parts"),
+    "no input": ({"target": "girth", "weight": "height"}, "has no input column, only 'girth' and 'height'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_COLUMNS)
+def test_columns_that_are_not_there(here, case):
+    options, message = BAD_COLUMNS[case]
+    (here / "t.csv").write_text("height,girth\n1,2\n")
+    with pytest.raises(ValueError, match=message):
+        convert_table("t.csv", **options)
+
+
+def test_every_file_needs_the_columns(here):
+    (here / "1.csv").write_text("a,b\n1,2\n")
+    (here / "2.csv").write_text("a,c\n1,2\n")
+    with pytest.raises(ValueError, match="`target`: '.*2.csv' has no column 'b'"):
+        convert_table(here, target="b")
+
+
+def test_a_long_list_of_columns_is_cut(here):
+    written(pd.DataFrame([[0.0] * 300], columns=[f"column{i}" for i in range(300)]), "wide.csv")
+    with pytest.raises(ValueError, match="'column7'.*300 in all") as caught:
+        read_table("wide.csv", target="kolumn7")
+    assert len(str(caught.value)) < 400
+
+
+# ---- how often, and where to -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_each_file_is_read_once(here, monkeypatch, labels):
+    opened, open_csv, open_parquet = [], pyarrow.csv.open_csv, pyarrow.parquet.ParquetFile.iter_batches
+    monkeypatch.setattr(pyarrow.csv, "open_csv", lambda *given: opened.append("csv") or open_csv(*given))
+    monkeypatch.setattr(
+        pyarrow.parquet.ParquetFile, "iter_batches", lambda *given, **how: opened.append("parquet") or open_parquet(*given, **how)
+    )
+    monkeypatch.setattr(tables, "csv_batches_of_python", None)
+    written(FRAME[:9], "1.csv")
+    written(FRAME[9:], "2.parquet")
+    source = convert_table(here, target="kind" if labels else "y", columns=["a", "b"], labels=labels, cache_dir=here)
+    for _ in range(3):
+        assert sum(len(piece.y) for piece in source.pieces()) == 23
+    assert opened == ["csv", "parquet"]
+
+
+def test_files_of_arrays_go_with_their_source(here):
+    (here / "cache").mkdir()
+    written(FRAME[["a", "y"]], "t.csv")
+    source = convert_table("t.csv", target="y", cache_dir="cache")
+    (folder,) = (here / "cache").iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == ["X.npy", "y.npy"]
+    np.testing.assert_array_equal(np.load(folder / "X.npy"), FRAME[["a"]])
+    del source
+    gc.collect()
+    assert not list((here / "cache").iterdir())
+
+
+def test_large_tables_are_on_disk_and_small_ones_in_memory(here, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(here))
+    written(FRAME[["a", "y"]], "t.parquet")
+    for most, kind in ((8 * 23 * 2, np.ndarray), (8 * 23 * 2 - 1, np.memmap)):
+        monkeypatch.setattr(tables, "IN_MEMORY_BYTES", most)
+        assert type(convert_table("t.parquet", target="y").columns["X"]) is kind
+
+
+@pytest.mark.parametrize("form", ["csv", "csv.gz", "parquet"])
+def test_the_size_is_said_before_anything_is_written(here, capsys, monkeypatch, form):
+    frame = pd.DataFrame(rng.normal(size=(100_000, 3)), columns=["a", "b", "y"])
+    layout = table_layout(table_files(written(frame, f"t.{form}")), {"y": "y"})
+    n_rows = rows_in(layout.files[0])
+    assert n_rows == 100_000 if form == "parquet" else abs(n_rows - 100_000) < 5_000
+    assert bytes_of_arrays(layout) == 24 * n_rows
+    said = []
+    monkeypatch.setattr(tables, "gathered", lambda *given: said.append(capsys.readouterr().err) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        convert_table(f"t.{form}", target="y", cache_dir=here, verbose=True)
+    assert re.fullmatch(rf"writing about 2\.[345] MB of arrays to '.*/rows-.*', from 't.{form}'\n", said[0])
+    assert sorted(here.iterdir()) == [here / f"t.{form}"]
+
+
+def test_a_folder_without_room(here, monkeypatch):
+    written(pd.concat([FRAME[["a", "b", "y"]]] * 500), "t.csv")
+    (here / "cache").mkdir()
+    before = set(here.rglob("*"))
+    with pytest.raises(ValueError, match="cannot be written to 'nowhere': No such file"):
+        convert_table("t.csv", target="y", cache_dir="nowhere")
+    with pytest.raises(ValueError, match="cannot be written to 't.csv': Not a directory"):
+        convert_table("t.csv", target="y", cache_dir="t.csv")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # as a disk that fills up
+    try:
+        with pytest.raises(ValueError, match="about 0.3 MB, cannot be written to 'cache': File too large. Name another"):
+            convert_table("t.csv", target="y", cache_dir="cache")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: types.SimpleNamespace(free=200_000))
+    with pytest.raises(ValueError, match="about 0.3 MB, cannot be written to 'cache': only 0.2 MB are left"):
+        convert_table("t.csv", target="y", cache_dir="cache")
+    assert set(here.rglob("*")) == before
+
+
+def test_a_bad_row_leaves_no_files_behind(here):
+    (here / "cache").mkdir()
+    for rows in (["1,2"] * 99 + ["x,3"], []):
+        (here / "t.csv").write_text("\n".join(["a,y", *rows]))
+        with pytest.raises(ValueError, match="row 101: column 'a' holds text|no rows"):
+            convert_table("t.csv", target="y", cache_dir="cache")
+    assert not list((here / "cache").iterdir())
