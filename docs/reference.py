@@ -42,7 +42,7 @@ CONTRACT = {
     "estimators.encoding": "EncodedSource Encoding InputScaling",
     "numerics.devices": "place_named Place namespace_of",
     "plots": "plot_posterior_1d plot_posterior_2d plot_classification_1d plot_classification_2d plot_calibration "
-    "plot_calibration_draws plot_residuals plot_reliability plot_relevance plot_energy_trace plot_site_changes "
+    "plot_calibration_draws plot_residuals plot_reliability plot_relevance plot_energy_trace "
     "plot_pseudo_points plot_power_sweep",
     "report": "fit_report sweep_report",
     "estimators.diagnostics": "summary advice bounds_of",

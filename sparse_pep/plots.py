@@ -10,8 +10,8 @@ __all__ = ['BLUE', 'ORANGE', 'GREEN', 'RED', 'MARKERS', 'BAND', 'CLASS_COLORS', 
            'plot_classification_2d', 'check_predictions', 'draw_calibration', 'plot_calibration', 'ranks_of',
            'plot_calibration_draws', 'plot_residuals', 'wilson_interval', 'check_classified', 'binary_cases',
            'reliability_bins', 'plot_reliability', 'ard_parts', 'relevance_bars', 'plot_relevance', 'trace_style',
-           'count_axis', 'plot_energy_trace', 'plot_site_changes', 'point_paths', 'plot_pseudo_points', 'sweep_lines',
-           'score_label', 'plot_power_sweep']
+           'count_axis', 'plot_energy_trace', 'point_paths', 'plot_pseudo_points', 'sweep_lines', 'score_label',
+           'plot_power_sweep']
 
 # %% ../nbs/internals/plots.ipynb #c96bd694
 from collections.abc import Iterable, Mapping, Sequence
@@ -1152,61 +1152,6 @@ def plot_energy_trace(
     ax.plot(best, values[best], "o", color=style["color"], ms=6, mfc="none")
     ax.set_ylabel("log marginal likelihood (nats)")
     count_axis(ax, step)
-    return ax
-
-# %% ../nbs/internals/plots.ipynb #c5000145
-def plot_site_changes(
-    values: ArrayLike,
-    ax: Axes | None = None,
-    label: str | None = None,
-    tol: float | None = None,
-) -> Axes:
-    """Draw the largest change of a site against the sweep, on a logarithmic axis.
-
-    Parameters
-    ----------
-    values : array_like, shape (T,)
-        One value a sweep, in units of the posterior (`Inference.change`). What is not
-        positive and finite is left out of the line.
-    ax : Axes, optional
-        Where to draw; new axes by default. Several traces may share axes.
-    label : str, optional
-        Name of this trace in a legend.
-    tol : float, optional
-        Where inference stops, drawn as a line.
-
-    Returns
-    -------
-    Axes
-
-    Raises
-    ------
-    ValueError
-        If `values` is not a vector or holds no positive value.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> from sparse_pep.plots import plot_site_changes
-    >>> ax = plot_site_changes([1.0, 1e-2, 1e-5, 1e-9], ax=Figure().subplots(), tol=1e-8)
-    >>> print(ax.get_yscale(), ax.get_legend_handles_labels()[1])
-    log ['tolerance 1e-08']
-    """
-    values = as_floats(values, "values")
-    with np.errstate(invalid="ignore"):
-        kept = np.where((values > 0.0) & np.isfinite(values), values, np.nan)
-    if values.ndim != 1 or np.isnan(kept).all():
-        raise ValueError(
-            f"`values` must be a vector with at least one positive value; its shape is {values.shape}."
-        )
-    ax = axes_of(ax, (5.0, 2.6))
-    ax.semilogy(
-        np.arange(len(values)), kept, marker="o", ms=3, label=label, **trace_style(ax)
-    )
-    if tol is not None:
-        ax.axhline(tol, color="#777777", lw=1.0, ls="--", label=f"tolerance {tol:g}")
-    ax.set_ylabel("largest change of a site")
-    count_axis(ax, "sweep")
     return ax
 
 # %% ../nbs/internals/plots.ipynb #b1cd69ee
