@@ -756,7 +756,7 @@ def fit(
     scheduler: str | None,
     quiet: bool,
     as_json: bool,
-    **training,
+    **training: object,
 ) -> None:
     """Train on a file and write the model, with those of the other files that are asked
     for.
@@ -1142,7 +1142,7 @@ def compare(
     report: str | None,
     quiet: bool,
     as_json: bool,
-    **training,
+    **training: object,
 ) -> None:
     """Score each power on held-out rows of each data set; print tables, write files."""
     check_json(as_json, out)
