@@ -27,7 +27,7 @@ from nbdev.quarto import refresh_quarto_yml
 from pygments.token import Token
 
 from docs import reference
-from docs.notebook import markdown, process
+from docs.notebook import markdown, process, without_html
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = ("site.css", "search.js")
@@ -278,7 +278,7 @@ def run_quarto(root: Path, out: Path) -> None:
     for page, notebook in load_pages(read_config(root), root / "nbs").items():
         target = stage / page.source
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_nb(notebook, target)
+        write_nb(without_html(notebook), target)
     for name in ("_quarto.yml", "nbdev.yml"):
         shutil.copy(root / "nbs" / name, stage / name)
     paths = {"PATH": (str(Path(sys.executable).parent), "PATH"), "PYTHONPATH": (str(root), "PYTHONPATH")}

@@ -163,6 +163,21 @@ def figure(png: str, option: dict, files: Path, number: int, heading: str) -> st
     return f'![{caption}]({files.name}/{target.name}){{{label}alt="{alt}" width={width} height={height}}}\n'
 
 
+def html_block(output) -> str:
+    """An HTML output as a block of Markdown that scrolls; styles are left to the site."""
+    table = re.sub(r"<style.*?</style>", "", "".join(output["data"]["text/html"]), flags=re.DOTALL)
+    return f'```{{=html}}\n<div class="table-box" tabindex="0">{table}</div>\n```\n'
+
+
+def without_html(notebook):
+    """The notebook with HTML outputs as Markdown: for others Quarto loads jQuery and RequireJS from the network."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if "text/html" in output.get("data", {}) and "image/png" not in output["data"]:
+                output["data"] = {"text/markdown": html_block(output)}
+    return notebook
+
+
 def output_markdown(output, option: dict, files: Path, number: int, heading: str) -> str:
     """One output of a code cell as Markdown; the richest form that a static page can show."""
     if output.output_type == "stream":
@@ -175,8 +190,7 @@ def output_markdown(output, option: dict, files: Path, number: int, heading: str
     if "text/markdown" in data:
         return data["text/markdown"] + "\n"
     if "text/html" in data:
-        table = re.sub(r"<style.*?</style>", "", data["text/html"], flags=re.DOTALL)
-        return f'```{{=html}}\n<div class="table-box" tabindex="0">{table}</div>\n```\n'
+        return html_block(output)
     if "text/plain" not in data:
         raise SystemExit(f"docs: cannot show an output of type {sorted(data)}")
     return fence(data["text/plain"], ".output")

@@ -33,7 +33,7 @@ from docs.build import (
     space_operators,
     steps_html,
 )
-from docs.notebook import fence, markdown, process, unnested
+from docs.notebook import fence, markdown, process, unnested, without_html
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -279,6 +279,16 @@ def test_outputs_show_their_richest_static_form():
     assert "KeyError: 'a'" in shown("x", {"output_type": "error", "ename": "KeyError", "evalue": "'a'"})
     with pytest.raises(SystemExit, match="application/odd"):
         shown("x", {"output_type": "execute_result", "data": {"application/odd": "1"}})
+
+
+def test_quarto_sees_no_html_output():
+    from fastcore.utils import dict2obj
+
+    table = {"output_type": "execute_result", "data": {"text/html": ["<table>", "</table>"], "text/plain": "1"}}
+    drawn = {"output_type": "display_data", "data": {"image/png": PNG, "text/html": "<img>"}}
+    cells = without_html(dict2obj({"cells": [{"cell_type": "code", "source": "", "outputs": [table, drawn]}]})).cells
+    assert cells[0].outputs[0]["data"] == {"text/markdown": '```{=html}\n<div class="table-box" tabindex="0"><table></table></div>\n```\n'}
+    assert cells[0].outputs[1]["data"]["image/png"] == PNG
 
 
 def test_code_is_coloured_and_stays_what_it_is():
