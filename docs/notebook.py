@@ -72,10 +72,12 @@ def api_signature(cell, name: str, shown: str) -> str:
 
 
 def anchors(cell, taken: set[str]) -> str:
-    """Places that links to the functions, classes and methods of a cell lead to, unless a heading of the page is one."""
-    nodes = [node for node in ast.parse(cell.source).body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-    methods = [f"{node.name}.{part.name}" for node in nodes for part in node.body if isinstance(part, ast.FunctionDef) and part.name[0] != "_"]
-    places = dict.fromkeys(name.lower() for name in [*(node.name for node in nodes), *methods] if name.lower() not in taken)
+    """Places that links to the functions, classes and methods of a cell lead to; those in `taken` are on the page already."""
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    nodes = [node for node in ast.parse(cell.source).body if isinstance(node, functions | ast.ClassDef)]
+    methods = [f"{node.name}.{part.name}" for node in nodes for part in node.body if isinstance(part, functions) and part.name[0] != "_"]
+    places = [name for name in dict.fromkeys(name.lower() for name in [*(node.name for node in nodes), *methods]) if name not in taken]
+    taken.update(places)
     return "```{=html}\n" + "".join(f'<span id="{place}"></span>' for place in places) + "\n```" if places else ""
 
 

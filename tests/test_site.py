@@ -12,6 +12,7 @@ from collections import Counter
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
@@ -33,7 +34,7 @@ from docs.build import (
     space_operators,
     steps_html,
 )
-from docs.notebook import fence, markdown, process, unnested, without_html
+from docs.notebook import anchors, fence, markdown, process, unnested, without_html
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -239,6 +240,13 @@ def test_nothing_is_lost_from_the_title_cell(tmp_path, source):
     path.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
     with pytest.raises(SystemExit, match=r"x\.ipynb: the first cell"):
         process(path)
+
+
+def test_helpers_have_a_place_and_each_place_is_there_once():
+    taken = {"counts"}
+    cell = SimpleNamespace(source="class Counts:\n    def total(self): pass\n    def _own(self): pass\n\n\nasync def wait(): pass\n\n\ndef Wait(): pass")
+    assert re.findall('id="([^"]*)"', anchors(cell, taken)) == ["wait", "counts.total"]
+    assert anchors(cell, taken) == ""
 
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + struct.pack(">II", 30, 20)).decode()
