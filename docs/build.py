@@ -18,14 +18,16 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pygments.lexers
 import pypandoc
 import yaml
 from execnb.nbio import write_nb
 from nbdev.config import get_config
 from nbdev.quarto import refresh_quarto_yml
+from pygments.token import Token
 
 from docs import reference
-from docs.notebook import markdown, process
+from docs.notebook import markdown, process, without_html
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = ("site.css", "search.js")
@@ -122,6 +124,8 @@ def pandoc(text: str, page: Page, variables: dict[str, str], reader: str) -> str
     options = ["--mathml", "--toc", "--toc-depth=3", "--standalone", "--wrap=preserve", f"--template={here / 'template.html'}"]
     options += [f"--lua-filter={here / 'filter.lua'}", f"--from={reader}", "--to=html5", "--fail-if-warnings"]
     options += [f"--variable={name}={value}" for name, value in variables.items()]
+    old = tuple(map(int, pypandoc.get_pandoc_version().split(".")[:2])) < (3, 8)
+    options += ["--no-highlight" if old else "--syntax-highlighting=none"]
     command = [pypandoc.get_pandoc_path(), *options]
     done = subprocess.run(command, input=text, capture_output=True, check=False, encoding="utf-8")
     if done.returncode or done.stderr:
@@ -137,8 +141,40 @@ def space_operators(text: str) -> str:
     return re.sub(rf"(</(?:mn|mfrac|mstyle)>)({operator})", rf"\1{space}\2", text)
 
 
+COLOURS = {
+    Token.Keyword: "kw",
+    Token.Operator.Word: "kw",
+    Token.Literal.String: "st",
+    Token.Literal.String.Doc: "co",
+    Token.Literal.Number: "dv",
+    Token.Comment: "co",
+    Token.Name.Builtin: "bu",
+    Token.Name.Decorator: "at",
+}  # kind of token, with all kinds below it → the class that the style sheet colours
+
+
+def coloured(code: str, language: str) -> str:
+    """Code as HTML, its tokens in the classes of the style sheet."""
+    done, lexer = [], pygments.lexers.get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    for kind, text in pygments.lex(code, lexer):
+        while kind.parent and kind not in COLOURS:
+            kind = kind.parent
+        done.append(f'<span class="{COLOURS[kind]}">{html.escape(text)}</span>' if kind in COLOURS else html.escape(text))
+    return "".join(done)
+
+
+def colour_code(text: str) -> str:
+    """Colour the blocks of code. Pandoc could, but would take most of its time for that."""
+
+    def block(match: re.Match) -> str:
+        code = coloured(html.unescape(match[3]), match[1])
+        return f'<div class="sourceCode"><pre class="{match[1]}{match[2]}"><code>{code}</code></pre></div>'
+
+    return re.sub(r'<pre\s+class="(python|bash|matlab)([^"]*)"><code>(.*?)</code></pre>', block, text, flags=re.DOTALL)
+
+
 def finish(text: str, page: Page, pages: dict[str, Page]) -> str:
-    """Make links to notebooks and site-absolute links relative; give each heading a link to itself."""
+    """Make links to notebooks and site-absolute links relative, colour code, give each heading a link to itself."""
 
     def relative(match: re.Match) -> str:
         path, hash_, anchor = html.unescape(match[1]).partition("#")
@@ -149,7 +185,7 @@ def finish(text: str, page: Page, pages: dict[str, Page]) -> str:
             path = posixpath.relpath(pages[source].target, posixpath.dirname(page.target) or ".")
         return f'href="{html.escape(path + hash_ + anchor)}"'
 
-    text = re.sub(r'href="([^"]*)"', relative, space_operators(text))
+    text = colour_code(re.sub(r'href="([^"]*)"', relative, space_operators(text)))
     anchor = r'<h\1 id="\2"\3>\4 <a class="anchor" href="#\2" aria-label="Link to this section">#</a></h\1>'
     return re.sub(r'<h([2-4])\s+id="([^"]+)"([^>]*)>(.*?)</h\1>', anchor, text, flags=re.DOTALL)
 
@@ -242,7 +278,7 @@ def run_quarto(root: Path, out: Path) -> None:
     for page, notebook in load_pages(read_config(root), root / "nbs").items():
         target = stage / page.source
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_nb(notebook, target)
+        write_nb(without_html(notebook), target)
     for name in ("_quarto.yml", "nbdev.yml"):
         shutil.copy(root / "nbs" / name, stage / name)
     paths = {"PATH": (str(Path(sys.executable).parent), "PATH"), "PYTHONPATH": (str(root), "PYTHONPATH")}

@@ -13,6 +13,8 @@ from nbdev.doclinks import NbdevLookup, _lineno
 from nbdev.process import Processor
 from nbdev.processors import FilterDefaults, _default_exp
 
+from docs.paper_map import HEADING, anchor
+
 DROPPED = {"rm_export", "add_fold", "mv_exports"}  # nbdev's ways of hiding or moving exported code
 
 
@@ -50,8 +52,9 @@ def source_link(module: str, symbol: str) -> str:
 
 def api_heading(cell, module: str, name: str) -> str:
     """Markdown that goes above a definition: its name, links to its source and reference, and its public methods."""
-    nodes = [node for node in definition(cell, name).body if isinstance(node, ast.FunctionDef)]
-    methods = [node.name for node in nodes if isinstance(definition(cell, name), ast.ClassDef) and node.name[0] != "_"]
+    node = definition(cell, name)
+    parts = node.body if isinstance(node, ast.ClassDef) else []
+    methods = [part.name for part in parts if isinstance(part, ast.FunctionDef) and part.name[0] != "_"]
     links = [f"[`{m}`]({source_link(module, f'{name}.{m}')}){{#{name.lower()}.{m.lower()}}}" for m in methods]
     listed = " · methods " + ", ".join(links) if links else ""
     page = f"/reference/{module.removeprefix(get_config().lib_name + '.')}.ipynb#{name}"
@@ -68,15 +71,28 @@ def api_signature(cell, name: str, shown: str) -> str:
     return f'<details class="api-signature">\n<summary>Signature of <code>{name}</code></summary>\n\n{said}\n\n</details>'
 
 
+def anchors(cell, taken: set[str]) -> str:
+    """Places that links to the functions, classes and methods of a cell lead to; those in `taken` are on the page already."""
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    nodes = [node for node in ast.parse(cell.source).body if isinstance(node, functions | ast.ClassDef)]
+    methods = [f"{node.name}.{part.name}" for node in nodes for part in node.body if isinstance(part, functions) and part.name[0] != "_"]
+    places = [name for name in dict.fromkeys(name.lower() for name in [*(node.name for node in nodes), *methods]) if name not in taken]
+    taken.update(places)
+    return "```{=html}\n" + "".join(f'<span id="{place}"></span>' for place in places) + "\n```" if places else ""
+
+
 class ApiCells(Processor):
-    """Exported code stays on the page: name and source link above it, what `show_doc` says folded below."""
+    """Exported code stays on the page. Public names have a heading, a source link and what `show_doc` says; helpers a place."""
 
     def begin(self) -> None:
         module = f"{get_config().lib_name}.{self.nb.module_}"
         cells, heads, place = [], [], 0
+        texts = [cell.source for cell in self.nb.cells if cell.cell_type == "markdown"]
+        taken = {anchor(match[1]) for text in texts for line in text.splitlines() if (match := HEADING.match(line))}
         for cell in self.nb.cells:
             if not hasattr(cell, "has_sd"):
-                cells.append(cell)
+                helpers = anchors(cell, taken) if "exporti" in (cell.directives_ or {}) else ""
+                cells += [mk_cell(helpers, "markdown")] * bool(helpers) + [cell]
                 heads, place = [], len(cells) - 1
                 continue
             name = re.search(r"show_doc\((.+)\)", cell.source)[1]
@@ -149,6 +165,21 @@ def figure(png: str, option: dict, files: Path, number: int, heading: str) -> st
     return f'![{caption}]({files.name}/{target.name}){{{label}alt="{alt}" width={width} height={height}}}\n'
 
 
+def html_block(output) -> str:
+    """An HTML output as a block of Markdown that scrolls; styles are left to the site."""
+    table = re.sub(r"<style.*?</style>", "", "".join(output["data"]["text/html"]), flags=re.DOTALL)
+    return f'```{{=html}}\n<div class="table-box" tabindex="0">{table}</div>\n```\n'
+
+
+def without_html(notebook):
+    """The notebook with HTML outputs as Markdown: for others Quarto loads jQuery and RequireJS from the network."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if "text/html" in output.get("data", {}) and "image/png" not in output["data"]:
+                output["data"] = {"text/markdown": html_block(output)}
+    return notebook
+
+
 def output_markdown(output, option: dict, files: Path, number: int, heading: str) -> str:
     """One output of a code cell as Markdown; the richest form that a static page can show."""
     if output.output_type == "stream":
@@ -161,8 +192,7 @@ def output_markdown(output, option: dict, files: Path, number: int, heading: str
     if "text/markdown" in data:
         return data["text/markdown"] + "\n"
     if "text/html" in data:
-        table = re.sub(r"<style.*?</style>", "", data["text/html"], flags=re.DOTALL)
-        return f'```{{=html}}\n<div class="table-box" tabindex="0">{table}</div>\n```\n'
+        return html_block(output)
     if "text/plain" not in data:
         raise SystemExit(f"docs: cannot show an output of type {sorted(data)}")
     return fence(data["text/plain"], ".output")

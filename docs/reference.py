@@ -22,67 +22,25 @@ from docs.paper_map import HEADING, anchor
 
 FOLDER = "reference"
 
-# The names to build upon, module by module in the order of the derivation. The other names of a module are the parts
-# it is made of; they are listed below these.
-CONTRACT = {
-    "estimators.base": "SparsePEPRegressor SparsePEPClassifier SparsePEP load PowerEPEstimator",
-    "kernels": "SquaredExponential Matern12 Matern32 Matern52 Periodic Linear Constant White Sum Product Stationary Kernel "
-    "kernel_to_config kernel_from_config",
-    "features": "InducingPoints Features unexplained_variance features_to_config features_from_config",
-    "interdomain": "GaussianBlur Wavelet Derivative Fourier Mixture",
-    "likelihoods": "Gaussian Probit Logit NoisyProbit Poisson NegativeBinomial StudentT Likelihood",
-    "multiclass": "Softmax MultinomialProbit MultiClass likelihood_to_config likelihood_from_config",
-    "means": "ZeroMean ConstantMean LinearMean mean_to_config mean_from_config",
-    "model": "Model model_evidence model_gradient model_predict model_bounds model_leave_one_out",
-    "training": "train TrainingResult kmeans_points greedy_points initial_kernel advised_power held_out_power",
-    "stochastic": "train_stochastic",
-    "data.sources": "ArraySource Source Piece",
-    "data.tables": "convert_table",
-    "data.scale": "source_gradient source_inference source_predict write_predictions source_moments source_start train_source",
-    "data.cluster": "DaskSource connect",
-    "estimators.encoding": "EncodedSource Encoding InputScaling",
-    "numerics.devices": "place_named Place namespace_of",
-    "plots": "plot_posterior_1d plot_posterior_2d plot_classification_1d plot_classification_2d plot_calibration "
-    "plot_calibration_draws plot_residuals plot_reliability plot_relevance plot_energy_trace plot_site_changes "
-    "plot_pseudo_points plot_power_sweep",
-    "report": "fit_report sweep_report",
-    "estimators.diagnostics": "summary advice bounds_of",
-    "datasets": "read_table Table load_regression load_classification list_datasets data_directory Dataset random_splits "
-    "read_splits snelson_like banana_like smse smll classification_error mean_nll",
-    "studies.trials": "run_split format_table",
-    "studies.runner": "run_study Study read_results seed_of",
-    "studies.statistics": "score_cells win_fraction wins_by_set average_ranks win_matrix pairwise_wilcoxon "
-    "critical_difference different_pairs alike_groups check_claims holm cluster_interval",
-    "studies.rankings": "plot_pairs plot_rank_matrix plot_average_ranks plot_critical_difference plot_scores_by_inducing",
-    "studies.experiments": "study_named grid_of synthetic_draw",
-    "studies.findings": "study_tables",
-    "cli": "main demo_command fit_command predict_command compare_command reproduce_command",
-    "numerics.linalg": "log1p_ratio expm1_ratio factorise Factor solve_lower inverse_factor",
-    "numerics.distances": "Pairs centred_pairs",
-    "numerics.threads": "chunk_slices map_chunks one_blas_thread",
-    "sites": "marginals cavity gaussian_tilted new_site site_step parallel_sweep sequential_sweep Posterior "
-    "posterior_from_sums q_moments determined_directions",
-    "regression": "evidence adjoints Evidence gaussian_sites predict_f predict_f_cov gaussian_log_density upper_bound",
-    "quadrature": "tilted_moments Tilted Accuracy",
-    "inference": "infer Inference State leave_one_out",
-    "blocks": "Partition contiguous_blocks clustered_blocks block_evidence block_adjoints BlockEvidence block_infer "
-    "block_energy_adjoints BlockInference block_tilted BlockTilted gaussian_block_sites BlockChunk block_chunks",
-    "energies": "METHODS Method energy_adjoints",
-    "surrogate": "surrogate Surrogate compress CompressedSurrogate natural_evidence",
-    "streaming": "remember Memory",
-    "numerics.checkpoints": "Checkpoint",
-    "estimators.checks": "starting_model",
-}
-CONTRACT = {module: names.split() for module, names in CONTRACT.items()}
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "Notes", "References", "Examples", "See Also")
 LISTS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
 
 
+@functools.cache
+def homes() -> dict[str, str]:
+    """The notebook that each module is exported from."""
+    return {name.rpartition(".")[0]: page for name, (page, _) in sections_of_derivations().items()}
+
+
+@functools.cache
 def modules() -> list[str]:
-    """Every module of the package: those with a contract in its order, then the others."""
-    top = get_config().lib_path
-    found = {".".join(path.relative_to(top).with_suffix("").parts) for path in top.rglob("*.py") if path.stem[0] != "_"}
-    return [name for name in CONTRACT if name in found] + sorted(found - set(CONTRACT))
+    """The modules with public names: those of the package's own first, then in the order of their pages on the site."""
+    config = get_config()
+    menu = re.findall(r"[\w/]+\.ipynb", (config.config_path / "_quarto.yml").read_text(encoding="utf-8"))
+    package = importlib.import_module(config.lib_name)
+    first = {getattr(package, name).__module__ for name in package.__all__}
+    found = [module for module in homes() if loaded(module).__all__]
+    return sorted(found, key=lambda module: (f"{config.lib_name}.{module}" not in first, menu.index(homes()[module])))
 
 
 def sources() -> list[str]:
@@ -103,13 +61,6 @@ nbdev_index = functools.cache(NbdevLookup)
 def loaded(module: str):
     """A module of the package, imported."""
     return importlib.import_module(f"{get_config().lib_name}.{module}")
-
-
-def names(module: str) -> tuple[list[str], list[str]]:
-    """The names of a module to build upon, and its other public names."""
-    public = loaded(module).__all__
-    first = [name for name in CONTRACT.get(module, []) if name in public]
-    return first, [name for name in public if name not in first]
 
 
 # --- docstrings ---------------------------------------------------------------------------------
@@ -368,7 +319,7 @@ def method_entries(module: str, cls: type) -> str:
     """Methods that a class defines with a docstring of their own, in full; the names of the others, by whose they are."""
     full, others = [], {}
     for base in [base for base in cls.__mro__ if base.__module__.startswith(get_config().lib_name)]:
-        listed = base is not cls and base.__name__ in CONTRACT.get(base.__module__.removeprefix(f"{get_config().lib_name}."), ())
+        listed = base is not cls and base.__name__ in importlib.import_module(base.__module__).__all__
         for name, thing in vars(base).items():
             inner = thing.__func__ if isinstance(thing, classmethod | staticmethod) else thing
             kinds = (property, functools.cached_property)
@@ -422,44 +373,21 @@ def entry(module: str, name: str) -> str:
     return "\n\n".join(parts + ([method_entries(module, thing)] if inspect.isclass(thing) else []))
 
 
-def short_entry(module: str, name: str) -> str:
-    """A part of a module: signature, one line, links."""
-    thing = getattr(loaded(module), name)
-    if inspect.isclass(thing) or inspect.isfunction(thing):
-        shown = " ".join(re.sub(r",\n\)", ")", signature(name, thing)).split()).replace("( ", "(")
-    else:
-        shown = f"{name} = {constant(module, name)[0]}" if not is_command(thing) else name
-    ticks = "``" if "`" in shown else "`"
-    return f"[{ticks}{shown}{ticks}]{{#{name}}}\n\n:   {said_of(module, name) or '[]{}'} [{links(module, name)}]{{.api-links}}"
-
-
 def table(module: str, listed: list[str], page: str = "") -> str:
     """Names with one line each, for the page of the module or, if `page` is what that is called, for another one."""
     rows = [f"| [`{label(module, name)}`](#{name}) | {said_of(module, name)} |".replace("](#", f"]({page}#") for name in listed]
     return "\n".join(["::: {.names}", "| name | what it is |", "|---|---|", *rows, ":::"])
 
 
-def home_of(module: str) -> str | None:
-    """The notebook that a module is exported from."""
-    return next((page for name, (page, _) in sections_of_derivations().items() if name.startswith(f"{module}.")), None)
-
-
 def module_page(module: str) -> tuple[str, str, str]:
     """Title, subtitle and text of a module's page."""
-    first, others = names(module)
-    library, home = get_config().lib_name, home_of(module)
-    said = f"Derived, with tests and pictures, on [the page of this module](../{home}). " if home else ""
-    given = f"`from {library}.{module} import {first[0]}`" if first else f"`import {library}.{module}`"
-    given = f"`from {library} import {first[0]}`" if module == "estimators.base" else given
-    top = f"{said}Every name on this page is imported like {given}. Shapes: N data, D input columns, M inducing variables, S test inputs."
-    if first and is_command(getattr(loaded(module), first[0])):
-        top = f"{said}`{label(module, first[0])}` is installed with the package."
-    parts = [top]
-    if first:
-        parts += [table(module, first), "## Names to build upon", *[entry(module, name) for name in first]]
-    if others:
-        rows = "\n\n".join(short_entry(module, name) for name in others)
-        parts += ["## The parts it is made of", "Public to be read, tested and reused; they may change from version to version.", f"::: {{.parts}}\n{rows}\n:::"]
+    library, public = get_config().lib_name, loaded(module).__all__
+    said = f"Derived, with tests and pictures, on [the page of this module](../{homes()[module]}). "
+    place = library if public[0] in importlib.import_module(library).__all__ else f"{library}.{module}"
+    top = f"{said}Every name on this page is imported like `from {place} import {public[0]}`. Shapes: N data, D input columns, M inducing variables, S test inputs."
+    if is_command(getattr(loaded(module), public[0])):
+        top = f"{said}`{label(module, public[0])}` is installed with the package."
+    parts = [top, table(module, public), "## In full", *[entry(module, name) for name in public]]
     return f"{library}.{module}", (loaded(module).__doc__ or "").strip(), "\n\n".join(parts)
 
 
@@ -467,12 +395,9 @@ def index_page() -> tuple[str, str, str]:
     """Title, subtitle and text of the list of all names."""
     parts = ["What a function does, what it takes and what it gives back. How the names came about is in the derivation, how they are used together in the tutorials and how-to pages."]
     for module in modules():
-        first, others = names(module)
         page = f"{module}.ipynb"
         parts.append(f"## [`{module}`]({page}) {{#{module}}}\n\n{prose(loaded(module).__doc__ or '', '')}")
-        parts += [table(module, first, page)] if first else []
-        if others:
-            parts.append(f"<details>\n<summary>The parts of <code>{module}</code> ({len(others)})</summary>\n\n{table(module, others, page)}\n\n</details>")
+        parts.append(table(module, loaded(module).__all__, page))
     return "Reference", "Every public name of the package, with one line each.", "\n\n".join(parts)
 
 

@@ -34,6 +34,11 @@ def vectors() -> dict:
     return json.loads(path.read_text())
 
 
+def sources(root: Path) -> set[Path]:
+    """The files that a build of the site reads."""
+    return {path for folder in ("nbs", "docs", "sparse_pep") for path in (root / folder).rglob("*") if path.suffix != ".pyc"}
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
     """The folder of the documentation site, built once for all the tests of a session, in all its processes."""
@@ -42,5 +47,7 @@ def site(tmp_path_factory) -> Path:
     out, root = base / "site", Path(__file__).parents[1]
     with FileLock(base / "site.lock"):
         if not out.exists():
+            before = sources(root)
             subprocess.run([sys.executable, "-m", "docs.build", "--no-quarto", "--out", str(out)], cwd=root, check=True)
+            assert sources(root) == before, "a build writes into its own folder and nowhere else"
     return out

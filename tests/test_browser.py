@@ -215,8 +215,8 @@ def test_no_request_leaves_the_machine(seen):
 def test_search_finds_words_and_its_links_lead_there(seen):
     found = seen["search"]["log1p_ratio"]["found"]
     assert [heading for heading, _ in found[:2]] == ["log1p_ratio", "log1p_ratio"]
-    assert found[0][1].endswith("some/where/reference/linalg.html#log1p_ratio")
-    assert found[1][1].endswith("some/where/linalg.html#log1p_ratio")
+    assert found[0][1].endswith("some/where/reference/numerics.linalg.html#log1p_ratio")
+    assert found[1][1].endswith("some/where/internals/numerics/linalg.html#log1p_ratio")
     assert any(heading == "Notation" for heading, _ in seen["search"]["notation"]["found"])
     assert len(seen["search"]["cavity mean"]["found"]) > 0
     for name, page in (("GaussianBlur", "interdomain"), ("read_table", "datasets")):

@@ -22,17 +22,16 @@ import pytest
 from click.testing import CliRunner
 from distributed import LocalCluster
 
-import sparse_pep.data.scale
 import sparse_pep.data.tables
 import sparse_pep.estimators.base
 from sparse_pep import SparsePEPRegressor, load, plots
-from sparse_pep.cli import (
+from sparse_pep.cli import main
+from sparse_pep.commands import (
     average_rows,
     check_output,
     demo_boundary,
     find_scaling,
     fit_scaled,
-    main,
     parse_powers,
     plain,
     predict_unscaled,
@@ -406,12 +405,12 @@ def test_an_error_of_several_lines_becomes_one(monkeypatch):
     def fail(*_):
         raise ValueError("first\n  second")
 
-    monkeypatch.setattr("sparse_pep.cli.check_output", fail)
+    monkeypatch.setattr("sparse_pep.commands.check_output", fail)
     assert run("fit", "trial.csv", "--target", "y").stderr == "Error: first second\n"
 
 
 def test_our_own_errors_keep_their_traceback(monkeypatch):
-    monkeypatch.setattr("sparse_pep.cli.check_output", lambda *_: 1 / 0)
+    monkeypatch.setattr("sparse_pep.commands.check_output", lambda *_: 1 / 0)
     assert isinstance(run("fit", "trial.csv", "--target", "y").exception, ZeroDivisionError)
 
 
@@ -419,7 +418,7 @@ def test_stopping_is_not_an_error_of_the_user(monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sparse_pep.cli.check_output", stop)
+    monkeypatch.setattr("sparse_pep.commands.check_output", stop)
     result = run("fit", "trial.csv", "--target", "y")
     assert result.exit_code == 130 and result.stderr.strip() == "Stopped."
 
@@ -480,7 +479,7 @@ def test_demo_writes_what_it_says_and_its_next_step_works():
 
 def test_the_boundary_is_drawn_for_three_powers(monkeypatch):
     seen = []
-    monkeypatch.setattr("sparse_pep.cli.save_figure", lambda path, figure: seen.append((path, figure)))
+    monkeypatch.setattr("sparse_pep.commands.save_figure", lambda path, figure: seen.append((path, figure)))
     far = {"label": "pseudo-points (3 more beyond)"}  # of these axes, not of the three
     monkeypatch.setattr("sparse_pep.plots.mark_points_2d", lambda ax, Z: ax.plot(*Z.T, "x", **far))
     powers, draw = [], plots.plot_classification_2d
@@ -511,7 +510,7 @@ def test_text_to_predict_is_told_of_labels(command):
 
 def test_a_quick_demo_is_a_small_one(monkeypatch):
     sizes = []
-    monkeypatch.setattr("sparse_pep.cli.demo_boundary", lambda path, n, max_iter: sizes.append((n, max_iter)))
+    monkeypatch.setattr("sparse_pep.commands.demo_boundary", lambda path, n, max_iter: sizes.append((n, max_iter)))
     text = accept("demo", "--quick").stdout
     assert text.count("M = 20\n") == 2 and sizes == [(200, 100)]
     fitted = load("demo/model.npz")
@@ -559,7 +558,7 @@ def test_every_option_of_compare_arrives(monkeypatch):
         scores = {"log ML/N": 0.0, "SMSE": 0.0, "SMLL": 0.0, "converged": "yes", "seconds": 0.0}
         return ({"data": data.name, "power": power, "name": "", "split": split} | scores, None, None)
 
-    monkeypatch.setattr("sparse_pep.cli.run_split", record)
+    monkeypatch.setattr("sparse_pep.commands.run_split", record)
     options = {"inducing": 7, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "seed": 4, "blocks": 6}
     words = [word for name, value in options.items() for word in (f"--{name}".replace("_", "-"), value)]
     accept("compare", "--powers", "0.25", "--splits", 2, *words)
@@ -795,7 +794,7 @@ def test_a_comparison_as_json(monkeypatch):
         row = {"data": data.name, "power": power, "name": "", "split": split}
         return (row | scores | {"converged": "yes" if split else "no"}, None, None)
 
-    monkeypatch.setattr("sparse_pep.cli.run_split", split_of)
+    monkeypatch.setattr("sparse_pep.commands.run_split", split_of)
     told = document("compare", "--powers", "0,1", "--splits", 3, "--out", "s.csv")
     assert [(row["power"], row["split"]) for row in told["rows"]] == [(p, s) for p in (0, 1) for s in (0, 1, 2)]
     assert [row["converged"] for row in told["rows"]] == [False, True, True] * 2
@@ -859,8 +858,8 @@ def test_a_study_with_failed_jobs_ends_with_status_1(monkeypatch):
         jobs = [{"data": "snelson_like", "split": 0, "power": 0.5, "M": 8, "seed": 0}]
         return Study("snelson_quick", jobs, broken, tuple(jobs[0]))
 
-    monkeypatch.setattr("sparse_pep.cli.study_named", study)
-    monkeypatch.setattr("sparse_pep.cli.run_study", lambda study, folder, *more, **rest: alone(study, folder))
+    monkeypatch.setattr("sparse_pep.commands.study_named", study)
+    monkeypatch.setattr("sparse_pep.commands.run_study", lambda study, folder, *more, **rest: alone(study, folder))
     result = run("reproduce", "snelson", "--quick", "--quiet")
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1 and "no such luck" in result.stderr
@@ -877,7 +876,7 @@ def test_a_stopped_study_is_one_line(monkeypatch):
     def stopped(*given, **more):
         raise StudyStopped("snelson: a worker died. What is done is kept.")
 
-    monkeypatch.setattr("sparse_pep.cli.run_study", stopped)
+    monkeypatch.setattr("sparse_pep.commands.run_study", stopped)
     result = run("reproduce", "snelson", "--quick", "--quiet")
     assert result.exit_code == 2 and result.stderr == "Error: snelson: a worker died. What is done is kept.\n"
 
@@ -984,7 +983,7 @@ def test_a_checkpoint_of_a_fit_in_pieces_is_used_and_deleted(pieces, monkeypatch
     words = ["fit", "parts", "--target", "response", "--in-pieces", *LEARN, "--checkpoint", "c.ckpt"]
     straight = told(*words[1:-2])
     with monkeypatch.context() as patch:
-        patch.setattr("sparse_pep.cli.save_model", lambda *given: (_ for _ in ()).throw(OSError("the disk is full")))
+        patch.setattr("sparse_pep.commands.save_model", lambda *given: (_ for _ in ()).throw(OSError("the disk is full")))
         result = run(*words, "--checkpoint-every", 0)
     assert result.exit_code == 2 and "the disk is full" in result.stderr and Path("c.ckpt").exists()
     calls = []
@@ -1072,7 +1071,7 @@ def test_what_does_not_go_with_pieces_is_one_line(pieces, line):
 
 
 def test_a_scheduler_that_does_not_answer_is_one_line(pieces, monkeypatch):
-    monkeypatch.setattr("sparse_pep.cli.connect", partial(connect, timeout=0.3))
+    monkeypatch.setattr("sparse_pep.commands.connect", partial(connect, timeout=0.3))
     error = one_line("fit", "parts", "--target", "response", "--scheduler", "tcp://127.0.0.1:1")
     assert "no Dask scheduler answers at 'tcp://127.0.0.1:1'" in error
 
@@ -1115,7 +1114,7 @@ def test_a_cluster_that_goes_away_is_one_line(pieces, monkeypatch):
 
         train = sparse_pep.estimators.base.train_source
         monkeypatch.setattr("sparse_pep.estimators.base.train_source", gone)
-        monkeypatch.setattr("sparse_pep.cli.connect", partial(connect, timeout=0.3))
+        monkeypatch.setattr("sparse_pep.commands.connect", partial(connect, timeout=0.3))
         error = one_line("fit", "table.csv", "--target", "response", *LEARN, "--scheduler", cluster.scheduler_address)
     assert "scheduler is gone" in error
     assert logging.root.manager.disable == logging.NOTSET

@@ -18,21 +18,28 @@ sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an inst
 from docs import reference
 from docs.notebook import without_examples
 
-MODULES = reference.modules()
-WITHOUT_DOCSTRING = {"cli.json_option"}
+# Modules whose `__all__` still lists helpers: the table goes when these notebooks keep helpers in `exporti` cells.
+UNSORTED = """
+    estimators.base kernels means interdomain regression inference blocks energies streaming model
+    training stochastic numerics.files numerics.checkpoints numerics.devices numerics.linalg
+    data.sources data.scale data.cluster estimators.checks estimators.encoding
+    estimators.diagnostics studies.trials studies.runner studies.experiments studies.statistics
+    studies.rankings studies.findings datasets report commands
+""".split()
+MODULES = sorted(reference.homes())
 SHAPE = re.compile(r"\([A-Za-zℓτ\d₀-₉][\w +−·₀-₉]*,[^()]*\)|shape|element")
 
 
 def own(module):
-    """(name, function or class) for the public names of a module that it defines."""
-    for name in reference.loaded(module).__all__:
-        thing = getattr(reference.loaded(module), name)
-        if (inspect.isfunction(thing) or inspect.isclass(thing)) and not reference.is_command(thing):
+    """(name, function or class) for what a module defines, helpers included but for those with an underscore."""
+    for name, thing in vars(reference.loaded(module)).items():
+        here = getattr(thing, "__module__", "") == f"sparse_pep.{module}" and name[0] != "_"
+        if here and (inspect.isfunction(thing) or inspect.isclass(thing)):
             yield name, thing
 
 
 def functions(module):
-    """(name, function, whether it is a method) for the public functions of a module and public methods of its classes."""
+    """(name, function, whether it is a method) for the functions of a module and methods of its classes."""
     for name, thing in own(module):
         if inspect.isfunction(thing):
             yield name, thing, False
@@ -68,31 +75,30 @@ def has_example(thing):
     return not (inspect.isfunction(thing) or inspect.isclass(thing)) or "Examples" in reference.parse_docstring(thing.__doc__ or "")
 
 
-@pytest.mark.parametrize("module", reference.CONTRACT)
-def test_names_of_the_contract_have_examples(module):
-    first, _ = reference.names(module)
-    without = [name for name in first if not has_example(getattr(reference.loaded(module), name))]
-    assert first
-    assert not without, f"add a section Examples to the docstrings of {', '.join(without)} in `{module}`"
+@pytest.mark.parametrize("module", reference.modules())
+def test_public_names_have_examples(module):
+    public = {name: getattr(reference.loaded(module), name) for name in reference.loaded(module).__all__}
+    without = [name for name, thing in public.items() if not has_example(thing)]
+    assert bool(without) == (module in UNSORTED), f"add a section Examples to the docstrings of {', '.join(without)} in `{module}`"
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_public_names_say_what_they_are(module):
-    said = {name: thing.__doc__ or "" for name, thing in own(module) if f"{module}.{name}" not in WITHOUT_DOCSTRING}
+def test_names_say_what_they_are(module):
+    said = {name: thing.__doc__ or "" for name, thing in own(module)}
     silent = [name for name, text in said.items() if not text.strip() or text.startswith(f"{name}(")]  # what dataclass writes
     assert not silent, f"no docstring in `{module}`: {', '.join(silent)}"
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_docstrings_name_arguments_and_shapes(module):
-    """No docstring describes an argument that is none; those of the contract say what comes back, and its shape."""
-    faults, (first, _) = [], reference.names(module)
+    """No docstring describes an argument that is none; those of public names say what comes back, and its shape."""
+    faults, public = [], reference.loaded(module).__all__ if module not in UNSORTED else ()
     for name, thing, bound in functions(module):
         given, sections = parameters(thing, bound), reference.parse_docstring(thing.__doc__)
         names = {arg.arg for arg in given}
         told = {word.lstrip("*") for head, _ in reference.entries(sections.get("Parameters", "")) for word in head.partition(" : ")[0].split(", ")}
         faults += [f"{name}: describes {word}, which is no argument" for word in sorted(told - names)]
-        if name not in first:
+        if name not in public:
             continue
         back = ast.unparse(reference.tree(thing).returns or ast.Constant(None))
         if told and back not in ("None", "bool", "float", "int", "str") and not {"Returns", "Yields"} & set(sections) and not SHAPE.search(sections[""]):
@@ -103,7 +109,7 @@ def test_docstrings_name_arguments_and_shapes(module):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_public_functions_have_types(module):
+def test_functions_have_types(module):
     untyped = []
     for name, thing, bound in functions(module):
         missing = [arg.arg for arg in parameters(thing, bound) if arg.annotation is None]
@@ -119,10 +125,11 @@ def test_the_types_are_shipped():
     assert "py.typed" in data["sparse_pep"]
 
 
-def test_the_contract_names_what_there_is():
-    for module in set(MODULES) & set(reference.CONTRACT):
-        assert set(reference.CONTRACT[module]) <= set(reference.loaded(module).__all__), module
-    assert set(import_module("sparse_pep").__all__) <= set(reference.CONTRACT["estimators.base"])
+def test_the_names_of_the_package_come_first_and_every_module_has_its_page():
+    package = import_module("sparse_pep")
+    first = [f"sparse_pep.{module}" for module in reference.modules()][: len({getattr(package, name).__module__ for name in package.__all__})]
+    assert set(first) == {getattr(package, name).__module__ for name in package.__all__}
+    assert {module for module in MODULES if reference.loaded(module).__all__} == set(reference.modules())
 
 
 # --- what the reference makes of a docstring ------------------------------------------------------
@@ -188,10 +195,10 @@ def test_a_signature_is_as_it_is_written():
 
 def test_every_public_name_is_on_the_page_of_its_module_and_in_the_list():
     index = reference.index_page()[2]
-    for module in MODULES:
+    for module in reference.modules():
         _, _, page = reference.module_page(module)
         for name in reference.loaded(module).__all__:
-            assert f"{{#{name} " in page or f"{{#{name}}}" in page, f"{module}.{name}"
+            assert f"{{#{name} " in page, f"{module}.{name}"
             assert f"({module}.ipynb#{name})" in index, f"{module}.{name}"
 
 

@@ -69,7 +69,6 @@ def test_an_entry_leads_somewhere(key):
         module, *names = re.fullmatch(r"((?:[a-z]+\.(?=[a-z]+\.))?[a-z]+)\.(.+)", entry["function"]).groups()
         names = names[0].split(".")
         found = importlib.import_module(f"sparse_pep.{module}")
-        assert names[0] in found.__all__
         for name in names:
             found = getattr(found, name)
     if entry["test"] != "-":

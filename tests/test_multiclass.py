@@ -14,7 +14,7 @@ from sparse_pep.multiclass import (
     probit_tilted,
 )
 
-POWERS = (0.0, 1e-6, 0.1, 0.5, 1.0)
+POWERS = (0.0, 1e-6, 0.5, 1.0)
 
 
 def cases(n_classes, n, seed, spread=6.0, low=-3.0, high=1.5):
@@ -163,7 +163,7 @@ def test_probit_of_two_classes_is_exact(power):
             np.testing.assert_allclose(a[..., n], b, rtol=1e-7)
 
 
-@pytest.mark.parametrize("power", (0.0, 1e-6, 0.1, 0.5, 0.9))
+@pytest.mark.parametrize("power", (0.0, 1e-6, 0.5, 0.9))
 def test_nested_ep_is_near_quadrature(power):
     """Measured: 0.02 nats at power 0, where z is a lower bound, and 0.01 of d1."""
     y, mean, var = cases(3, 5, seed=11, spread=2.5, low=-1.0, high=0.3)

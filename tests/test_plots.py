@@ -34,7 +34,6 @@ from sparse_pep.plots import (
     plot_relevance,
     plot_reliability,
     plot_residuals,
-    plot_site_changes,
     point_paths,
     posterior_curves,
     ranks_of,
@@ -201,26 +200,6 @@ def test_traces_are_told_apart_by_colour_and_dashes_and_have_whole_steps():
     assert len({line.get_linestyle() for line in traces}) >= 4
     assert ax.get_xlabel() == "sweep"
     assert all(tick == round(tick) for tick in ax.get_xticks())
-
-
-def test_changes_of_sites_are_drawn_on_a_logarithmic_axis():
-    ax = plot_site_changes([1.0, 0.1, np.nan, 0.0, 1e-4, np.inf, -1.0], label="a", tol=1e-3)
-    line, tolerance = ax.lines
-    np.testing.assert_array_equal(line.get_ydata(), [1.0, 0.1, np.nan, np.nan, 1e-4, np.nan, np.nan])
-    np.testing.assert_array_equal(line.get_xdata(), range(7))
-    assert ax.get_yscale() == "log" and ax.get_xlabel() == "sweep"
-    assert set(tolerance.get_ydata()) == {1e-3} and labels(ax) == ["a", "tolerance 0.001"]
-    again = plot_site_changes([0.5, 0.25], ax=ax)
-    assert again is ax and len(plt.get_fignums()) == 1 and len(ax.lines) == 3
-    assert ax.lines[2].get_color() != line.get_color()
-    assert all(tick == round(tick) for tick in ax.get_xticks())
-
-
-@pytest.mark.parametrize("values", [[], [np.nan, 0.0, -1.0], [np.inf], 1.0, [[1.0, 2.0]]])
-def test_changes_without_a_positive_value_are_refused(values):
-    with pytest.raises(ValueError, match="`values` must be a vector with at least one positive value"):
-        plot_site_changes(values)
-    assert not plt.get_fignums()
 
 
 def record(*shape, name="features.Z"):

@@ -71,7 +71,7 @@ def test_a_site_that_holds_all_of_the_posterior_cannot_be_deleted(precision):
         cavity(np.zeros(2), np.ones(2), np.array([0.1, precision]), np.zeros(2), 1.0)
 
 
-@pytest.mark.parametrize("power", [0.0, 1e-12, 1e-6, 0.3, 1.0])
+@pytest.mark.parametrize("power", [0.0, 1e-12, 0.3, 1.0])
 @pytest.mark.parametrize("noise, mean, var", [(0.1, 0.4, 0.7), (2.0, -1.5, 0.01), (0.01, 0.1, 3.0)])
 def test_tilted_against_quadrature(power, noise, mean, var):
     got = gaussian_tilted(np.array([0.9]), noise, np.array([mean]), np.array([var]), power)

@@ -1,0 +1,73 @@
+"""What is loaded before there is work to do, and the options that repeat what the estimators say."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, cli
+from sparse_pep.estimators import checks
+from sparse_pep.studies import trials
+
+
+def loaded_by(program):
+    """The modules that a program in a process of its own has loaded at its end."""
+    lines = "import atexit, sys", "atexit.register(lambda: print(*sys.modules, file=sys.stderr))", program
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    return set(done.stderr.split()), done.stdout
+
+
+def packages(modules):
+    """The packages of modules that do not belong to Python itself."""
+    return {name.partition(".")[0] for name in modules} - sys.stdlib_module_names - {"__main__", "__mp_main__"}
+
+
+@pytest.fixture(scope="module")
+def bare():
+    """What Python has loaded before it runs a program."""
+    return loaded_by("pass")[0]
+
+
+def test_importing_the_package_loads_one_file(bare):
+    found, _ = loaded_by("import sparse_pep")
+    assert packages(found - bare) == {"sparse_pep"}
+    assert {name for name in found if name.startswith("sparse_pep")} == {"sparse_pep"}
+
+
+@pytest.mark.parametrize("words, expected", [("--version", "0.1.0"), ("--help", "reproduce"), ("fit --help", "--noise-variance")])
+def test_help_loads_click_and_nothing_that_computes(bare, words, expected):
+    found, printed = loaded_by(f"from sparse_pep.cli import main; main({words.split()})")
+    assert expected in printed
+    assert packages(found - bare) <= {"sparse_pep", "click", "colorama"}
+    assert {name for name in found if name.startswith("sparse_pep")} == {"sparse_pep", "sparse_pep.cli"}
+
+
+def test_an_error_of_usage_loads_nothing_more():
+    found, _ = loaded_by("from sparse_pep.cli import main\ntry: main(['fit'])\nexcept SystemExit as end: assert end.code == 2")
+    assert {name for name in found if name.startswith("sparse_pep.")} == {"sparse_pep.cli"}
+
+
+def options(command):
+    return {option.name: option for option in command.params if isinstance(option, click.Option)}
+
+
+def test_options_offer_what_the_estimators_take():
+    fit, compare = options(cli.fit_command), options(cli.compare_command)
+    assert tuple(checks.KERNELS) == cli.KERNELS == tuple(fit["kernel"].type.choices)
+    assert checks.POWER_NAMES == cli.POWER_NAMES
+    assert trials.CLASSIFIERS == cli.CLASSIFIERS
+    assert ("gaussian", *trials.CLASSIFIERS, *trials.NUMERIC) == cli.LIKELIHOODS
+    assert tuple(fit["likelihood"].type.choices) == tuple(compare["likelihood"].type.choices) == cli.LIKELIHOODS
+
+
+@pytest.mark.parametrize("name", ["power", "n_inducing", "max_iter", "tol", "n_restarts", "checkpoint_every"])
+def test_options_have_the_defaults_of_the_estimators(name):
+    fitted = [estimator().get_params()[name] for estimator in (SparsePEPRegressor, SparsePEPClassifier)]
+    commands = [command for command in (cli.fit_command, cli.compare_command, cli.demo_command) if name in options(command)]
+    offered = [options(command)[name].default for command in commands if name != "n_inducing" or command is cli.fit_command]
+    assert offered and set(offered) == set(fitted), (offered, fitted)
+
+
+def test_the_noise_variance_of_the_help_is_that_of_the_regressor():
+    assert options(cli.fit_command)["noise_variance"].show_default == str(SparsePEPRegressor().noise_variance)
