@@ -215,14 +215,15 @@ class Stationary(Kernel):
         def pull(K_bar: Array) -> tuple[dict, np.ndarray]:
             S = slope()
             W = K_bar * S
+            if X2 is None:  # each point is a first and a second argument
+                W = (W + W.T) / 2
             first, second, total = pairs.moments(W)
-            if X2 is None:  # both arguments move
-                first = first + pairs.moments(W.T)[0]
+            X1_bar = (2.0 if X2 is None else 1.0) * first / self.lengthscale
             gradient = {
                 "log_variance": total if S is K else total_product(K_bar, K),
                 "log_lengthscale": second if self.lengthscale.ndim else second.sum(),
             }
-            return gradient, self.spread(first / self.lengthscale, X1)
+            return gradient, self.spread(X1_bar, X1)
 
         return K, pull
 

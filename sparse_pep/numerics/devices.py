@@ -34,7 +34,7 @@ def on_host(array: Array) -> bool:
 
 def on_device(value: object) -> bool:
     """Whether `value` is an array of a library other than NumPy that follows the standard."""
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, (np.ndarray, np.generic)):
         return False
     library = type(value).__module__.partition(".")[0]
     return library in ("torch", "cupy") or hasattr(value, "__array_namespace__")
@@ -103,6 +103,8 @@ def as_numpy(array: Array) -> np.ndarray:
     """The values on the host, float64 if they were on a device. A NumPy array is returned as
     it is.
     """
+    if on_host(array):
+        return array
     return np.asarray(to_host(array), dtype=float if on_device(array) else None)
 
 # %% ../../nbs/internals/numerics/devices.ipynb #36347ac4

@@ -41,10 +41,10 @@ def _row_squares(P: Array) -> Array:
     return namespace_of(P).sum(P * P, axis=1)
 
 
-def _near(P: Array) -> bool:
-    """Whether all points P (N, D) are near enough to the origin to expand squares."""
-    limit = SINGLE_LIMIT if is_single(P) else EXPANSION_LIMIT
-    return not P.shape[0] or float(namespace_of(P).max(_row_squares(P))) <= limit
+def _near(squares: Array) -> bool:
+    """Whether points with these ‖pₙ‖² (N,) are near enough to the origin to expand squares."""
+    limit = SINGLE_LIMIT if is_single(squares) else EXPANSION_LIMIT
+    return not squares.shape[0] or float(namespace_of(squares).max(squares)) <= limit
 
 # %% ../../nbs/internals/numerics/distances.ipynb #a8a15177
 @dataclass(frozen=True, eq=False)
@@ -70,9 +70,16 @@ class Pairs:
     B: Array
 
     @cached_property
+    def norms(self) -> tuple[Array, Array]:
+        """‖aₘ‖² (M,) and ‖bₙ‖² (n,)."""
+        own = _row_squares(self.A)
+        return own, own if self.B is self.A else _row_squares(self.B)
+
+    @cached_property
     def expands(self) -> bool:
         """Whether ‖a‖² + ‖b‖² − 2aᵀb keeps enough digits for these points."""
-        return _near(self.A) and (self.B is self.A or _near(self.B))
+        a2, b2 = self.norms
+        return _near(a2) and (b2 is a2 or _near(b2))
 
     def differences(self) -> Iterator[Array]:
         """bₙ − aₘ for all pairs, (M, n), one dimension after the other."""
@@ -98,11 +105,12 @@ class Pairs:
         """
         if self.B is self.A or not self.expands:
             return float(variance) * exp_in_place(-0.5 * self.squares())
-        level = np.log(variance) - 0.5 * _row_squares(self.A)
-        left = np.column_stack([self.A, level, np.ones(len(self.A))])
-        one, right = full((1, self.B.shape[0]), 1.0, like=self.B), _row_squares(self.B)
-        columns = concatenate([self.B.T, one, -0.5 * right[None, :]], axis=0)
-        return exp_in_place(to_device(left, self.B) @ columns)
+        a2, b2 = self.norms
+        level = np.log(variance) - 0.5 * a2[:, None]
+        left = concatenate([self.A, level, np.ones(level.shape)], axis=1)
+        one = full((1, self.B.shape[0]), 1.0, like=self.B)
+        right = concatenate([self.B.T, one, -0.5 * b2[None, :]], axis=0)
+        return exp_in_place(to_device(left, self.B) @ right)
 
     def moments(self, W: Array) -> tuple[Array, np.ndarray, float]:
         """First and second moments of the differences under weights, and the sum of weights.

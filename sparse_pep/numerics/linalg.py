@@ -345,11 +345,12 @@ def add_weighted(
     elif common is not None:
         add_outer(S, V, common)
     elif weight.any():
-        negative = np.flatnonzero(weight < 0.0)  # few: their columns are taken out first
-        less = np.ascontiguousarray(V[:, negative] * np.sqrt(-weight[negative]))
-        root = np.sqrt(np.maximum(weight, 0.0)) if len(negative) else np.sqrt(weight)
-        add_outer(S, scale_columns(V, root, out=work))
-        add_outer(S, less, -1.0)
+        negative = weight < 0.0
+        if negative.any():  # few: their columns are taken first
+            root = np.sqrt(-weight[negative])
+            add_outer(S, np.ascontiguousarray(V[:, negative] * root), -1.0)
+            weight = np.where(negative, 0.0, weight)
+        add_outer(S, scale_columns(V, np.sqrt(weight), out=work))
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #f45d20c7
 def _common_value(c: np.ndarray) -> float | None:
