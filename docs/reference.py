@@ -25,7 +25,11 @@ FOLDER = "reference"
 # The names to build upon, module by module in the order of the derivation. The other names of a module are the parts
 # it is made of; they are listed below these.
 CONTRACT = {
-    "estimators.base": "SparsePEPRegressor SparsePEPClassifier SparsePEP load PowerEPEstimator",
+    "estimators.regressor": "SparsePEPRegressor",
+    "estimators.classifier": "SparsePEPClassifier",
+    "estimators.general": "SparsePEP",
+    "estimators.persistence": "load",
+    "estimators.base": "PowerEPEstimator",
     "kernels": "SquaredExponential Matern12 Matern32 Matern52 Periodic Linear Constant White Sum Product Stationary Kernel "
     "kernel_to_config kernel_from_config",
     "features": "InducingPoints Features unexplained_variance features_to_config features_from_config",
@@ -39,13 +43,13 @@ CONTRACT = {
     "data.sources": "ArraySource TableSource Source Piece",
     "data.scale": "source_gradient source_inference source_predict write_predictions source_moments source_start train_source",
     "data.cluster": "DaskSource connect",
-    "estimators.encoding": "EncodedSource Encoding InputScaling",
+    "estimators.encoding": "EncodedSource Encoding",
     "numerics.devices": "place_named Place namespace_of",
     "plots": "plot_posterior_1d plot_posterior_2d plot_classification_1d plot_classification_2d plot_calibration "
     "plot_calibration_draws plot_residuals plot_reliability plot_relevance plot_energy_trace plot_site_changes "
     "plot_pseudo_points plot_power_sweep",
     "report": "fit_report sweep_report",
-    "estimators.diagnostics": "summary advice bounds_of",
+    "estimators.diagnostics": "summary_text",
     "datasets": "read_table Table load_regression load_classification list_datasets data_directory Dataset random_splits "
     "read_splits snelson_like banana_like smse smll classification_error mean_nll",
     "studies.trials": "run_split format_table",
@@ -68,7 +72,8 @@ CONTRACT = {
     "surrogate": "surrogate Surrogate compress CompressedSurrogate natural_evidence",
     "streaming": "remember Memory",
     "numerics.checkpoints": "Checkpoint",
-    "estimators.checks": "starting_model",
+    "estimators.fitting": "starting_model",
+    "estimators.arguments": "check_arguments",
 }
 CONTRACT = {module: names.split() for module, names in CONTRACT.items()}
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns", "Notes", "References", "Examples", "See Also")
@@ -447,7 +452,7 @@ def module_page(module: str) -> tuple[str, str, str]:
     library, home = get_config().lib_name, home_of(module)
     said = f"Derived, with tests and pictures, on [the page of this module](../{home}). " if home else ""
     given = f"`from {library}.{module} import {first[0]}`" if first else f"`import {library}.{module}`"
-    given = f"`from {library} import {first[0]}`" if module == "estimators.base" else given
+    given = f"`from {library} import {first[0]}`" if first and first[0] in importlib.import_module(library).__all__ else given
     top = f"{said}Every name on this page is imported like {given}. Shapes: N data, D input columns, M inducing variables, S test inputs."
     if first and is_command(getattr(loaded(module), first[0])):
         top = f"{said}`{label(module, first[0])}` is installed with the package."

@@ -9,10 +9,10 @@ __all__ = ['json_option', 'DEFAULTS', 'SCORES', 'check_output', 'write_csv', 'pl
            'read_training', 'describe_likelihood', 'describe_fit', 'fit_result', 'training_options', 'Power',
            'fit_options', 'take_columns', 'check_known', 'held_out_rows', 'check_files', 'check_fit', 'write_text',
            'command_line', 'report_of_fit', 'told_of_fit', 'fit_in_memory', 'check_pieces', 'without_logs', 'source_at',
-           'input_sums', 'fit_source', 'fit_in_pieces', 'fit_command', 'prediction_table', 'predict_command',
-           'tell_predictions', 'predict_in_pieces', 'parse_powers', 'load_named', 'chosen_data', 'check_sets',
-           'average_rows', 'score_tables', 'compare_result', 'sweep_figure', 'compared', 'write_comparison',
-           'compare_command', 'size_of', 'check_folder', 'reproduced', 'reproduce_command']
+           'rows_that_count', 'fit_in_pieces', 'fit_command', 'prediction_table', 'predict_command', 'tell_predictions',
+           'predict_in_pieces', 'parse_powers', 'load_named', 'chosen_data', 'check_sets', 'average_rows',
+           'score_tables', 'compare_result', 'sweep_figure', 'compared', 'write_comparison', 'compare_command',
+           'size_of', 'check_folder', 'reproduced', 'reproduce_command']
 
 # %% ../nbs/internals/cli.ipynb #2f96d384
 import csv
@@ -35,8 +35,7 @@ import numpy as np
 from tqdm import tqdm
 
 from .data.cluster import ClusterLost, DaskSource, connect
-from .data.scale import Moments, moments_of
-from .data.sources import TABLES, Piece, Source, TableSource
+from .data.sources import TABLES, ArraySource, Piece, Source, TableSource
 from sparse_pep.datasets import (
     Dataset,
     Table,
@@ -48,14 +47,9 @@ from sparse_pep.datasets import (
     read_table,
     snelson_like,
 )
-from sparse_pep.estimators.base import (
-    PowerEPEstimator,
-    SparsePEPClassifier,
-    SparsePEPRegressor,
-    load,
-)
-from .estimators.checks import KERNELS, POWER_NAMES
-from .estimators.encoding import EncodedSource, InputScaling
+from .estimators import SparsePEPClassifier, SparsePEPRegressor, load
+from .estimators.arguments import KERNELS, POWER_NAMES
+from .estimators.base import PowerEPEstimator
 from .features import InducingPoints
 from .numerics.files import write_aside
 from .studies.experiments import STUDIES, study_named
@@ -66,12 +60,11 @@ from sparse_pep.studies.trials import (
     NUMERIC,
     check_classes,
     estimator_for,
-    find_scaling,
-    fit_scaled,
     format_table,
     one_line_warnings,
     power_name,
-    predict_unscaled,
+    predictions,
+    require_learnable,
     run_split,
     score_rows,
 )
@@ -282,26 +275,21 @@ def save_model(
     model: PowerEPEstimator,
     names: Sequence[str],
     target: str,
-    scaling: Mapping,
 ) -> None:
-    """Write a model with its scaling and the names of its columns; the file is whole or
-    absent.
+    """Write a model with the names of its columns; the file is whole or absent.
 
     Parameters
     ----------
     path : str or path
     model : PowerEPEstimator
-        Trained by `fit_scaled`.
     names : sequence of str, length D
         Input columns, in the order of training.
     target : str
         The column that is predicted.
-    scaling : mapping
-        From `find_scaling`.
     """
     model.save(
         check_output(path),
-        extra={"feature_names": list(names), "target": target, **scaling},
+        extra={"feature_names": list(names), "target": target},
     )
 
 # %% ../nbs/internals/cli.ipynb #d182a28b
@@ -358,8 +346,8 @@ def demo_regression(folder: Path, bar: tqdm, **options: object) -> str:
     """
     data = load_regression("diabetes")
     results = train_powers(data, bar, **options)
-    _, model, scaling = results[1]  # power 0.5
-    save_model(folder / "model.npz", model, data.feature_names, "progression", scaling)
+    _, model = results[1]  # power 0.5
+    save_model(folder / "model.npz", model, data.feature_names, "progression")
     held_out = np.c_[data.X, data.y][data.splits[0][1]]
     write_csv(
         folder / "held_out.csv", [*data.feature_names, "progression"], held_out.tolist()
@@ -487,7 +475,6 @@ def describe_fit(model: PowerEPEstimator, n_rows: int, target: str) -> str:
     Parameters
     ----------
     model : PowerEPEstimator
-        Trained by `fit_scaled`.
     n_rows : int
         Number of training rows.
     target : str
@@ -781,7 +768,6 @@ def report_of_fit(
     model: PowerEPEstimator,
     table: Table,
     parts: tuple,
-    scaling: Mapping,
     scores: Mapping[str, float],
     said: Sequence[str],
 ) -> str:
@@ -793,14 +779,13 @@ def report_of_fit(
     rows = parts[1] if len(parts[1]) else parts[0]
     return fit_report(
         model,
-        (table.X[rows] - scaling["x_mean"]) / scaling["x_scale"],
+        table.X[rows],
         table.y[rows],
         held_out=len(parts[1]) > 0,
         names=table.feature_names,
         target=table.target,
         scores=scores,
         messages=said,
-        scaling=scaling,
         command=command_line(),
     )
 
@@ -843,17 +828,17 @@ def fit_in_memory(
     parts = held_out_rows(table, test_fraction, seed, likelihood)
     train, test = parts
     X, y = table.X[train], table.y[train]
-    scaling = find_scaling(X, y, standardize, table.feature_names, target)
+    require_learnable(X, y, table.feature_names, target)
     given = {argument: values[train] for argument, values in known.items()}
     with one_line_warnings() as said:
-        model = fit_scaled(X, y, scaling, standardize, known=given, **training)
+        model = estimator_for(standardize=standardize, **training).fit(X, y, **given)
     scores = None
     if len(test):
-        everything = model, table.X, table.y, *parts, scaling
+        everything = model, table.X, table.y, *parts
         scores = score_rows(*everything, known.get("known_variance"))
-    save_model(out, model, table.feature_names, target, scaling)
+    save_model(out, model, table.feature_names, target)
     if report is not None:
-        page = report_of_fit(model, table, parts, scaling, scores, said)
+        page = report_of_fit(model, table, parts, scores, said)
         write_text(report, page, "--report")
     return told_of_fit(model, (len(train), len(test)), target, scores, (out, report))
 
@@ -921,28 +906,9 @@ def source_at(
             yield DaskSource(source, client=client)
 
 
-def input_sums(piece: Piece) -> tuple[int, Moments]:
-    """How many rows of a piece count, and the moments of its inputs, all rows alike as
-    `find_scaling` has it.
-    """
-    counts = np.broadcast_to(piece.weight, len(piece.X)) > 0.0
-    return int(np.count_nonzero(counts)), moments_of(piece.X, 1.0)
-
-
-def fit_source(
-    source: Source, standardize: bool, likelihood: str, **options: object
-) -> tuple[PowerEPEstimator, dict]:
-    """The trained estimator and its scaling, as `fit_scaled` and `find_scaling` have them for
-    data in memory.
-    """
-    n_counted, of_X = source.total(input_sums)
-    if n_counted < 2:
-        raise ValueError("at least two rows must count; got fewer with a positive weight.")
-    zeros, ones = np.zeros(source.n_dims), np.ones(source.n_dims)
-    mean, scale = (of_X.mean, of_X.spread) if standardize else (zeros, ones)
-    model = estimator_for(likelihood, standardize, **options)
-    model.fit(EncodedSource(source, InputScaling(mean, scale)))
-    return model, {"x_mean": mean, "x_scale": scale}
+def rows_that_count(piece: Piece) -> tuple[int]:
+    """How many rows of a piece have a positive weight."""
+    return (int(np.count_nonzero(np.broadcast_to(piece.weight, len(piece.X)) > 0.0)),)
 
 
 def fit_in_pieces(
@@ -959,9 +925,12 @@ def fit_in_pieces(
     """
     given = data, scheduler, target, columns, training["likelihood"]
     with one_line_warnings(), source_at(*given) as source:
-        model, scaling = fit_source(source, standardize, **training)
+        (n_counted,) = source.total(rows_that_count)
+        if n_counted < 2:
+            raise ValueError("at least two rows must count; got fewer with a positive weight.")
+        model = estimator_for(standardize=standardize, **training).fit(source)
         counts = source.n_data, 0
-    save_model(out, model, source.feature_names, target, scaling)
+    save_model(out, model, source.feature_names, target)
     return told_of_fit(model, counts, target, None, (out, None))
 
 # %% ../nbs/internals/cli.ipynb #c1040aed
@@ -1035,18 +1004,15 @@ def fit_command(
 
 # %% ../nbs/internals/cli.ipynb #e27c8cf8
 def prediction_table(
-    model: PowerEPEstimator, X: np.ndarray, scaling: Mapping
+    model: PowerEPEstimator, X: np.ndarray
 ) -> tuple[list[str], list[list]]:
     """Names and rows of a file of predictions.
 
     Parameters
     ----------
     model : PowerEPEstimator
-        Trained by `fit_scaled`.
     X : ndarray, shape (S, D)
-        Inputs in their own units.
-    scaling : mapping
-        The one it was trained with.
+        Inputs.
 
     Returns
     -------
@@ -1054,7 +1020,7 @@ def prediction_table(
         `mean` and `std`; of a classifier `label`, and a `p_...` for each class.
     rows : list of lists, length S
     """
-    first, second = predict_unscaled(model, X, scaling)
+    first, second = predictions(model, ArraySource(X))
     names = ["mean", "std"]
     if isinstance(model, SparsePEPClassifier):
         names = ["label", *(f"p_{label}" for label in model.classes_.tolist())]
@@ -1099,20 +1065,15 @@ def predict_command(
     check_files([model, data], {"--out": out})
     fitted = load(model)
     extra = getattr(fitted, "extra_", None) or {}
-    if not {"feature_names", "x_mean", "x_scale"} <= set(extra):
+    if not {"feature_names", "target"} <= set(extra):
         raise ValueError(
             f"'{model}' was not written by `sparse-pep fit`: it does not name its columns. Use it from Python."
         )
-    for name in ("x_mean", "x_scale"):
-        if np.shape(extra[name]) != (len(extra["feature_names"]),):
-            raise ValueError(
-                f"'{model}' is damaged: its {name!r} is not one number for each input column."
-            )
     target = extra["target"]
     if in_pieces:
         return predict_in_pieces(fitted, data, extra, out, as_json)
     table = read_table(data, columns=extra["feature_names"])
-    columns, rows = prediction_table(fitted, table.X, extra)
+    columns, rows = prediction_table(fitted, table.X)
     result = {"target": target, "n_rows": len(rows), "file": out}
     if out is None:
         result["rows"] = [dict(zip(columns, row)) for row in rows]
@@ -1152,14 +1113,14 @@ def predict_in_pieces(
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
         writer = csv.writer(text, lineterminator="\n")
         for piece in source.pieces():
-            names, rows = prediction_table(model, piece.X, extra)
+            names, rows = prediction_table(model, piece.X)
             writer.writerows(rows if result["n_rows"] else [names, *rows])
             result["n_rows"] += len(rows)
         text.detach()
         source.unless_empty(result["n_rows"])
 
     write_aside(path, write)
-    names, _ = prediction_table(model, np.zeros((1, source.n_dims)), extra)
+    names, _ = prediction_table(model, np.zeros((1, source.n_dims)))
     tell_predictions(names, result, as_json)
 
 # %% ../nbs/internals/cli.ipynb #5ec54623
@@ -1257,7 +1218,7 @@ def chosen_data(
         raise ValueError("--target: say which column of the CSV file to predict.")
     likelihood = likelihood or "gaussian"
     table = read_training(data, target, likelihood)
-    find_scaling(table.X, table.y, True, table.feature_names, target)
+    require_learnable(table.X, table.y, table.feature_names, target)
     name = "stdin" if data == "-" else Path(data).name.split(".")[0]
     parts = random_splits(len(table.y), splits)
     return [(Dataset(name, table.X, table.y, table.feature_names, parts), likelihood)]
@@ -1266,7 +1227,7 @@ def chosen_data(
 def check_sets(sets: Sequence[tuple[Dataset, str]]) -> None:
     """Raise a ValueError if something cannot be learned, before the first fit."""
     for one, likelihood in sets:
-        find_scaling(one.X, one.y, True, one.feature_names)
+        require_learnable(one.X, one.y, one.feature_names)
         if likelihood in CLASSIFIERS:
             for split, (train, test) in enumerate(one.splits):
                 check_classes(one.y, train, test, f"{one.name}, split {split}")

@@ -4,14 +4,14 @@
 
 # %% auto #0
 __all__ = ['BLUE', 'ORANGE', 'GREEN', 'RED', 'MARKERS', 'BAND', 'CLASS_COLORS', 'LEVELS', 'TRACE_COLORS', 'DASHES', 'axes_of',
-           'require_model', 'one_column', 'posterior_curves', 'mark_points', 'grid_around', 'fill_band',
-           'plot_posterior_1d', 'two_columns', 'pairs', 'mark_points_2d', 'fill_map', 'plot_posterior_2d',
-           'require_known', 'require_labels', 'class_style', 'plot_classification_1d', 'shade_classes',
-           'plot_classification_2d', 'check_predictions', 'draw_calibration', 'plot_calibration', 'ranks_of',
-           'plot_calibration_draws', 'plot_residuals', 'wilson_interval', 'check_classified', 'binary_cases',
-           'reliability_bins', 'plot_reliability', 'ard_parts', 'relevance_bars', 'plot_relevance', 'trace_style',
-           'count_axis', 'plot_energy_trace', 'plot_site_changes', 'point_paths', 'plot_pseudo_points', 'sweep_lines',
-           'score_label', 'plot_power_sweep']
+           'in_own_units', 'inducing_inputs', 'require_model', 'one_column', 'posterior_curves', 'mark_points',
+           'grid_around', 'fill_band', 'plot_posterior_1d', 'two_columns', 'pairs', 'mark_points_2d', 'fill_map',
+           'plot_posterior_2d', 'require_known', 'require_labels', 'class_style', 'plot_classification_1d',
+           'shade_classes', 'plot_classification_2d', 'check_predictions', 'draw_calibration', 'plot_calibration',
+           'ranks_of', 'plot_calibration_draws', 'plot_residuals', 'wilson_interval', 'check_classified',
+           'binary_cases', 'reliability_bins', 'plot_reliability', 'ard_parts', 'relevance_bars', 'plot_relevance',
+           'trace_style', 'count_axis', 'plot_energy_trace', 'plot_site_changes', 'point_paths', 'plot_pseudo_points',
+           'sweep_lines', 'score_label', 'plot_power_sweep']
 
 # %% ../nbs/internals/plots.ipynb #c96bd694
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,6 +52,17 @@ def axes_of(ax: Axes | None, size: tuple[float, float]) -> Axes:
     if not isinstance(ax, Axes):
         raise ValueError(f"`ax` must be Matplotlib axes; got {shown(ax)}.")
     return ax
+
+
+def in_own_units(model: object, points: np.ndarray) -> np.ndarray:
+    """Places (..., D) that a model knows in its standardised inputs, in the inputs' own units."""
+    return getattr(model, "x_mean_", 0.0) + getattr(model, "x_scale_", 1.0) * points
+
+
+def inducing_inputs(model: object) -> np.ndarray | None:
+    """The inducing points (M, D) of a model in the units of its inputs, if it has any."""
+    Z = getattr(getattr(model, "features_", None), "Z", None)
+    return None if Z is None else in_own_units(model, Z)
 
 
 def require_model(model: object, *methods: str) -> None:
@@ -269,8 +280,8 @@ def plot_posterior_1d(
     ax.set(xlabel="x", ylabel="y", xlim=(grid[0], grid[-1]))
     if Z_start is not None:
         mark_points(ax, Z_start, 0.97, "+", ORANGE, "pseudo-points before")
-    if hasattr(getattr(model, "features_", None), "Z"):
-        mark_points(ax, model.features_.Z, 0.03, "x", RED, "pseudo-points after")
+    if (Z := inducing_inputs(model)) is not None:
+        mark_points(ax, Z, 0.03, "x", RED, "pseudo-points after")
     return ax
 
 # %% ../nbs/internals/plots.ipynb #70acd300
@@ -388,8 +399,8 @@ def plot_posterior_2d(
     axes[1].plot(*X.T, ".", color="black", ms=3, label="data")
     for ax in axes:
         ax.set(xlabel="x1", ylabel="x2", xlim=(a[0], a[-1]), ylim=(b[0], b[-1]))
-        if hasattr(getattr(model, "features_", None), "Z"):
-            mark_points_2d(ax, model.features_.Z)
+        if (Z := inducing_inputs(model)) is not None:
+            mark_points_2d(ax, Z)
     return np.asarray(axes)
 
 # %% ../nbs/internals/plots.ipynb #45b73101
@@ -484,8 +495,8 @@ def plot_classification_1d(
     ax.axhline(0.5, color="black", lw=0.8, ls="--")
     ax.set(xlabel="x", ylabel="probability", xlim=(grid[0], grid[-1]))
     ax.set(ylim=(rows[-1] - 0.06, 1.12), yticks=np.linspace(0.0, 1.0, 6))
-    if hasattr(getattr(model, "features_", None), "Z"):
-        mark_points(ax, model.features_.Z, 0.97, "x", "black", "pseudo-points")
+    if (Z := inducing_inputs(model)) is not None:
+        mark_points(ax, Z, 0.97, "x", "black", "pseudo-points")
     return ax
 
 # %% ../nbs/internals/plots.ipynb #d94199cc
@@ -572,8 +583,8 @@ def plot_classification_2d(
     for c, label in enumerate(classes):
         ax.plot(*X[y == label].T, ls="", **class_style(c), label=str(label))
     ax.set(xlabel="x1", ylabel="x2", xlim=(a[0], a[-1]), ylim=(b[0], b[-1]))
-    if hasattr(getattr(model, "features_", None), "Z"):
-        mark_points_2d(ax, model.features_.Z)
+    if (Z := inducing_inputs(model)) is not None:
+        mark_points_2d(ax, Z)
     return ax
 
 # %% ../nbs/internals/plots.ipynb #a55be2d7
@@ -1246,7 +1257,7 @@ def point_paths(record: object, name: str = "features.Z") -> tuple[np.ndarray, n
         raise ValueError(
             f"{name!r} must have shape (T, M, D) with T = {len(iteration)}, at least 1; its shape is {paths.shape}."
         )
-    return iteration, paths
+    return iteration, in_own_units(record, paths) if name.endswith(".Z") else paths
 
 # %% ../nbs/internals/plots.ipynb #d96675d7
 def plot_pseudo_points(

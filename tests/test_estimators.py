@@ -21,13 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import sparse_pep
 from sparse_pep.blocks import Partition
 from sparse_pep.datasets import load_regression, smll, smse
-from sparse_pep.estimators import base as estimators
-from sparse_pep.estimators.base import (
-    SparsePEP,
-    SparsePEPClassifier,
-    SparsePEPRegressor,
-    load,
-)
+from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, fitting, load
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Derivative, GaussianBlur, Mixture
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
@@ -149,7 +143,7 @@ def test_an_interrupted_fit_leaves_the_fit_before_it(monkeypatch):
 
     model = fixed_model()
     expected = vars(model).copy()
-    monkeypatch.setattr(estimators, "model_evidence", interrupted)
+    monkeypatch.setattr(fitting, "model_evidence", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, 100 * y)
     assert vars(model) == expected
@@ -824,7 +818,7 @@ def test_leave_one_out_of_an_exact_model_is_leaving_one_out(normalize_y):
 @pytest.mark.parametrize("model", [lambda: classifier(power=1.0), counts, lambda: classifier(THIRD)])
 def test_leave_one_out_is_worse_than_with_the_datum_itself(model):
     model = model()
-    targets = COUNTS if isinstance(model, SparsePEP) else model._encoding.back(model._y)
+    targets = COUNTS if isinstance(model, SparsePEP) else model._encoding.back(model._data.y)
     inner, outer = model.leave_one_out(), model.predict_log_density(X, targets)
     assert inner.shape == (40,)
     assert np.all(np.isfinite(inner))
@@ -891,7 +885,7 @@ def test_inference_that_does_not_converge_is_said(monkeypatch):
     def impatient(*arguments, **named):
         return replace(model_evidence(*arguments, **named), converged=False, change=0.5)
 
-    monkeypatch.setattr(estimators, "model_evidence", impatient)
+    monkeypatch.setattr(fitting, "model_evidence", impatient)
     with pytest.warns(ConvergenceWarning, match="inference did not converge.*0.5"):
         assert not classifier().converged_
 
@@ -939,9 +933,9 @@ def test_blocks_reach_training_evidence_and_files(kind, tmp_path):
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, targets)
     partition = Partition(BLOCKS)
-    expected = model_evidence(model._model, X, model._y, power, model.jitter, blocks=partition)
+    expected = model_evidence(model._model, X, model._data.y, power, model.jitter, blocks=partition)
     assert error(model.log_marginal_likelihood_value_, expected.log_evidence) < 1e-8
-    without = model_evidence(model._model, X, model._y, power[BLOCKS], model.jitter)
+    without = model_evidence(model._model, X, model._data.y, power[BLOCKS], model.jitter)
     assert error(model.log_marginal_likelihood_value_, without.log_evidence) > 1e-6
     theta = np.concatenate([np.ravel(value) for value in model.parameters().values()])
     direction = np.random.default_rng(1).normal(size=len(theta))

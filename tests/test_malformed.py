@@ -33,12 +33,7 @@ from sparse_pep import (
     report,
 )
 from sparse_pep.blocks import Partition
-from sparse_pep.estimators.base import (
-    SparsePEP,
-    SparsePEPClassifier,
-    SparsePEPRegressor,
-    load,
-)
+from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.features import InducingPoints, features_from_config
 from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Mixture, Wavelet
 from sparse_pep.kernels import (
