@@ -304,7 +304,7 @@ def distinct_rows(
         return Rows(slice(None), None, extras)
     order = lexicographic(columns)
     new = np.zeros(len(X), dtype=bool)  # where, in this order, a row differs from the one before
-    new[0] = True
+    new[:1] = True
     for column in columns:
         new[1:] |= np.diff(column[order]) != 0
     inverse = np.empty(len(X), dtype=int)
