@@ -244,8 +244,7 @@ def test_counts_and_outliers_have_a_mean_and_a_standard_deviation(likelihood):
     found = numbers(accept("predict", "model.npz", "counts.csv", "--out", "-").stdout)
     assert list(found) == ["mean", "std"] and np.all(found["std"] > 0.0)
     np.testing.assert_allclose(found["mean"], np.exp(1.0 + np.sin(dose)), atol=3.0)
-    X = (dose[test, None] - dose[train].mean()) / dose[train].std()
-    nll = -np.mean(fitted.predict_log_density(X, count[test].astype(float)))
+    nll = -np.mean(fitted.predict_log_density(dose[test, None], count[test].astype(float)))
     smse = np.mean((found["mean"][test] - count[test]) ** 2) / np.var(count[test])
     assert f"15 rows held out: SMSE {smse:.4f}, NLL {nll:.4f}\n" in result.stdout
     name = {"poisson": "likelihood Poisson\n", "student_t": "likelihood StudentT: df 4, scale "}[likelihood]

@@ -20,7 +20,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..data.scale import SourceInference, source_predict
 from ..data.sources import Piece, Source
 from . import diagnostics, persistence
-from .arguments import Arguments, check_arguments, check_for_source, estimator
+from sparse_pep.estimators.arguments import (
+    Arguments,
+    check_arguments,
+    check_for_source,
+    estimator,
+)
 from sparse_pep.estimators.checks import (
     Rows,
     counted,

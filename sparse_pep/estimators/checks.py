@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LARGEST', 'require_finite', 'require_real', 'require_number_cells', 'require_inputs', 'require_rows',
            'require_labels', 'place', 'warn_caller', 'seeded', 'require_power', 'require_each', 'counted', 'Rows',
-           'has_repeats', 'lexicographic', 'distinct_rows', 'distinct_of', 'partition_of']
+           'has_repeats', 'sorted_rows', 'distinct_rows', 'distinct_of', 'partition_of']
 
 # %% ../../nbs/internals/estimators/checks.ipynb #b843b977
 import sys
@@ -272,20 +272,28 @@ def has_repeats(columns: Sequence[np.ndarray]) -> bool:
     return bool(np.any(mixed[1:] == mixed[:-1]))
 
 
-def lexicographic(columns: Sequence[np.ndarray]) -> np.ndarray:
+def sorted_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """The order (N,) in which the rows of K columns (N,) are sorted by the first column, equal
-    ones by the second, and so on. Only the first is sorted where it has no equal values.
+    ones by the second, and so on; and which rows (N,), in this order, differ from the one
+    before. As few columns are sorted by as are needed.
     """
-    order = np.argsort(columns[0], kind="stable")
-    first = columns[0][order]
-    return np.lexsort(columns[::-1]) if np.any(first[1:] == first[:-1]) else order
+    for k in (1, 3, len(columns)):
+        order, new = np.lexsort(columns[:k][::-1]), np.zeros(len(columns[0]), dtype=bool)
+        new[:1] = True
+        for column in columns[:k]:
+            new[1:] |= np.diff(column[order]) != 0
+        after = np.flatnonzero(~new)  # rows that are equal to the one before in k columns
+        pairs = order[after - 1], order[after]
+        if all(np.array_equal(column[pairs[0]], column[pairs[1]]) for column in columns):
+            break
+    return order, new
 
 
 def distinct_rows(
     X: np.ndarray, y: np.ndarray, extras: Extras, power: np.ndarray | None = None
 ) -> Rows:
-    """The different rows of the data, if some are repeated or have weights. Cost O(N log N)
-    if the first column of X has no equal values, else O(NK log N) for K columns.
+    """The different rows of the data, if some are repeated or have weights. Cost of sorting
+    as many columns as tell the rows apart, mostly one.
 
     Parameters
     ----------
@@ -299,14 +307,10 @@ def distinct_rows(
     if y.dtype.kind not in "fiu":
         y = np.unique(y, return_inverse=True)[1]
     singles = (value for value in (extras.known_variance, power) if np.ndim(value))
-    columns = [*X.T, *np.atleast_2d(y.T), *singles]
+    columns = [*np.ascontiguousarray(X.T), *np.atleast_2d(y.T), *singles]
     if np.ndim(extras.weight) == 0 and not has_repeats(columns):
         return Rows(slice(None), None, extras)
-    order = lexicographic(columns)
-    new = np.zeros(len(X), dtype=bool)  # where, in this order, a row differs from the one before
-    new[:1] = True
-    for column in columns:
-        new[1:] |= np.diff(column[order]) != 0
+    order, new = sorted_rows(columns)
     inverse = np.empty(len(X), dtype=int)
     inverse[order] = np.cumsum(new) - 1
     first = order[new]
