@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from sparse_pep.datasets import Dataset, load_classification, load_regression
+from sparse_pep.estimators.encoding import centre_and_spread
 from sparse_pep.features import Features, InducingPoints
 from sparse_pep.interdomain import GaussianBlur
-from sparse_pep.studies.trials import find_scaling, run_split
+from sparse_pep.studies.trials import run_split
 from sparse_pep.training import column_spread, kmeans_points
 
 REGRESSION, CLASSIFICATION = ("boston", "concrete", "energy"), ("banana", "pima")
@@ -29,8 +30,8 @@ NAMES = {"SMSE": "smse", "SMLL": "smll", "error": "error", "NLL": "nll", "conver
 def starting_features(kind: str, data: Dataset, split: int, n_inducing: int) -> Features:
     """Features of the kind for the standardised training inputs of a split."""
     train = data.splits[split][0]
-    scaling = find_scaling(data.X[train], data.y[train])
-    X = (data.X[train] - scaling["x_mean"]) / scaling["x_scale"]
+    mean, spread = centre_and_spread(data.X[train])
+    X = (data.X[train] - mean) / spread
     Z = kmeans_points(X, n_inducing, np.random.default_rng(split))
     if kind == "InducingPoints":
         return InducingPoints(Z)
@@ -41,7 +42,7 @@ def fitted_row(data: Dataset, likelihood: str, kind: str, blocks: int | None, po
     """One row of the table; what cannot be fitted says so and leaves its scores empty."""
     features = starting_features(kind, data, split, n_inducing)
     options = {"features": features, "blocks": blocks, "likelihood": likelihood, "random_state": split}
-    row, model, _ = run_split(data, split, power, **options)
+    row, model = run_split(data, split, power, **options)
     evidence = {"log_marginal_likelihood": model.log_marginal_likelihood_value_}
     key = {"data": data.name, "features": kind, "blocks": blocks or "", "power": power, "split": split}
     return key | evidence | {NAMES[name]: row[name] for name in NAMES if name in row}

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sparse_pep.estimators.base import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+    from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 
 __all__ = ["SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"]
 
@@ -14,5 +14,5 @@ __all__ = ["SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"]
 def __getattr__(name: str):
     """Import the estimators when one is first asked for: scikit-learn takes most of a second to load, this file none."""
     if name in __all__:
-        return getattr(import_module("sparse_pep.estimators.base"), name)
+        return getattr(import_module("sparse_pep.estimators"), name)
     raise AttributeError(f"module 'sparse_pep' has no attribute {name!r}")

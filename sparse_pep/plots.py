@@ -41,6 +41,17 @@ def axes_of(ax: Axes | None, size: tuple[float, float]) -> Axes:
     return ax
 
 
+def in_own_units(model: object, points: np.ndarray) -> np.ndarray:
+    """Places (..., D) that a model knows in its standardised inputs, in the inputs' own units."""
+    return getattr(model, "x_mean_", 0.0) + getattr(model, "x_scale_", 1.0) * points
+
+
+def inducing_inputs(model: object) -> np.ndarray | None:
+    """The inducing points (M, D) of a model in the units of its inputs, if it has any."""
+    Z = getattr(getattr(model, "features_", None), "Z", None)
+    return None if Z is None else in_own_units(model, Z)
+
+
 def require_model(model: object, *methods: str) -> None:
     """Raise a ValueError unless `model` has these methods, and a NotFittedError if it is an
     estimator that was not fitted.
@@ -256,8 +267,8 @@ def plot_posterior_1d(
     ax.set(xlabel="x", ylabel="y", xlim=(grid[0], grid[-1]))
     if Z_start is not None:
         mark_points(ax, Z_start, 0.97, "+", ORANGE, "pseudo-points before")
-    if hasattr(getattr(model, "features_", None), "Z"):
-        mark_points(ax, model.features_.Z, 0.03, "x", RED, "pseudo-points after")
+    if (Z := inducing_inputs(model)) is not None:
+        mark_points(ax, Z, 0.03, "x", RED, "pseudo-points after")
     return ax
 
 # %% ../nbs/internals/plots.ipynb #70acd300
@@ -375,8 +386,8 @@ def plot_posterior_2d(
     axes[1].plot(*X.T, ".", color="black", ms=3, label="data")
     for ax in axes:
         ax.set(xlabel="x1", ylabel="x2", xlim=(a[0], a[-1]), ylim=(b[0], b[-1]))
-        if hasattr(getattr(model, "features_", None), "Z"):
-            mark_points_2d(ax, model.features_.Z)
+        if (Z := inducing_inputs(model)) is not None:
+            mark_points_2d(ax, Z)
     return np.asarray(axes)
 
 # %% ../nbs/internals/plots.ipynb #45b73101
@@ -471,8 +482,8 @@ def plot_classification_1d(
     ax.axhline(0.5, color="black", lw=0.8, ls="--")
     ax.set(xlabel="x", ylabel="probability", xlim=(grid[0], grid[-1]))
     ax.set(ylim=(rows[-1] - 0.06, 1.12), yticks=np.linspace(0.0, 1.0, 6))
-    if hasattr(getattr(model, "features_", None), "Z"):
-        mark_points(ax, model.features_.Z, 0.97, "x", "black", "pseudo-points")
+    if (Z := inducing_inputs(model)) is not None:
+        mark_points(ax, Z, 0.97, "x", "black", "pseudo-points")
     return ax
 
 # %% ../nbs/internals/plots.ipynb #d94199cc
@@ -559,8 +570,8 @@ def plot_classification_2d(
     for c, label in enumerate(classes):
         ax.plot(*X[y == label].T, ls="", **class_style(c), label=str(label))
     ax.set(xlabel="x1", ylabel="x2", xlim=(a[0], a[-1]), ylim=(b[0], b[-1]))
-    if hasattr(getattr(model, "features_", None), "Z"):
-        mark_points_2d(ax, model.features_.Z)
+    if (Z := inducing_inputs(model)) is not None:
+        mark_points_2d(ax, Z)
     return ax
 
 # %% ../nbs/internals/plots.ipynb #a55be2d7
@@ -1178,7 +1189,7 @@ def point_paths(record: object, name: str = "features.Z") -> tuple[np.ndarray, n
         raise ValueError(
             f"{name!r} must have shape (T, M, D) with T = {len(iteration)}, at least 1; its shape is {paths.shape}."
         )
-    return iteration, paths
+    return iteration, in_own_units(record, paths) if name.endswith(".Z") else paths
 
 # %% ../nbs/internals/plots.ipynb #d96675d7
 def plot_pseudo_points(

@@ -4,21 +4,21 @@
 
 # %% auto #0
 __all__ = ['MOST_ROWS', 'Part', 'SCORES', 'N_DRAWS', 'PAGE', 'as_text', 'table', 'picture', 'side_by_side', 'in_figure',
-           'InUnits', 'class_names', 'in_units', 'Judged', 'as_modelled', 'latent_at', 'left_out', 'can_leave_out',
-           'judged', 'natural', 'summary_rows', 'fit_part', 'parameters_part', 'scores_part', 'warnings_part',
-           'training_part', 'name_axes', 'draws_of', 'numbers_part', 'labels_part', 'judged_part', 'relevance_part',
-           'posterior_part', 'surface_figures', 'page', 'fit_report', 'input_names', 'checked_rows', 'scores_in',
-           'sweep_figures', 'averages', 'mean_and_error', 'sweep_report']
+           'class_names', 'as_drawn', 'is_standardised', 'Judged', 'as_modelled', 'latent_at', 'left_out', 'judged',
+           'natural', 'fit_part', 'parameters_part', 'scores_part', 'warnings_part', 'training_part', 'name_axes',
+           'draws_of', 'numbers_part', 'labels_part', 'judged_part', 'relevance_part', 'posterior_part',
+           'surface_figures', 'page', 'fit_report', 'input_names', 'checked_rows', 'scores_in', 'sweep_figures',
+           'averages', 'mean_and_error', 'sweep_report']
 
 # %% ../nbs/internals/report.ipynb #cf88bb41
 import base64
+import copy
 import html
 import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import Template
-from types import SimpleNamespace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -26,12 +26,10 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from . import __version__
-from sparse_pep.estimators.base import (
-    PowerEPEstimator,
-    SparsePEPClassifier,
-    SparsePEPRegressor,
-)
-from .numerics.validation import as_floats, require_finite
+from .estimators import SparsePEPClassifier, SparsePEPRegressor
+from .estimators.base import PowerEPEstimator
+from .numerics.validation import require_finite
+from .numerics.validation import as_floats
 from sparse_pep.plots import (
     ard_parts,
     plot_calibration,
@@ -112,63 +110,6 @@ def in_figure(name: object) -> str:
     name = name if len(name) <= 30 else name[:29] + "…"
     return name.replace("$", r"\$")
 
-# %% ../nbs/internals/report.ipynb #d48c6ca7
-@dataclass(frozen=True, eq=False)
-class InUnits:
-    """A model as the functions of `plots` see it, with inputs in their own units.
-
-    Attributes
-    ----------
-    model : PowerEPEstimator
-        Trained on scaled inputs.
-    x_mean, x_scale : ndarray (D,)
-        Of the inputs.
-    """
-
-    model: PowerEPEstimator
-    x_mean: np.ndarray
-    x_scale: np.ndarray
-
-    def scaled(self, X: np.ndarray) -> np.ndarray:
-        """Inputs X (S, D) as the model sees them."""
-        return (X - self.x_mean) / self.x_scale
-
-    def unscaled(self, X: np.ndarray) -> np.ndarray:
-        """Inputs (..., D) of the model in their own units."""
-        return self.x_mean + self.x_scale * X
-
-    def predict(self, X: np.ndarray, return_std: bool = False) -> object:
-        """As the model's, X (S, D) in its own units."""
-        return self.model.predict(self.scaled(X), return_std=return_std)
-
-    def predict_f(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As the model's, X (S, D) in its own units."""
-        return self.model.predict_f(self.scaled(X))
-
-    def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """As the model's, X (S, D) in its own units."""
-        return self.model.predict_proba(self.scaled(X))
-
-    @property
-    def classes_(self) -> np.ndarray:
-        """Names of the classes, as a figure shows them."""
-        return class_names(self.model)
-
-    @property
-    def features_(self) -> SimpleNamespace:
-        """`Z` (M, D), where the features have it."""
-        Z = getattr(self.model.features_, "Z", None)
-        return SimpleNamespace(**({} if Z is None else {"Z": self.unscaled(Z)}))
-
-    @property
-    def diagnostics_(self) -> dict:
-        """The record of the pseudo-points, in units of the inputs, if there is one."""
-        trace = self.model.diagnostics_.get("parameter_trace")
-        if not trace or "features.Z" not in trace["values"]:
-            return {}
-        values = {"features.Z": self.unscaled(np.asarray(trace["values"]["features.Z"]))}
-        return {"parameter_trace": {"iteration": trace["iteration"], "values": values}}
-
 # %% ../nbs/internals/report.ipynb #3abf044a
 def class_names(model: PowerEPEstimator) -> np.ndarray:
     """The classes (C,) of a classifier as a figure shows them, each different."""
@@ -178,15 +119,18 @@ def class_names(model: PowerEPEstimator) -> np.ndarray:
     return np.array(names, dtype=object)
 
 # %% ../nbs/internals/report.ipynb #e9afe037
-def in_units(model: PowerEPEstimator, scaling: Mapping | None) -> InUnits:
-    """The model in the units that `scaling` tells (`x_mean`, `x_scale`), or its own."""
-    D = model.n_features_in_
-    scaling = scaling or {"x_mean": np.zeros(D), "x_scale": np.ones(D)}
-    if any(np.shape(scaling.get(name)) != (D,) for name in ("x_mean", "x_scale")):
-        raise ValueError(
-            f"`scaling` must hold `x_mean` and `x_scale`, one number for each of the {D} inputs."
-        )
-    return InUnits(model, np.asarray(scaling["x_mean"]), np.asarray(scaling["x_scale"]))
+def as_drawn(model: PowerEPEstimator) -> PowerEPEstimator:
+    """The model with the names of its classes as figures show them."""
+    if not isinstance(model, SparsePEPClassifier):
+        return model
+    drawn = copy.copy(model)
+    drawn.classes_ = class_names(model)
+    return drawn
+
+
+def is_standardised(model: PowerEPEstimator) -> bool:
+    """Whether the model sees inputs in other units than their own."""
+    return bool(np.any(model.x_mean_) or np.any(model.x_scale_ != 1.0))
 
 # %% ../nbs/internals/report.ipynb #5765370f
 MOST_ROWS = 5000  # in a picture, taken at even steps; more would be one blot
@@ -201,7 +145,7 @@ class Judged:
     where : str
         For the page, such as "50 held-out rows".
     X : ndarray (N, D)
-        As the model sees them.
+        In their own units.
     y : ndarray (N,)
         As they were given to `fit`.
     mean, var : ndarray (N,) or (C, N)
@@ -239,21 +183,11 @@ def left_out(model: PowerEPEstimator) -> tuple[np.ndarray, np.ndarray]:
     return as_modelled(model, *model.leave_one_out_f())
 
 # %% ../nbs/internals/report.ipynb #d93c7f19
-def can_leave_out(model: PowerEPEstimator, X: np.ndarray) -> bool:
-    """Whether X (N, D) are the training inputs of the model, each with a site of its own and no
-    known noise, which a picture would not show.
-    """
-    own = getattr(model, "_X", None)
-    if own is None or model.blocks is not None or not np.array_equal(own, X):
-        return False
-    return not np.any(model._extras.known_variance)
-
-# %% ../nbs/internals/report.ipynb #379ce8cf
 def judged(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, held_out: bool) -> Judged:
     """What the model says of the rows X (N, D), y (N,), at most 5000 of them: of held-out
     rows as it is, of its training rows each left out, if that can be done.
     """
-    if not held_out and can_leave_out(model, X):
+    if not held_out and model.can_leave_out(X):
         rows = Judged("training rows, each left out", X, y, *left_out(model))
         rows = rows.part(np.all(np.isfinite(np.atleast_2d(rows.mean)), axis=0), rows.where)
     else:
@@ -284,25 +218,19 @@ def natural(name: str, value: np.ndarray) -> tuple[str, object]:
     shape = " x ".join(map(str, value.shape))
     return name, f"{shape} values, from {value.min():.4g} to {value.max():.4g}"
 
-# %% ../nbs/internals/report.ipynb #e67b5701
-def summary_rows(model: PowerEPEstimator) -> list[tuple[str, str]]:
-    """The lines of `summary()`, whose names have 24 places, as names and values."""
-    lines = model.summary().splitlines()
-    return [(line[:24].rstrip(), line[24:]) for line in lines]
-
 # %% ../nbs/internals/report.ipynb #72737b78
 def fit_part(model: PowerEPEstimator, target: str, told: Sequence) -> Part:
-    """What was fitted, of what; `told` from `summary_rows`."""
+    """What was fitted, of what; `told` from `summary_rows()`."""
     rows = [("target", target), *told]
     if isinstance(model, SparsePEPClassifier):
         rows.insert(1, ("classes", ", ".join(map(str, model.classes_.tolist()))))
     return "What was fitted", table(rows)
 
 # %% ../nbs/internals/report.ipynb #c747b209
-def parameters_part(model: PowerEPEstimator, scaled: bool) -> Part:
+def parameters_part(model: PowerEPEstimator) -> Part:
     """All parameters, in the units that the model sees."""
     rows = [natural(*item) for item in model.parameters().items()]
-    notes = ["Inputs as divided by their scales."] if scaled else []
+    notes = ["Inputs as divided by their scales."] if is_standardised(model) else []
     if model.y_scale_ != 1.0:
         by = f"{model.y_scale_:.4g}, after {model.y_mean_:.4g} was taken away"
         notes.append(f"The target as divided by {by}.")
@@ -338,20 +266,21 @@ def warnings_part(messages: Iterable[object]) -> Part | None:
     ) + "</ul>"
 
 # %% ../nbs/internals/report.ipynb #6ae80e28
-def training_part(seen: InUnits, names: Sequence[str]) -> Part | None:
+def training_part(model: PowerEPEstimator, names: Sequence[str]) -> Part | None:
     """The log evidence at each iteration, and the way of the pseudo-points where there are
     one or two inputs.
     """
-    told = seen.model.diagnostics_
+    told = model.diagnostics_
     trace = np.asarray(told.get("log_evidence_trace", ()), dtype=float)
     figures = []
     if np.isfinite(trace).any():
         says = "Log evidence in training; the best value is circled."
         figures.append(picture(lambda ax: plot_energy_trace(trace, ax=ax), says))
-    if seen.diagnostics_ and len(names) <= 2:
+    record = (told.get("parameter_trace") or {}).get("values", {})
+    if "features.Z" in record and len(names) <= 2:
 
         def draw(ax: Axes) -> None:
-            plot_pseudo_points(seen, ax=ax).legend(fontsize=8)
+            plot_pseudo_points(model, ax=ax).legend(fontsize=8)
             name_axes(ax, names)
 
         figures.append(picture(draw, "Pseudo-points from start to end of training."))
@@ -442,17 +371,18 @@ def judged_part(model: PowerEPEstimator, rows: Judged, target: str) -> Part:
     return "Residuals and calibration", judge + numbers_part(model, rows, target)
 
 # %% ../nbs/internals/report.ipynb #43621bc8
-def relevance_part(seen: InUnits, names: Sequence[str], scaled: bool) -> Part | None:
+def relevance_part(model: PowerEPEstimator, names: Sequence[str]) -> Part | None:
     """Inverse lengthscales as bars, and the lengthscales in units of the inputs."""
-    kernel, shown = seen.model.kernel_, [in_figure(name) for name in names]
+    kernel, shown = model.kernel_, [in_figure(name) for name in names]
     parts, _ = ard_parts(kernel)
     if not parts or len(names) < 2:
         return None
     lengths = [
-        (names[d], ell * seen.x_scale[d], part)
+        (names[d], ell * model.x_scale_[d], part)
         for part, dims, each in parts
         for d, ell in zip(dims or range(len(names)), each)
     ]
+    scaled = is_standardised(model)
     unit = "standard deviation of the input" if scaled else "unit of the input"
     says = (
         "The longer the bar, the sooner the function bends along that input; "
@@ -470,17 +400,16 @@ def relevance_part(seen: InUnits, names: Sequence[str], scaled: bool) -> Part | 
 
 # %% ../nbs/internals/report.ipynb #740a9ea7
 def posterior_part(
-    seen: InUnits, rows: Judged, names: Sequence[str], target: str
+    model: PowerEPEstimator, rows: Judged, names: Sequence[str], target: str
 ) -> Part | None:
     """The posterior of a model with one or two inputs."""
-    X, labels = seen.unscaled(rows.X), isinstance(seen.model, SparsePEPClassifier)
     if len(names) > 2:
         return None
+    X, y, labels = rows.X, rows.y, isinstance(model, SparsePEPClassifier)
+    seen = as_drawn(model)
     if labels:
-        classes = seen.model.classes_.tolist()
-        y = seen.classes_[[classes.index(label) for label in rows.y.tolist()]]
-    else:
-        y = rows.y
+        classes = model.classes_.tolist()
+        y = seen.classes_[[classes.index(label) for label in y.tolist()]]
     where = f"with the {rows.where.split(',')[0]}"
     if len(names) == 2 and not labels:
         return "Posterior", surface_figures(seen, X, y, names, where)
@@ -498,16 +427,16 @@ def posterior_part(
 
 # %% ../nbs/internals/report.ipynb #3e80b62f
 def surface_figures(
-    seen: InUnits, X: np.ndarray, y: np.ndarray, names: Sequence[str], where: str
+    model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, names: Sequence[str], where: str
 ) -> str:
     """The two maps of `plot_posterior_2d`, a figure each."""
-    figures, crosses = [], "; crosses are the pseudo-points" * hasattr(seen.features_, "Z")
+    figures, crosses = [], "; crosses are the pseudo-points" * hasattr(model.features_, "Z")
     for shown, says in enumerate(("Mean", "Standard deviation")):
 
         def draw(ax: Axes, shown: int = shown) -> None:
             other = Figure().subplots()
             axes = [ax, other] if shown == 0 else [other, ax]
-            plot_posterior_2d(seen, X, y, axes=axes)
+            plot_posterior_2d(model, X, y, axes=axes)
             name_axes(ax, names)
 
         figures.append(picture(draw, f"{says}, {where}{crosses}.", (4.8, 3.8)))
@@ -615,7 +544,6 @@ def fit_report(
     target: str = "y",
     scores: Mapping[str, float] | None = None,
     messages: Iterable[object] = (),
-    scaling: Mapping | None = None,
     command: str | None = None,
 ) -> str:
     """One HTML page on a fitted model: pictures inside, no scripts, nothing from the
@@ -626,8 +554,8 @@ def fit_report(
     model : PowerEPEstimator
         Fitted or loaded.
     X, y : array_like, shape (N, D) and (N,), optional
-        Rows to judge on, X as the model sees it and y as it was given to `fit`: held-out
-        rows, else the training rows. Without them nothing is judged.
+        Rows to judge on, X and y as they were given to `fit`: held-out rows, else the
+        training rows. Without them nothing is judged.
     held_out : bool
         Whether the model has not seen these rows. If it has, each is left out where that
         can be done; the page says which.
@@ -639,9 +567,6 @@ def fit_report(
         Name → value, on the held-out rows.
     messages : iterable
         Warnings raised in the fit.
-    scaling : mapping, optional
-        `x_mean`, `x_scale` (D,): X is (inputs − x_mean)/x_scale, and axes are in the units of
-        the inputs.
     command : str, optional
         What the model was made with.
 
@@ -672,19 +597,18 @@ def fit_report(
     """
     require_model(model, "predict", "predict_f")
     names = input_names(model, names)
-    seen, scaled, told = in_units(model, scaling), scaling is not None, summary_rows(model)
-    rows = None
+    told, rows = model.summary_rows(), None
     if X is not None:
         rows = judged(model, *checked_rows(model, X, y), held_out)
     parts = [
         fit_part(model, target, told),
         scores_part(scores or {}, "held-out rows"),
         warnings_part(messages),
-        posterior_part(seen, rows, names, target) if rows else None,
+        posterior_part(model, rows, names, target) if rows else None,
         judged_part(model, rows, target) if rows else None,
-        relevance_part(seen, names, scaled),
-        training_part(seen, names),
-        parameters_part(model, scaled),
+        relevance_part(model, names),
+        training_part(model, names),
+        parameters_part(model),
     ]
     subtitle = "Sparse Gaussian process by Power Expectation Propagation"
     subtitle += f", power {dict(told)['power']}"

@@ -233,8 +233,10 @@ class Sums(NamedTuple):
         Terms of log Z that follow from the sites alone, in nats.
     n_clipped : int
         Unexplained variances that came out negative and were set to 0.
+    n_rows : int
+        Rows of data with a positive weight.
     unexplained, prior : float
-        Sums of the unexplained and of the prior variances of f.
+        Sums over these rows of the unexplained and of the prior variances of f.
     weight : float
         Σ w.
     trace : float
@@ -250,6 +252,7 @@ class Sums(NamedTuple):
     shift: np.ndarray
     terms: float
     n_clipped: int
+    n_rows: int
     unexplained: float
     prior: float
     weight: float
@@ -698,13 +701,15 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
         return S, s, terms
 
     S, s, terms = (sum(part) for part in zip(*shard.visit(work)))
+    counted = (shard.weight > 0.0) & (np.asarray(shard.trained) > 0.0)
     shard.answer = Sums(
         np.stack([mirror(one) for one in S]),
         s,
         terms,
         shard.n_clipped,
-        float(shard.dff.sum()),
-        float(shard.kff.sum()),
+        int(np.count_nonzero(counted)),
+        float(shard.dff[counted].sum()),
+        float(shard.kff[counted].sum()),
         float(shard.weight.sum()),
         float(shard.weight @ (shard.dff / shard.noise)) if shard.known else 0.0,
         Largest(shard.lowest),

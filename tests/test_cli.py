@@ -23,24 +23,22 @@ from click.testing import CliRunner
 from distributed import LocalCluster
 
 import sparse_pep.data.tables
-import sparse_pep.estimators.base
+import sparse_pep.estimators.fitting
 from sparse_pep import SparsePEPRegressor, load, plots
 from sparse_pep.cli import main
 from sparse_pep.commands import (
     average_rows,
     check_output,
     demo_boundary,
-    find_scaling,
-    fit_scaled,
     parse_powers,
     plain,
-    predict_unscaled,
     score_tables,
     write_csv,
 )
 from sparse_pep.data.cluster import ALONE, connect
 from sparse_pep.datasets import mean_nll, random_splits, snelson_like
 from sparse_pep.studies.runner import Study, StudyStopped, run_study
+from sparse_pep.studies.trials import estimator_for, predictions
 
 PROGRAM = [sys.executable, "-c", "from sparse_pep.cli import main; main(prog_name='sparse-pep')"]
 
@@ -114,7 +112,7 @@ def test_predictions_are_those_of_the_model_to_the_last_digit(model):
     write_csv("new.csv", ["dose", "age", "site"], rows.tolist())
     accept("predict", "model.npz", "new.csv", "--out", "p.csv")
     found, fitted = numbers(Path("p.csv").read_text()), load("model.npz")
-    mean, std = predict_unscaled(fitted, rows, fitted.extra_)
+    mean, std = predictions(fitted, rows)
     np.testing.assert_array_equal(found["mean"], mean)
     np.testing.assert_array_equal(found["std"], std)
 
@@ -168,7 +166,7 @@ def test_without_standardising_the_model_holds_the_units_of_the_file(trial):
     accept("fit", "trial.csv", "--target", "response", *options)
     fitted = load("model.npz")
     assert fitted.noise_variance == 2.0 and fitted.y_scale_ == 1.0
-    np.testing.assert_array_equal(fitted.extra_["x_mean"], np.zeros(3))
+    np.testing.assert_array_equal(fitted.x_mean_, np.zeros(3))
     mean = numbers(accept("predict", "model.npz", "trial.csv", "--out", "-").stdout)["mean"]
     np.testing.assert_allclose(mean, fitted.predict(trial[:, :3]), rtol=1e-12)
 
@@ -210,15 +208,15 @@ def test_labels_of_any_text_are_fitted_scored_and_predicted(labels):
     assert "likelihood Logit: classes down, up\n" in result.stdout and "divided by" not in result.stdout
     fitted, (train, test) = load("model.npz"), random_splits(60, 1, 0.25, seed=2)[0]
     assert type(fitted.kernel_).__name__ == "Matern52"
-    np.testing.assert_allclose(fitted.extra_["x_mean"], X[train].mean(axis=0))
-    proba = predict_unscaled(fitted, X[test], fitted.extra_)[1]
+    np.testing.assert_allclose(fitted.x_mean_, X[train].mean(axis=0))
+    proba = predictions(fitted, X[test])[1]
     error = np.mean(np.where(proba[:, 1] > 0.5, "up", "down") != y[test])
     scores = f"15 rows held out: error {error:.4f}, NLL {mean_nll(y[test], proba, ['down', 'up']):.4f}\n"
     assert scores in result.stdout and error < 0.3
     assert "label and probabilities of kind for 60 rows" in accept("predict", "model.npz", "labels.csv").stderr
     rows = list(csv.DictReader(io.StringIO(Path("predictions.csv").read_text())))
     assert list(rows[0]) == ["label", "p_down", "p_up"]
-    here = predict_unscaled(fitted, X, fitted.extra_)
+    here = predictions(fitted, X)
     assert [row["label"] for row in rows] == here[0].tolist()
     np.testing.assert_array_equal([[float(row["p_down"]), float(row["p_up"])] for row in rows], here[1])
 
@@ -247,8 +245,7 @@ def test_counts_and_outliers_have_a_mean_and_a_standard_deviation(likelihood):
     found = numbers(accept("predict", "model.npz", "counts.csv", "--out", "-").stdout)
     assert list(found) == ["mean", "std"] and np.all(found["std"] > 0.0)
     np.testing.assert_allclose(found["mean"], np.exp(1.0 + np.sin(dose)), atol=3.0)
-    X = (dose[test, None] - dose[train].mean()) / dose[train].std()
-    nll = -np.mean(fitted.predict_log_density(X, count[test].astype(float)))
+    nll = -np.mean(fitted.predict_log_density(dose[test, None], count[test].astype(float)))
     smse = np.mean((found["mean"][test] - count[test]) ** 2) / np.var(count[test])
     assert f"15 rows held out: SMSE {smse:.4f}, NLL {nll:.4f}\n" in result.stdout
     name = {"poisson": "likelihood Poisson\n", "student_t": "likelihood StudentT: df 4, scale "}[likelihood]
@@ -273,13 +270,13 @@ def test_compare_on_labels(labels):
 
 
 def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
-    monkeypatch.setattr("sparse_pep.studies.trials.fit_scaled", lambda X, y, scaling, **options: fake(X, y, options))
     seen = []
 
-    def fake(X, y, options):
-        seen.append(options["likelihood"])
-        few = {"n_inducing": 4, "optimizer": None, "likelihood": options["likelihood"], "power": 1.0}
-        return fit_scaled(X, y, find_scaling(X, y), **few)
+    def small(likelihood, **options):
+        seen.append(likelihood)
+        return estimator_for(likelihood, n_inducing=4, optimizer=None, power=1.0)
+
+    monkeypatch.setattr("sparse_pep.studies.trials.estimator_for", small)
 
     words = ["--data", "breast_cancer", "--data", "diabetes", "--powers", 1, "--splits", 1, "--out", "scores.csv"]
     text = accept("compare", *words, "--quiet").stdout
@@ -556,7 +553,7 @@ def test_every_option_of_compare_arrives(monkeypatch):
     def record(data, split, power, **options):
         seen.append((data.name, split, power, options))
         scores = {"log ML/N": 0.0, "SMSE": 0.0, "SMLL": 0.0, "converged": "yes", "seconds": 0.0}
-        return ({"data": data.name, "power": power, "name": "", "split": split} | scores, None, None)
+        return ({"data": data.name, "power": power, "name": "", "split": split} | scores, None)
 
     monkeypatch.setattr("sparse_pep.commands.run_split", record)
     options = {"inducing": 7, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "seed": 4, "blocks": 6}
@@ -792,7 +789,7 @@ def test_a_comparison_as_json(monkeypatch):
     def split_of(data, split, power, **options):
         scores = {"log ML/N": np.float64(split), "SMSE": np.inf, "SMLL": np.nan, "seconds": 0.5}
         row = {"data": data.name, "power": power, "name": "", "split": split}
-        return (row | scores | {"converged": "yes" if split else "no"}, None, None)
+        return (row | scores | {"converged": "yes" if split else "no"}, None)
 
     monkeypatch.setattr("sparse_pep.commands.run_split", split_of)
     told = document("compare", "--powers", "0,1", "--splits", 3, "--out", "s.csv")
@@ -941,8 +938,8 @@ def test_a_fit_in_pieces_says_what_one_in_memory_says(pieces, data, more):
     whole, pieces = load("whole.npz"), load("pieces.npz")
     for name in ("feature_names", "target"):
         assert pieces.extra_[name] == whole.extra_[name]
-    for name in ("x_mean", "x_scale"):
-        np.testing.assert_allclose(pieces.extra_[name], whole.extra_[name], rtol=1e-12)
+    for name in ("x_mean_", "x_scale_"):
+        np.testing.assert_allclose(getattr(pieces, name), getattr(whole, name), rtol=1e-12)
     assert ("times" in whole.extra_["feature_names"]) == (not {"--weight", "--known-variance"} & set(more))
 
 
@@ -1112,8 +1109,8 @@ def test_a_cluster_that_goes_away_is_one_line(pieces, monkeypatch):
             cluster.close()
             return train(*given, **more)
 
-        train = sparse_pep.estimators.base.train_source
-        monkeypatch.setattr("sparse_pep.estimators.base.train_source", gone)
+        train = sparse_pep.estimators.fitting.train
+        monkeypatch.setattr("sparse_pep.estimators.fitting.train", gone)
         monkeypatch.setattr("sparse_pep.commands.connect", partial(connect, timeout=0.3))
         error = one_line("fit", "table.csv", "--target", "response", *LEARN, "--scheduler", cluster.scheduler_address)
     assert "scheduler is gone" in error

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
@@ -12,12 +13,11 @@ from sparse_pep.data.tables import convert_table
 from sparse_pep.estimators.encoding import (
     EncodedSource,
     Encoding,
-    InputScaling,
     classes_of,
     source_of,
     targets_of,
-    unexplained_of,
 )
+from sparse_pep.estimators.fitting import unexplained_of
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
@@ -68,6 +68,19 @@ def test_a_piece_is_translated_with_its_variances():
     assert np.isin(few.y, (Y - 1.0) / 2.0).all() and len(few.y) == 50
 
 
+def test_inputs_are_translated_where_they_are(tmp_path):
+    scaling = {"x_mean": np.array([1.0, 2.0]), "x_scale": np.array([0.5, 2.0])}
+    source = EncodedSource(in_pieces(X), Encoding(**scaling))
+    first = next(source.pieces())
+    assert np.allclose(first.X, (X[:170] - [1.0, 2.0]) / [0.5, 2.0], rtol=1e-12) and first.y is None
+    assert np.isin(source.sample(9, np.random.default_rng(1)).X, (X - [1.0, 2.0]) / [0.5, 2.0]).all()
+    assert source.fingerprint() != EncodedSource(in_pieces(X), Encoding()).fingerprint()
+    both = Encoding(Gaussian(), 1.0, 2.0, **scaling)
+    piece = next(EncodedSource(in_pieces(X, Y), both).pieces())
+    assert np.array_equal(piece.X, first.X) and np.allclose(piece.y, (Y[:170] - 1.0) / 2.0, rtol=1e-15)
+    assert np.array_equal(both.of_inputs.inputs(X), both.inputs(X))
+
+
 def test_fingerprints_tell_encodings_apart():
     plain = in_pieces(X, Y)
     prints = [
@@ -113,14 +126,15 @@ def test_what_is_a_source():
 
 
 @pytest.mark.parametrize(
-    "more", [{}, {"normalize_y": True}, {"mean": "constant"}, {"power": 0.0}, {"power": "log_loss"}]
+    "more",
+    [{}, {"normalize_y": True}, {"standardize": True}, {"mean": "constant"}, {"power": 0.0}, {"power": "log_loss"}],
 )
 def test_a_fit_to_a_source_is_the_fit_to_its_rows(more):
     weight, known = RNG.integers(0, 3, 600).astype(float), RNG.uniform(0.0, 0.5, 600)
     arrays = SparsePEPRegressor(**KEPT, **more).fit(X, Y, weight, known)
     source = SparsePEPRegressor(**KEPT, **more).fit(in_pieces(X, Y, weight=weight, known_variance=known))
     assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-10)
-    for name in ("y_mean_", "y_scale_", "q_mean_", "q_cov_", "n_features_in_", "n_samples_seen_", "power_"):
+    for name in ("x_mean_", "x_scale_", "y_mean_", "y_scale_", "q_mean_", "q_cov_", "n_features_in_", "n_samples_seen_", "power_"):
         assert np.allclose(getattr(source, name), getattr(arrays, name), rtol=1e-9, atol=1e-12), name
     for name in ("jitter", "unexplained_share", "unexplained_variance", "determined_directions"):
         assert np.isclose(source.diagnostics_[name], arrays.diagnostics_[name], rtol=1e-9), name
@@ -178,6 +192,13 @@ def test_prediction_at_a_source():
     assert np.allclose(two.predict(in_pieces(X))[:, 1], -model.predict(X), rtol=1e-9, atol=1e-9)
     with pytest.raises(ValueError, match="3 columns; the model was fitted to 2"):
         model.predict(ArraySource(np.zeros((5, 3))))
+    for call, words in (
+        (lambda: model.predict(in_pieces(X), return_cov=True), "`return_cov` needs `X` as an array in memory"),
+        (lambda: model.sample_f(in_pieces(X)), "`sample_f` needs `X` as an array in memory"),
+        (lambda: SparsePEPClassifier(**KEPT).fit(X, Y > 5.0).sample_y(in_pieces(X)), "`sample_y` needs `X` as an array"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
 
 
 def test_a_score_at_a_source_is_that_of_its_rows():
@@ -289,11 +310,6 @@ def test_labels_of_a_table(names, tmp_path):
     model, arrays = SparsePEPClassifier(**KEPT).fit(source), SparsePEPClassifier(**KEPT).fit(X, labels)
     assert model.classes_.tolist() == sorted(names) and model.feature_names_in_.tolist() == ["height", "girth"]
     assert np.allclose(model.predict_proba(source), arrays.predict_proba(X), atol=1e-6)
-    scaled = EncodedSource(source, InputScaling(np.array([1.0, 2.0]), np.array([0.5, 2.0])))
-    assert scaled.classes.tolist() == sorted(names) and scaled.feature_names is None
-    first = next(scaled.pieces())
-    assert np.allclose(first.X, (X[:250] - [1.0, 2.0]) / [0.5, 2.0], rtol=1e-12) and len(first.y) == 250
-    assert scaled.fingerprint() != EncodedSource(source, InputScaling(np.zeros(2), np.ones(2))).fingerprint()
 
 
 # ---- collections of Dask --------------------------------------------------------------------------------------------
@@ -318,8 +334,9 @@ def test_collections_of_dask(monkeypatch):
             SparsePEPRegressor(**KEPT).fit(rows, targets)
     with connect(1, processes=False) as client:
         monkeypatch.setattr("distributed.get_client", lambda: client)
-        model = SparsePEPRegressor(**KEPT).fit(rows, targets, da.from_array(weight, chunks=200))
-        arrays = SparsePEPRegressor(**KEPT).fit(X, Y, weight)
+        scaled = SparsePEPRegressor(**KEPT, standardize=True)
+        model = clone(scaled).fit(rows, targets, da.from_array(weight, chunks=200))
+        arrays = scaled.fit(X, Y, weight)
         assert np.isclose(model.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-10)
         assert np.allclose(model.predict(rows), arrays.predict(X), rtol=1e-8, atol=1e-8)
         labelled = SparsePEPClassifier(**KEPT).fit(rows, words)

@@ -1,5 +1,6 @@
 """The regressor: scikit-learn's own checks, bad input, files, odd input, real data."""
 
+import inspect
 import json
 import pickle
 import subprocess
@@ -21,13 +22,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import sparse_pep
 from sparse_pep.blocks import Partition
 from sparse_pep.datasets import load_regression, smll, smse
-from sparse_pep.estimators import base as estimators
-from sparse_pep.estimators.base import (
+from sparse_pep.estimators import (
     SparsePEP,
     SparsePEPClassifier,
     SparsePEPRegressor,
+    fitting,
     load,
 )
+from sparse_pep.estimators.arguments import section_of
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Derivative, GaussianBlur, Mixture
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
@@ -149,7 +151,7 @@ def test_an_interrupted_fit_leaves_the_fit_before_it(monkeypatch):
 
     model = fixed_model()
     expected = vars(model).copy()
-    monkeypatch.setattr(estimators, "model_evidence", interrupted)
+    monkeypatch.setattr(fitting, "model_evidence", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, 100 * y)
     assert vars(model) == expected
@@ -620,7 +622,7 @@ SMALL = {"n_inducing": 5, "max_iter": 4, "random_state": 0}
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
-    [SparsePEPClassifier(**SMALL), SparsePEP(**SMALL), SparsePEP(likelihood="student_t", **(SMALL | {"max_iter": 1}))]
+    [SparsePEPClassifier(**SMALL, standardize=True), SparsePEP(likelihood="student_t", **(SMALL | {"max_iter": 1}))]
 )
 def test_scikit_learn_of_other_likelihoods(estimator, check):
     check(estimator)
@@ -824,7 +826,7 @@ def test_leave_one_out_of_an_exact_model_is_leaving_one_out(normalize_y):
 @pytest.mark.parametrize("model", [lambda: classifier(power=1.0), counts, lambda: classifier(THIRD)])
 def test_leave_one_out_is_worse_than_with_the_datum_itself(model):
     model = model()
-    targets = COUNTS if isinstance(model, SparsePEP) else model._encoding.back(model._y)
+    targets = COUNTS if isinstance(model, SparsePEP) else model._encoding.back(model._data.y)
     inner, outer = model.leave_one_out(), model.predict_log_density(X, targets)
     assert inner.shape == (40,)
     assert np.all(np.isfinite(inner))
@@ -891,7 +893,7 @@ def test_inference_that_does_not_converge_is_said(monkeypatch):
     def impatient(*arguments, **named):
         return replace(model_evidence(*arguments, **named), converged=False, change=0.5)
 
-    monkeypatch.setattr(estimators, "model_evidence", impatient)
+    monkeypatch.setattr(fitting, "model_evidence", impatient)
     with pytest.warns(ConvergenceWarning, match="inference did not converge.*0.5"):
         assert not classifier().converged_
 
@@ -939,9 +941,9 @@ def test_blocks_reach_training_evidence_and_files(kind, tmp_path):
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, targets)
     partition = Partition(BLOCKS)
-    expected = model_evidence(model._model, X, model._y, power, model.jitter, blocks=partition)
+    expected = model_evidence(model._model, X, model._data.y, power, model.jitter, blocks=partition)
     assert error(model.log_marginal_likelihood_value_, expected.log_evidence) < 1e-8
-    without = model_evidence(model._model, X, model._y, power[BLOCKS], model.jitter)
+    without = model_evidence(model._model, X, model._data.y, power[BLOCKS], model.jitter)
     assert error(model.log_marginal_likelihood_value_, without.log_evidence) > 1e-6
     theta = np.concatenate([np.ravel(value) for value in model.parameters().values()])
     direction = np.random.default_rng(1).normal(size=len(theta))
@@ -1042,13 +1044,7 @@ ADAM = {"optimizer": "adam", "n_inducing": 6, "n_epochs": 8, "batch_size": 15, "
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [
-        SparsePEPRegressor(**ADAM),
-        SparsePEPClassifier(**ADAM),
-        SparsePEP(likelihood="student_t", **(ADAM | {"n_epochs": 2})),
-    ]
-)
+@parametrize_with_checks([SparsePEPRegressor(**ADAM, standardize=True)])
 def test_scikit_learn_with_adam(estimator, check):
     check(estimator)
 
@@ -1185,3 +1181,131 @@ def test_a_model_from_a_file_predicts_with_numpy(tmp_path):
     model.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
     assert again.device is None and np.allclose(again.predict(X), model.predict(X), atol=1e-12)
+
+
+# ---------------------------------------------------------------------------- what a fit keeps, and inputs in own units
+
+
+def test_a_fit_does_not_change_with_the_arguments():
+    """What later calls need is kept: `set_params` is for the next fit."""
+    model = fixed_model(jitter=1e-8)
+    theta = np.concatenate([np.ravel(v) for v in model.parameters().values()])
+    before = model.log_marginal_likelihood(theta, eval_gradient=True), model.summary(), model.predict(X_TEST)
+    model.set_params(jitter=0.1, chunk_size=3, optimizer="adam", blocks=4, device="torch", n_inducing=2)
+    value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    assert value == before[0][0] and np.array_equal(gradient, before[0][1])
+    assert model.summary() == before[1] and np.array_equal(model.predict(X_TEST), before[2])
+    assert model.can_leave_out(X) and np.all(np.isfinite(model.leave_one_out()))
+    grown = model.add_inducing(X[6:8]).log_marginal_likelihood_value_
+    more = fixed_model(features=InducingPoints(X[:8])).log_marginal_likelihood_value_
+    assert grown == more
+
+
+def test_a_saved_model_keeps_what_it_was_fitted_with(tmp_path):
+    model = fixed_model(features=InducingPoints(np.vstack([X[:6], X[:6]])), jitter=0.0).set_params(jitter=1e-2)
+    expected = model.summary_rows()
+    assert any("more jitter than was asked for" in text for _, text in expected)
+    model.save(tmp_path / "model.npz")
+    advice = [text for name, text in load(tmp_path / "model.npz").summary_rows() if name == "advice"]
+    assert any("more jitter than was asked for" in text for text in advice)
+
+
+UNITS, SHIFT = np.array([1e3, 0.02]), np.array([-7.0, 300.0])
+
+
+@pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier, SparsePEP])
+@pytest.mark.parametrize("optimizer", [None, "lbfgs", "adam"])
+@pytest.mark.filterwarnings("ignore")
+def test_standardised_inputs_are_those_of_a_scaler(kind, optimizer):
+    given = ADAM | {"max_iter": 4, "optimizer": optimizer, "n_epochs": 3}
+    own, targets = UNITS * X + SHIFT, y if kind is SparsePEPRegressor else SIDE
+    given |= {"likelihood": "poisson"} if kind is SparsePEP else {}
+    model = kind(**given, standardize=True).fit(own, targets)
+    np.testing.assert_allclose(model.x_mean_, own.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(model.x_scale_, own.std(axis=0), rtol=1e-12)
+    scaled = kind(**given).fit((own - model.x_mean_) / model.x_scale_, targets)
+    test = UNITS * X_TEST + SHIFT
+    seen = (test - model.x_mean_) / model.x_scale_
+    assert model.log_marginal_likelihood_value_ == scaled.log_marginal_likelihood_value_
+    for a, b in zip(model.predict_f(test), scaled.predict_f(seen)):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(model.sample_f(test, 3), scaled.sample_f(seen, 3))
+    np.testing.assert_array_equal(model.sample_y(test, 3), scaled.sample_y(seen, 3))
+    np.testing.assert_array_equal(model.leave_one_out(), scaled.leave_one_out())
+    later = slice(30, 40)
+    model.partial_fit(own[later], targets[later])
+    scaled.partial_fit((own[later] - model.x_mean_) / model.x_scale_, targets[later])
+    assert model.log_marginal_likelihood_value_ == scaled.log_marginal_likelihood_value_
+
+
+def test_what_takes_inputs_takes_them_in_their_own_units():
+    own, constant = UNITS * X + SHIFT, np.full((40, 1), 1e6)
+    model = SparsePEPRegressor(n_inducing=5, optimizer=None, standardize=True, random_state=0, blocks=None)
+    model.fit(np.hstack([own, constant]), y)
+    assert model.x_scale_[2] == 1.0 and model.x_mean_[2] == 1e6 and np.all(model.features_.Z[:, 2] == 0.0)
+    place = np.append(own[7], 1e6)
+    np.testing.assert_allclose(model.add_inducing([place]).features_.Z[-1], np.append((own[7] - model.x_mean_[:2]) / model.x_scale_[:2], 0.0))
+    _, cov = model.predict(np.hstack([own, constant])[:5], return_cov=True)
+    np.testing.assert_allclose(np.sqrt(np.diag(cov)), model.predict(np.hstack([own, constant])[:5], return_std=True)[1], rtol=1e-9)
+    plain = fixed_model()
+    assert np.array_equal(plain.x_mean_, [0.0, 0.0]) and np.array_equal(plain.x_scale_, [1.0, 1.0])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_weights_count_where_inputs_are_scaled():
+    """A weight of 2 is a row twice, one of 0 no row, in the scales too."""
+    weight, given = np.resize([1, 0, 3, 2, 1], 40), {"n_inducing": 5, "max_iter": 4, "standardize": True, "normalize_y": True, "random_state": 0}
+    again = np.repeat(np.arange(40), weight)
+    weighted, longer = SparsePEPRegressor(**given).fit(X, y, weight), SparsePEPRegressor(**given).fit(X[again], y[again])
+    np.testing.assert_allclose(weighted.x_mean_, X[again].mean(axis=0), rtol=1e-12)
+    np.testing.assert_array_equal(weighted.x_scale_, longer.x_scale_)  # from the different rows, as training is
+    assert error(weighted.predict(X_TEST), longer.predict(X_TEST)) < 1e-12
+
+
+def test_scales_come_back_from_a_file(tmp_path):
+    model = fixed_model(standardize=True, normalize_y=True)
+    model.save(tmp_path / "model.npz", extra={"unit": "m"})
+    back = load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(back.predict(X_TEST), model.predict(X_TEST))
+    assert back.standardize is True and back.extra_ == {"unit": "m"}
+    np.testing.assert_array_equal(back.x_scale_, X.std(axis=0))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X_TEST), model.predict(X_TEST))
+
+
+def test_a_file_of_the_command_line_from_before_models_scaled_their_inputs(tmp_path):
+    """Version 3 had the scaling beside the names of the columns; the model saw scaled inputs."""
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    model = SparsePEPRegressor(kernel=KERNEL, n_inducing=5, optimizer=None, random_state=0).fit((X - mean) / scale, y)
+    path, mine = tmp_path / "model.npz", {"x_mean": np.zeros(2), "x_scale": np.ones(2)}
+
+    def older(description, arrays):
+        description["version"] = 3
+        del description["state"]["numerics"], description["state"]["arguments"]["standardize"]
+        del description["state"]["fitted"]["x_mean_"], description["state"]["fitted"]["x_scale_"]
+
+    for extra, scaled in (({"feature_names": ["a", "b"], "target": "y", "x_mean": mean, "x_scale": scale}, True), (mine, False)):
+        model.save(path, extra=extra)
+        rewritten(path, older)
+        back = load(path)
+        test = X_TEST if scaled else (X_TEST - mean) / scale
+        np.testing.assert_array_equal(back.predict(test, return_std=True), model.predict((X_TEST - mean) / scale, return_std=True))
+        assert sorted(back.extra_) == (["feature_names", "target"] if scaled else ["x_mean", "x_scale"])
+        assert back.standardize is scaled and np.array_equal(back.x_mean_, mean if scaled else [0.0, 0.0])
+
+
+def test_constructors_show_what_they_take():
+    for kind in (SparsePEPRegressor, SparsePEP, SparsePEPClassifier):
+        names = list(inspect.signature(kind).parameters)
+        assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in inspect.signature(kind).parameters.values())
+        assert sorted(names) == sorted(kind().get_params()) and "standardize" in names
+        described = section_of(kind.__doc__, "Parameters")
+        assert [name for name in names if f"\n    {name} :" not in f"\n    {described}"] == []
+        assert "{" not in kind.__doc__.partition("Examples")[0]
+    assert "normalize_y" not in SparsePEPClassifier().get_params()
+
+
+def test_warnings_point_at_the_line_that_asked(recwarn):
+    SparsePEPRegressor(n_inducing=5, max_iter=1, random_state=0).fit(X, y)
+    SparsePEPRegressor(n_inducing=90, optimizer=None).fit(X, y)
+    SparsePEPRegressor(n_inducing=3, optimizer=None).fit(X, y).partial_fit(X, y)
+    assert [warning.filename for warning in recwarn] == [__file__] * 2

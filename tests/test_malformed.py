@@ -33,12 +33,8 @@ from sparse_pep import (
     report,
 )
 from sparse_pep.blocks import Partition
-from sparse_pep.estimators.base import (
-    SparsePEP,
-    SparsePEPClassifier,
-    SparsePEPRegressor,
-    load,
-)
+from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.estimators.persistence import FORMAT_VERSION
 from sparse_pep.features import InducingPoints, features_from_config
 from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Mixture, Wavelet
 from sparse_pep.kernels import (
@@ -240,13 +236,13 @@ def models(tmp_path_factory):
         np.savez("foreign.npz", a=np.arange(3))
         np.save("array.npy", np.arange(3))
         Path("array.npz").write_bytes(Path("array.npy").read_bytes())
-        state = read_archive("model.npz", "sparse_pep model", 3)
+        state = read_archive("model.npz", "sparse_pep model", FORMAT_VERSION)
         write_archive("newer.npz", state, "sparse_pep model", 999)
         broken(state, "kind.npz", lambda s: s["kernel"].update(kind="Exotic"))
         broken(state, "estimator.npz", lambda s: s.update(estimator="Forest"))
         broken(state, "incomplete.npz", lambda s: s.pop("posterior"))
-        broken(state, "scaling.npz", lambda s: s["extra"].update(x_scale=np.ones(5)))
-        broken(state, "unscaled.npz", lambda s: s["extra"].pop("x_mean"))
+        broken(state, "scaling.npz", lambda s: s["fitted"].update(x_scale_=np.ones(5)))
+        broken(state, "unnamed.npz", lambda s: s["extra"].pop("feature_names"))
         broken(state, "noise.npz", lambda s: s["likelihood"].update(noise_variance=-1.0))
         broken(state, "shapes.npz", lambda s: s["posterior"].update(b=np.ones(7)))
         fitted().save("python.npz")
@@ -261,7 +257,7 @@ def broken(state, path, change):
 
     state = copy.deepcopy(state)
     change(state)
-    write_archive(path, state, "sparse_pep model", 3)
+    write_archive(path, state, "sparse_pep model", FORMAT_VERSION)
 
 
 def checkpoint_of_other_data():
@@ -356,7 +352,7 @@ MODELS = {  # model file, words of the message
     "estimator.npz": ["estimator.npz", "Forest"],
     "incomplete.npz": ["incomplete.npz", "posterior"],
     "scaling.npz": ["scaling.npz", "x_scale"],
-    "unscaled.npz": ["unscaled.npz", "sparse-pep fit"],
+    "unnamed.npz": ["unnamed.npz", "sparse-pep fit"],
     "noise.npz": ["noise.npz", "noise_variance"],
     "shapes.npz": ["shapes.npz", "posterior"],
     "python.npz": ["python.npz", "sparse-pep fit"],
@@ -918,7 +914,7 @@ ARGUMENTS = {
     "n_epochs": [0, None, *WHOLE],
     "jitter": [-1e-8, 1.0, NAN, INF, None, "x", [1e-8], True, {}],
     "chunk_size": [0, *WHOLE],
-    "normalize_y": [None, "yes", "False", 2, NAN, [True], {}, np.array([True, False])],
+    **dict.fromkeys(("normalize_y", "standardize"), [None, "yes", "False", 2, NAN, [True], {}, np.array([True, False])]),
     "random_state": ["a", -1, 1.5, NAN, [1, "a"], {}, 2**40, [[1]]],
     "verbose": ["yes", None, NAN, -1, 1.5, [1], {}],
     "tol": POSITIVE,
@@ -1214,7 +1210,6 @@ ARRAYS = {
     "report of NaN in y": (lambda: report.fit_report(fitted(), X, changed(y, 2, NAN)), ["y", "row 2"]),
     "report of other names": (lambda: report.fit_report(fitted(), X, y, names=["a"]), "`names`"),
     "report of unknown labels": (lambda: report.fit_report(fitted("classifier"), X, np.full(12, "up")), ["`y`", "'up'"]),
-    "report of another scaling": (lambda: report.fit_report(fitted(), X, y, scaling={"x_mean": [0.0]}), "`scaling`"),
     "report of no rows": (lambda: report.sweep_report([]), "`rows`"),
     "report of rows without a power": (lambda: report.sweep_report([{"data": "a"}]), ["`rows`", "'power'"]),
 }  # fmt: skip

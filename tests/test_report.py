@@ -20,15 +20,14 @@ from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.interdomain import Fourier
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import StudentT
+from sparse_pep.plots import inducing_inputs, point_paths
 from sparse_pep.report import (
     MOST_ROWS,
     as_text,
-    can_leave_out,
     class_names,
     draws_of,
     fit_report,
     in_figure,
-    in_units,
     judged,
     latent_at,
     left_out,
@@ -205,19 +204,19 @@ def test_rows_that_are_not_those_of_training_are_not_left_out(models):
 
 def test_data_with_known_noise_are_not_left_out(models):
     model, X, y = models("regressor")
-    assert can_leave_out(model, X) and not can_leave_out(model, X[:5])
-    assert not can_leave_out(*models("blocks")[:2])
+    assert model.can_leave_out(X) and not model.can_leave_out(X[:5])
+    assert not models("blocks")[0].can_leave_out(models("blocks")[1])
     known = clone(model).set_params(optimizer=None).fit(X, y, known_variance=np.full(len(y), 0.1))
-    assert not can_leave_out(known, X)
+    assert not known.can_leave_out(X)
     weighted = clone(model).set_params(optimizer=None).fit(X, y, np.arange(len(y)) % 3 + 1.0)
-    assert can_leave_out(weighted, X)
+    assert weighted.can_leave_out(X)
 
 
 @pytest.mark.parametrize("name", ["regressor", "regressor 1-D", "two classes", "three classes 2-D", "counts", "student-t"])
 def test_what_is_left_out_has_the_density_that_leave_one_out_gives(models, name):
     model, X, y = models(name)
     mean, var = left_out(model)
-    density = model.likelihood_.predict_log_density(model._y, mean, var) - np.log(model.y_scale_)
+    density = model.likelihood_.predict_log_density(model._data.y, mean, var) - np.log(model.y_scale_)
     np.testing.assert_allclose(density, model.leave_one_out(), atol=1e-6)
     assert not np.allclose(mean, latent_at(model, X)[0], atol=1e-6)
 
@@ -226,7 +225,7 @@ def test_what_is_left_out_has_the_density_that_leave_one_out_gives(models, name)
 def test_the_latent_function_is_that_of_the_likelihood(models, name):
     model, X, y = models(name)
     mean, var = latent_at(model, X)
-    density = model.likelihood_.predict_log_density(model._y, mean, var) - np.log(model.y_scale_)
+    density = model.likelihood_.predict_log_density(model._data.y, mean, var) - np.log(model.y_scale_)
     np.testing.assert_allclose(density, model.predict_log_density(X, y))
 
 
@@ -300,46 +299,30 @@ def test_the_power_is_in_the_subtitle(models):
     assert "Propagation, power 0.5<" in fit_report(models("regressor")[0])
 
 
-def test_inputs_are_shown_in_their_own_units(models):
-    model, X, y = models("regressor 2-D")
-    scaling = {"x_mean": [100.0, -3.0], "x_scale": [10.0, 0.5]}
-    seen = in_units(model, scaling)
+@pytest.mark.parametrize("name", ["regressor 2-D", "three classes 2-D"])
+def test_inputs_are_shown_in_their_own_units(models, name):
+    kind, X, y, _ = CASES[name]
     own = X * [10.0, 0.5] + [100.0, -3.0]
-    np.testing.assert_allclose(seen.predict(own, return_std=True), model.predict(X, return_std=True))
-    np.testing.assert_allclose(seen.predict_f(own), model.predict_f(X))
-    np.testing.assert_allclose(seen.features_.Z, model.features_.Z * [10.0, 0.5] + [100.0, -3.0])
-    found = read(fit_report(model, X, y, scaling=scaling, names=["a", "b"]))
-    expected = model.kernel_.lengthscale * [10.0, 0.5]
+    model, plain = fitted(kind, own, y, standardize=True), models(name)[0]
+    assert model.can_leave_out(own) and not model.can_leave_out(X)
+    found = read(fit_report(model, own, y, names=["a", "b"]))
+    expected = model.kernel_.lengthscale * model.x_scale_
     assert [found.row(name)[0] for name in "ab"] == [f"{ell:.4g}" for ell in expected]
-    assert "Inputs as divided by their scales." in found.text
-    assert "Inputs as divided" not in fit_report(model, X, y)
+    assert "Inputs as divided by their scales." in found.text and "each left out" in found.text
+    assert "Inputs as divided" not in fit_report(plain, X, y)
 
 
-def test_probabilities_are_those_of_the_model_in_other_units(models):
-    model, X, y = models("three classes 2-D")
-    seen = in_units(model, {"x_mean": np.ones(2), "x_scale": 2.0 * np.ones(2)})
-    np.testing.assert_allclose(seen.predict_proba(1.0 + 2.0 * X), model.predict_proba(X))
-    assert in_units(model, None).classes_.tolist() == ["0", "1", "2"]
-
-
-def test_the_record_of_the_pseudo_points_is_drawn_in_units_of_the_inputs(models):
-    model, X, y = models("regressor 1-D")
-    before = model.diagnostics_
-    places = np.stack([X[:6], model.features_.Z])
-    record = {"iteration": [0, 4], "values": {"features.Z": places, "log_noise_variance": np.zeros(2)}}
-    try:
-        model.diagnostics_ = {key: value for key, value in before.items() if key != "parameter_trace"}
-        without = read(fit_report(model, X, y))
-        model.diagnostics_ = before | {"parameter_trace": record}
-        scaling = {"x_mean": np.array([5.0]), "x_scale": np.array([3.0])}
-        shown = in_units(model, scaling).diagnostics_["parameter_trace"]
-        np.testing.assert_allclose(shown["values"]["features.Z"], 5.0 + 3.0 * places)
-        assert shown["iteration"] == [0, 4] and list(shown["values"]) == ["features.Z"]
-        with_record = read(fit_report(model, X, y, scaling=scaling))
-    finally:
-        model.diagnostics_ = before
-    assert len(with_record.images) == len(without.images) + 1
+def test_inducing_points_are_drawn_in_units_of_the_inputs():
+    own = 100.0 + 10.0 * X1
+    model = fitted(SparsePEPRegressor, own, np.sin(X1[:, 0]), standardize=True)
+    np.testing.assert_allclose(inducing_inputs(model), model.x_mean_ + model.x_scale_ * model.features_.Z)
+    assert 75.0 < inducing_inputs(model).min() and np.abs(model.features_.Z).max() < 3.0
+    iteration, paths = point_paths(model)
+    np.testing.assert_allclose(paths[-1], inducing_inputs(model))
+    with_record = read(fit_report(model, own, np.sin(X1[:, 0])))
     assert any("Pseudo-points from start" in image["alt"] for image in with_record.images)
+    model.diagnostics_ = {key: value for key, value in model.diagnostics_.items() if key != "parameter_trace"}
+    assert len(read(fit_report(model, own, np.sin(X1[:, 0]))).images) == len(with_record.images) - 1
 
 
 def test_of_labels_it_is_counted_which_is_taken_for_which(models):

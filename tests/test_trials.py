@@ -1,4 +1,4 @@
-"""One fit on one split: scaling, training, prediction in the units of the data, scores, warnings, tables."""
+"""One fit on one split: training, prediction, scores, warnings, tables."""
 
 import warnings
 
@@ -13,12 +13,12 @@ from sparse_pep.datasets import Dataset, random_splits, snelson_like
 from sparse_pep.features import InducingPoints
 from sparse_pep.studies.trials import (
     check_classes,
-    find_scaling,
-    fit_scaled,
+    estimator_for,
     format_table,
     one_line_warnings,
     power_name,
-    predict_unscaled,
+    predictions,
+    require_learnable,
     run_split,
     score_rows,
 )
@@ -41,29 +41,22 @@ def test_a_class_without_a_training_row_is_named():
 
 def test_the_nll_of_a_sure_mistake_is_not_infinite(labels):
     X, y = labels
-    scaling, train, test = find_scaling(X, y), np.arange(60), np.array([0])
-    model = fit_scaled(X, y, scaling, likelihood="logit", n_inducing=3, optimizer=None)
+    model = estimator_for("logit", n_inducing=3, optimizer=None).fit(X, y)
     model.predict_log_density = lambda X, y: np.full(len(y), -800.0)
-    assert score_rows(model, X, y, train, test, scaling)["NLL"] == 800.0
+    assert score_rows(model, X, y, np.arange(60), np.array([0]))["NLL"] == 800.0
 
 
 def test_a_row_says_what_was_trained():
     X, y = snelson_like(80)
     data = Dataset("one", X, y, ("x",), random_splits(80, 2))
-    row, model, scaling = run_split(data, 1, 0.0, n_inducing=6, tol=1e-3, max_iter=500)
+    row, model = run_split(data, 1, 0.0, n_inducing=6, tol=1e-3, max_iter=500)
     assert list(row) == ["data", "power", "name", "split", "log ML/N", "SMSE", "SMLL", "converged", "seconds"]
     assert (row["data"], row["power"], row["name"], row["split"]) == ("one", 0.0, "VFE", 1)
     assert row["log ML/N"] == model.log_marginal_likelihood_value_ / 72
     assert row["converged"] == "yes" and row["seconds"] > 0.0
     assert model.y_mean_ == np.mean(y[data.splits[1][0]])
-    assert scaling["x_mean"] == np.mean(X[data.splits[1][0]])
+    assert model.x_mean_ == np.mean(X[data.splits[1][0]])
     assert run_split(data, 1, 0.0, n_inducing=6, max_iter=1)[0]["converged"] == "no"
-
-
-def test_constant_columns_keep_their_scale():
-    scaling = find_scaling(np.c_[np.full(5, 3.0), np.arange(5.0)], np.array([1.0, 3.0, 1.0, 3.0, 2.0]))
-    np.testing.assert_array_equal(scaling["x_scale"][0], 1.0)
-    np.testing.assert_allclose(scaling["x_scale"][1], np.sqrt(2.0))
 
 
 def test_a_table_is_aligned():
@@ -99,12 +92,11 @@ def test_a_change_of_units_changes_nothing_but_the_units(units, shifts):
     X = rng.uniform(-1, 1, (30, 2))
     y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(30)
     unit, shift = np.array(units[:2]), np.array(shifts[:2])
-    here, there = (find_scaling(X, y), find_scaling(unit * (X + shift), units[2] * (y + shifts[2])))
     features = InducingPoints(rng.uniform(-2, 2, (8, 2)))
     options = {"features": features, "optimizer": None, "noise_variance": 0.05}
-    mean, std = predict_unscaled(fit_scaled(X, y, here, **options), X, here)
-    model = fit_scaled(unit * (X + shift), units[2] * (y + shifts[2]), there, **options)
-    mean_there, std_there = predict_unscaled(model, unit * (X + shift), there)
+    there = unit * (X + shift)
+    mean, std = predictions(estimator_for(**options).fit(X, y), X)
+    mean_there, std_there = predictions(estimator_for(**options).fit(there, units[2] * (y + shifts[2])), there)
     np.testing.assert_allclose(mean_there / units[2] - shifts[2], mean, atol=1e-6)
     np.testing.assert_allclose(std_there / units[2], std, rtol=1e-6)
 
@@ -112,16 +104,16 @@ def test_a_change_of_units_changes_nothing_but_the_units(units, shifts):
 def test_what_cannot_be_learned_from_is_named():
     X, y = np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="^the target 'price' has fewer than two different values in 3 rows"):
-        find_scaling(X, np.ones(3), target="price")
+        require_learnable(X, np.ones(3), target="price")
     with pytest.raises(ValueError, match="^the target has fewer than two"):
-        find_scaling(X, np.array(["a", "a", "a"]), standardize=False)
+        require_learnable(X, np.array(["a", "a", "a"]))
     with pytest.raises(ValueError, match="^column 'age' holds values too large"):
-        find_scaling(np.c_[X, 1e200 * X], y, names=["dose", "age"])
+        require_learnable(np.c_[X, 1e200 * X], y, names=["dose", "age"])
     with pytest.raises(ValueError, match="^column 1 holds values too large"):
-        find_scaling(np.c_[X, 1e200 * X], y)
+        require_learnable(np.c_[X, 1e200 * X], y)
     with pytest.raises(ValueError, match="^the target holds values too large"):
-        find_scaling(X, 1e200 * y)
-    assert find_scaling(1e200 * X, y, standardize=False)["x_scale"].tolist() == [1.0]
+        require_learnable(X, 1e200 * y)
+    require_learnable(X, np.array(["a", "b", "a"]))
 
 
 @pytest.mark.parametrize(
@@ -139,32 +131,23 @@ def test_a_likelihood_has_its_estimator_and_only_real_targets_are_scaled(likelih
     rng = np.random.default_rng(0)
     X = 100.0 + 10.0 * rng.uniform(size=(20, 1))
     y = (np.arange(20) % 2 if kind is SparsePEPClassifier else rng.poisson(3.0, 20)).astype(float)
-    scaling = find_scaling(X, y)
     options = {"likelihood": likelihood, "n_inducing": 3, "optimizer": None}
-    model = fit_scaled(X, y, scaling, **options)
+    model = estimator_for(**options).fit(X, y)
     assert type(model) is kind and np.all(np.abs(model.features_.Z) < 3.0)
     if scaled is not None:
         assert (model.y_scale_, model.y_mean_) == ((np.std(y), np.mean(y)) if scaled else (1.0, 0.0))
-        assert fit_scaled(X, y, scaling, normalize_y=False, **options).y_scale_ == 1.0
-
-
-def test_what_is_known_of_the_rows_reaches_the_model():
-    X, y = snelson_like(30)
-    scaling, options = find_scaling(X, y), {"n_inducing": 5, "optimizer": None, "random_state": 0}
-    weight = np.where(np.arange(30) < 15, 1e-9, 1.0)
-    one = fit_scaled(X, y, scaling, known={"sample_weight": weight}, **options)
-    assert one.log_marginal_likelihood_value_ != fit_scaled(X, y, scaling, **options).log_marginal_likelihood_value_
+        plain = estimator_for(standardize=False, **options).fit(X, y)
+        assert plain.y_scale_ == 1.0 and plain.x_mean_ == 0.0
 
 
 def test_scores_of_a_regressor_are_those_of_their_definitions():
     X, y = snelson_like(60)
     train, test, known = np.arange(40), np.arange(40, 60), np.linspace(0.1, 0.6, 60)
-    scaling = find_scaling(X[train], y[train])
-    model = fit_scaled(X[train], y[train], scaling, n_inducing=6, optimizer=None, noise_variance=0.1)
-    mean, std = predict_unscaled(model, X[test], scaling)
+    model = estimator_for(n_inducing=6, optimizer=None, noise_variance=0.1).fit(X[train], y[train])
+    mean, std = predictions(model, X[test])
     trivial = norm.logpdf(y[test], y[train].mean(), y[train].std())
     for more, given_variance in ((0.0, None), (known[test], known)):
-        row = score_rows(model, X, y, train, test, scaling, given_variance)
+        row = score_rows(model, X, y, train, test, given_variance)
         density = norm.logpdf(y[test], mean, np.sqrt(std**2 + more))
         assert row["SMLL"] == pytest.approx(np.mean(trivial - density), rel=1e-12)
         assert row["SMSE"] == pytest.approx(np.mean((y[test] - mean) ** 2) / np.var(y[test]), rel=1e-12)
@@ -173,16 +156,15 @@ def test_scores_of_a_regressor_are_those_of_their_definitions():
 def test_scores_of_labels_and_counts(labels):
     X, y = labels
     train, test = np.arange(45), np.arange(45, 60)
-    scaling = find_scaling(X[train], y[train])
-    model = fit_scaled(X[train], y[train], scaling, likelihood="probit", n_inducing=5, optimizer=None)
-    label, proba = predict_unscaled(model, X[test], scaling)
-    row = score_rows(model, X, y, train, test, scaling)
+    model = estimator_for("probit", n_inducing=5, optimizer=None).fit(X[train], y[train])
+    label, proba = predictions(model, X[test])
+    row = score_rows(model, X, y, train, test)
     up = np.where(y[test] == "up", proba[:, 1], proba[:, 0])
     assert row["NLL"] == pytest.approx(-np.mean(np.log(up)), rel=1e-10)
     assert row["error"] == np.mean(label != y[test]) == np.mean((proba[:, 1] > 0.5) != (y[test] == "up"))
     counts = np.random.default_rng(0).poisson(np.exp(1.0 + np.sin(X[:, 0]))).astype(float)
-    model = fit_scaled(X[train], counts[train], scaling, likelihood="poisson", n_inducing=5, optimizer=None)
-    row = score_rows(model, X, counts, train, test, scaling)
+    model = estimator_for("poisson", n_inducing=5, optimizer=None).fit(X[train], counts[train])
+    row = score_rows(model, X, counts, train, test)
     assert list(row) == ["SMSE", "NLL"] and 0.0 < row["NLL"] < 3.0
 
 

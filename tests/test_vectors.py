@@ -6,7 +6,7 @@ from reference.compare import error
 from reference.highprec import Regression
 
 from sparse_pep.blocks import Partition
-from sparse_pep.estimators.base import SparsePEPRegressor
+from sparse_pep.estimators import SparsePEPRegressor
 from sparse_pep.features import InducingPoints, unexplained_variance
 from sparse_pep.interdomain import Derivative, GaussianBlur, Wavelet
 from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential

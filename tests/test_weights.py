@@ -342,6 +342,17 @@ class TestDistinctRows:
             assert np.array_equal(part[seen.first][seen.inverse], part)
         assert np.array_equal(seen.extras.known_variance, known[again][seen.first])
 
+    @pytest.mark.parametrize("values", [2, 5, 1000])
+    def test_they_are_those_of_numpy_in_sorted_order(self, values):
+        """With few values many columns are needed to tell rows apart, with many the first will do."""
+        table = rng.integers(0, values, size=(400, 6)).astype(float)
+        weight, power = rng.uniform(0.5, 2.0, 400), rng.integers(0, 2, 400) / 2
+        seen = distinct_rows(table[:, :5], table[:, 5], Extras(weight), power)
+        keys = np.column_stack([table, power])
+        _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        assert np.array_equal(seen.first, first) and np.array_equal(seen.inverse, inverse.ravel())
+        np.testing.assert_allclose(seen.extras.weight, np.bincount(inverse.ravel(), weight), rtol=1e-14)
+
     def test_what_differs_in_anything_is_different(self):
         twice, first = np.vstack([X, X]), slice(0, 30)
         assert len(distinct_rows(twice, np.append(y, y), Extras()).first) == 30

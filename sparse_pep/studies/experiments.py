@@ -34,11 +34,8 @@ from sparse_pep.datasets import (
     smse,
     snelson_like,
 )
-from sparse_pep.estimators.base import (
-    PowerEPEstimator,
-    SparsePEPClassifier,
-    SparsePEPRegressor,
-)
+from ..estimators import SparsePEPClassifier, SparsePEPRegressor
+from ..estimators.base import PowerEPEstimator
 from ..features import InducingPoints
 from ..kernels import SquaredExponential
 from ..likelihoods import Probit
@@ -137,9 +134,13 @@ def fit_split(
         Arguments of the estimator.
     """
     data = loaded(kind, job["data"], data_dir)
-    options = {"n_inducing": job["M"], "random_state": job["seed"], **training}
-    options |= {"likelihood": LIKELIHOOD[kind], "quiet": True}
-    row, model, _ = run_split(data, job["split"], job["power"], **options)
+    options = {
+        "n_inducing": job["M"],
+        "random_state": job["seed"],
+        "likelihood": LIKELIHOOD[kind],
+    }
+    options |= {"quiet": True, **training}
+    row, model = run_split(data, job["split"], job["power"], **options)
     scores = {name.lower(): row[name] for name in row if name.lower() in SCORED[kind]}
     evidence = {"log_marginal_likelihood": model.log_marginal_likelihood_value_}
     return [evidence | scores | {"converged": model.converged_, "seconds": row["seconds"]}]
