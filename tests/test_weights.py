@@ -9,12 +9,11 @@ from reference.compare import differences, error, properties
 from reference.problems import problems
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
-from sparse_pep.estimators.checks import distinct_rows
+from sparse_pep.estimators.checks import Extras, distinct_rows
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, NegativeBinomial, Poisson, Probit, StudentT
 from sparse_pep.model import (
-    Extras,
     Model,
     model_bounds,
     model_evidence,
@@ -23,7 +22,7 @@ from sparse_pep.model import (
     to_vector,
 )
 from sparse_pep.multiclass import Softmax
-from sparse_pep.numerics.checkpoints import Sites
+from sparse_pep.shards import Piece
 from sparse_pep.training import kmeans_points, starting_lengthscale
 
 rng = np.random.default_rng(8)
@@ -45,14 +44,14 @@ def test_a_weight_is_so_many_copies(p, seed):
     copies[0] = max(1, copies[0])
     again = np.repeat(np.arange(len(p.y)), copies)
     power = p.power[again] if np.ndim(p.power) else p.power
-    longer, longer_gradient = model_gradient(p.model, p.X[again], p.y[again], power)
-    fit, gradient = model_gradient(p.model, *p.data(), extras=Extras(copies), chunk_size=4)
+    longer, longer_gradient = model_gradient(p.model, Piece(0, p.X[again], p.y[again]), power)
+    fit, gradient = model_gradient(p.model, Piece(0, p.X, p.y, copies), p.power, chunk_size=4)
     scale = abs(longer.log_evidence) + len(again)
     assert error(fit.log_evidence, longer.log_evidence, scale) < 1e-10
     size = np.max(np.abs(to_vector(longer_gradient)))
     for name, value in longer_gradient.items():
         assert error(gradient[name], value, max(size, len(again))) < 1e-8
-    assert error(fit.posterior.b, longer.posterior.b, np.max(np.abs(longer.posterior.b)) + 1.0) < 1e-8
+    assert error(fit.posteriors[0].b, longer.posteriors[0].b, np.max(np.abs(longer.posteriors[0].b)) + 1.0) < 1e-8
 
 
 @properties
@@ -60,8 +59,8 @@ def test_a_weight_is_so_many_copies(p, seed):
 def test_a_known_variance_is_noise_that_is_not_trained(p, seed):
     noise = p.model.likelihood.noise_variance
     known = noise * np.random.default_rng(seed).uniform(0, 3, size=len(p.y))
-    arrays, extras = p.arrays(), Extras(known_variance=known)
-    fit, gradient = model_gradient(p.model, *p.data(), extras=extras)
+    arrays, data = p.arrays(), Piece(0, p.X, p.y, known_variance=known)
+    fit, gradient = model_gradient(p.model, data, p.power)
     expected = dense.log_evidence(*arrays, p.y, noise + known, p.power)
     assert error(fit.log_evidence, expected, abs(expected) + len(p.y)) < 1e-11
     slope = differences(lambda s: dense.log_evidence(*arrays, p.y, noise * np.exp(s) + known, p.power), 0.0)
@@ -72,15 +71,15 @@ def test_a_known_variance_is_noise_that_is_not_trained(p, seed):
 @given(problems, st.integers(1, 4))
 def test_outputs_are_problems_side_by_side(p, K):
     Y = np.random.default_rng(K).normal(size=(len(p.y), K)) * np.max(np.abs(p.y))
-    fit, gradient = model_gradient(p.model, p.X, Y, p.power, chunk_size=4)
-    parts = [model_gradient(p.model, p.X, column, p.power) for column in Y.T]
+    fit, gradient = model_gradient(p.model, Piece(0, p.X, Y), p.power, chunk_size=4)
+    parts = [model_gradient(p.model, Piece(0, p.X, column), p.power) for column in Y.T]
     total = sum(one.log_evidence for one, _ in parts)
     assert error(fit.log_evidence, total, abs(total) + Y.size) < 1e-11
     size = max(np.max(np.abs(to_vector(g))) for _, g in parts)
     for name in gradient:
         assert error(gradient[name], sum(g[name] for _, g in parts), size * K + Y.size) < 1e-9
     for k, (one, _) in enumerate(parts):
-        assert error(fit.posterior.b[:, k], one.posterior.b, np.max(np.abs(fit.posterior.b)) + 1e-300) < 1e-9
+        assert error(fit.posteriors[0].b[:, k], one.posteriors[0].b, np.max(np.abs(fit.posteriors[0].b)) + 1e-300) < 1e-9
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
@@ -92,8 +91,8 @@ def test_copies_under_any_likelihood(likelihood, power):
         type(likelihood).__name__, y
     )
     model = Model(FIXED["kernel"], FIXED["features"], likelihood)
-    longer, expected = model_gradient(model, X[rows], targets[rows], power, tol=1e-10)
-    fit, gradient = model_gradient(model, X, targets, power, tol=1e-10, extras=Extras(copies))
+    longer, expected = model_gradient(model, Piece(0, X[rows], targets[rows]), power, tol=1e-10)
+    fit, gradient = model_gradient(model, Piece(0, X, targets, copies), power, tol=1e-10)
     assert fit.converged and longer.converged
     assert error(fit.log_evidence, longer.log_evidence) < 1e-8
     for name in gradient:
@@ -103,8 +102,8 @@ def test_copies_under_any_likelihood(likelihood, power):
 def test_weights_need_not_be_whole():
     """They are exponents of whole sites: halves twice are one."""
     model = Model(FIXED["kernel"], FIXED["features"], Gaussian(0.1))
-    twice = model_evidence(model, np.vstack([X, X]), np.append(y, y), 0.5, extras=Extras(np.full(60, 0.5)))
-    assert error(twice.log_evidence, model_evidence(model, X, y, 0.5).log_evidence) < 1e-12
+    twice = model_evidence(model, Piece(0, np.vstack([X, X]), np.append(y, y), np.full(60, 0.5)), 0.5)
+    assert error(twice.log_evidence, model_evidence(model, Piece(0, X, y), 0.5).log_evidence) < 1e-12
 
 
 @pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
@@ -114,12 +113,12 @@ def test_leaving_out_leaves_all_copies_out(likelihood, power):
     targets = y if isinstance(likelihood, Gaussian) else np.sign(y)
     known = np.linspace(0, 0.2, 30) if isinstance(likelihood, Gaussian) else 0.0
     counts = np.maximum(copies, 1)
-    model, extras = Model(FIXED["kernel"], FIXED["features"], likelihood), Extras(counts, known)
-    fit = model_evidence(model, X, targets, power, extras=extras)
-    scores = model_leave_one_out(model, fit, X, targets, power, extras=extras)
+    model, data = Model(FIXED["kernel"], FIXED["features"], likelihood), Piece(0, X, targets, counts, known)
+    fit = model_evidence(model, data, power)
+    scores = model_leave_one_out(model, fit, data, power)
     for n in (2, 13, 29):  # of three, two and one copies
         others = np.delete(np.arange(30), n)
-        rest = model_evidence(model, X[others], targets[others], power, extras=extras.at(others))
+        rest = model_evidence(model, data.at(others), power)
         mean, var = predicted(model, rest, X[n : n + 1])
         more = known[n] if np.ndim(known) else 0.0
         again = likelihood.predict_log_density(targets[n : n + 1], mean, var + more)[0]
@@ -135,7 +134,7 @@ def predicted(model, fit, inputs):
 def test_bounds_hold_with_weights_and_known_variances():
     known, counts = np.linspace(0.01, 0.3, 30), np.maximum(copies, 1)
     model = Model(FIXED["kernel"], FIXED["features"], Gaussian(0.05))
-    low, high = model_bounds(model, X, y, extras=Extras(counts, known))
+    low, high = model_bounds(model, Piece(0, X, y, counts, known))
     again = np.repeat(np.arange(30), counts)
     exact = dense.exact_log_evidence(model.kernel(X[again]), y[again], 0.05 + known[again])
     assert low < exact < high < low + 10.0
@@ -264,6 +263,29 @@ class TestEstimators:
         gradient = model.log_marginal_likelihood_gradient()
         assert max(np.max(np.abs(value)) for value in gradient.values()) < 1.0
 
+    @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+    @pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
+    def test_a_weight_of_a_block_is_the_block_several_times(self, kind, power):
+        """Each time with a site of its own; a block without weight is not there."""
+        labels, per_block = np.arange(30) // 3, np.resize([1, 0, 3, 2], 10)
+        counts, targets = per_block[labels], y if kind is SparsePEPRegressor else np.where(y > 0, "up", "down")
+        again = np.concatenate([np.flatnonzero(labels == b) for b in range(10) for _ in range(per_block[b])])
+        own = np.repeat(np.arange(per_block.sum()), 3)
+        weighted = kind(**FIXED, power=power, blocks=labels).fit(X, targets, counts)
+        longer = kind(**FIXED, power=power, blocks=own).fit(X[again], targets[again])
+        assert error(np.array(weighted.predict_f(X)), np.array(longer.predict_f(X))) < 1e-6
+        assert error(weighted.log_marginal_likelihood_value_, longer.log_marginal_likelihood_value_) < 1e-7
+
+    @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+    def test_blocks_with_known_noise_are_the_exact_gp_where_points_are_all_inputs(self, power):
+        known = np.linspace(0.01, 0.3, 30)
+        options = {"optimizer": None, "kernel": FIXED["kernel"], "features": InducingPoints(X), "noise_variance": 0.1}
+        model = SparsePEPRegressor(**options, power=power, blocks=5).fit(X, y, known_variance=known)
+        exact = dense.exact_log_evidence(FIXED["kernel"](X), y, 0.1 + known)
+        assert error(model.log_marginal_likelihood_value_, exact) < 1e-6
+        scores = model.leave_one_out()
+        assert scores.shape == (30,) and np.all(np.isfinite(scores))
+
     @pytest.mark.parametrize(
         ("arguments", "more", "targets", "message"),
         [
@@ -271,8 +293,7 @@ class TestEstimators:
             ({}, {"sample_weight": np.ones(29)}, y, r"`sample_weight`.*\(30,\).*\(29,\)"),
             ({}, {"sample_weight": np.eye(30)[3]}, y, "`sample_weight`.*two rows"),
             ({}, {"known_variance": np.full(30, np.nan)}, y, "`known_variance`.*nan in row 0"),
-            ({"blocks": 5}, {"sample_weight": np.ones(30)}, y, "`blocks=None`"),
-            ({"blocks": 5}, {"known_variance": np.ones(30)}, y, "`blocks=None`"),
+            ({"blocks": np.arange(30) // 3}, {"sample_weight": copies}, y, "`weight` must be the same for all data of a block"),
             ({"blocks": 5}, {}, np.column_stack([y, y]), "`blocks` go with one output"),
             ({"normalize_y": True}, {"known_variance": np.ones(30)}, np.column_stack([y, y]), "normalize_y=False"),
         ],
@@ -304,7 +325,7 @@ def test_the_starting_lengthscale_is_that_of_the_data():
     Z = InducingPoints(np.linspace(0, 30, 60)[:, None])
     for speed, factor in ((0.1, 1.0), (6.0, 0.03)):
         seen = np.sin(speed * t[:, 0]) + 0.1 * rng.normal(size=300)
-        start = starting_lengthscale(Model(SquaredExponential(0.5, [10.0]), Z, Gaussian(0.5)), t, seen)
+        start = starting_lengthscale(Model(SquaredExponential(0.5, [10.0]), Z, Gaussian(0.5)), Piece(0, t, seen))
         assert start.kernel.lengthscale[0] == pytest.approx(10.0 * factor)
         assert start.likelihood.noise_variance == 0.5 and start.features is Z
     model = SparsePEPRegressor(n_inducing=60, random_state=0, tol=1e-3).fit(t, seen)
@@ -370,12 +391,9 @@ class TestDistinctRows:
 
     def test_sites_of_all_rows(self):
         seen = distinct_rows(np.array([[1.0], [0.0], [1.0]]), np.array([2.0, 3.0, 2.0]), Extras())
-        sites = Sites(np.array([[10.0, 20.0, 99.0]]), np.array([[1.0, 2.0, 9.0]]))  # two rows and a memory
-        spread = seen.all_sites(sites)
-        assert spread.site_precision.tolist() == [[20.0, 10.0, 20.0, 99.0]] and spread.site_shift.tolist() == [
-            [2.0, 1.0, 2.0, 9.0]
-        ]
-        assert seen.all_sites(None) is None
+        spread = seen.all_sites(np.array([[[10.0, 20.0]], [[1.0, 2.0]]]))
+        assert spread.tolist() == [[[20.0, 10.0, 20.0]], [[2.0, 1.0, 2.0]]]
+        assert seen.all_sites(None) is None and seen.all_sites("of a source") == "of a source"
 
     def test_private_powers_and_blocks_go_with_their_rows(self):
         twice, targets = np.vstack([X, X]), np.append(y, y)
