@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from reference import classification, limits
+from reference.searched import SearchedGaussian
 from scipy.stats import norm
 
-from sparse_pep.blocks import Partition, block_evidence, block_infer
+from sparse_pep.blocks import Partition, block_infer
 from sparse_pep.energies import METHODS
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import infer
@@ -69,16 +70,13 @@ class Problem:
                 None,
             )
 
-        if method.task == "classification" and method.blocks != "single":
-            blocks = Partition(self.blocks[method.blocks])
-            fit = block_infer(Kuu, by_blocks, blocks, Probit(), self.labels, method.power, tol=1e-11)
-        elif method.task == "classification":
-            fit = infer(Kuu, by_rows, Probit(), self.labels, method.power, tol=1e-11)
-        elif method.blocks == "single":
-            fit = evidence(Kuu, by_rows, self.y, NOISE, method.power)
+        given = Gaussian(NOISE), self.y, method.power
+        if method.task == "classification":
+            given = Probit(), self.labels, method.power
+        if method.blocks == "single":
+            fit = infer(Kuu, by_rows, *given, tol=1e-11)
         else:
-            blocks = Partition(self.blocks[method.blocks])
-            fit = block_evidence(Kuu, by_blocks, blocks, self.y, NOISE, method.power)
+            fit = block_infer(Kuu, by_blocks, Partition(self.blocks[method.blocks]), *given, tol=1e-11)
         q = fit.posteriors[0]
         f = predict_f_cov(q, features.Kuf(kernel, self.X_test), kernel(self.X_test))
         return limits.Result(*f, fit.log_evidence), q_moments(q)
@@ -231,6 +229,7 @@ def test_gaussian_noise_by_iteration_is_the_closed_form(power):
     def by_rows(rows):
         return Kuf[:, rows].copy(), kff[rows], None
 
-    iterated = infer(Kuu, by_rows, Gaussian(NOISE), problem.y, power, tol=1e-11)
-    closed = evidence(Kuu, by_rows, problem.y, NOISE, power)
+    iterated = infer(Kuu, by_rows, SearchedGaussian(NOISE), problem.y, power, tol=1e-11)
+    closed = evidence(Kuu, Kuf, kff, problem.y, NOISE, power)
+    assert iterated.searched and iterated.converged
     np.testing.assert_allclose(iterated.log_evidence, closed.log_evidence, rtol=1e-10)

@@ -1,18 +1,26 @@
 """The surrogate problems, solved by dense regression, are the models they were made from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from reference import dense, limits
 
-from sparse_pep.blocks import Partition, block_evidence, block_infer
+from sparse_pep.blocks import Partition, block_infer
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import infer
+from sparse_pep.inference import infer, posterior_terms, released
 from sparse_pep.kernels import Matern52
-from sparse_pep.likelihoods import Logit, NoisyProbit, Poisson, Probit, StudentT
+from sparse_pep.likelihoods import (
+    Gaussian,
+    Logit,
+    NoisyProbit,
+    Poisson,
+    Probit,
+    StudentT,
+)
 from sparse_pep.multiclass import Softmax
-from sparse_pep.regression import evidence, gaussian_sites
 from sparse_pep.sites import q_moments
-from sparse_pep.surrogate import compress, natural_evidence, surrogate
+from sparse_pep.surrogate import Surrogate, compress, surrogate
 
 POWERS = [0.0, 1e-9, 0.3, 1.0, "private"]
 LIKELIHOODS = [Probit(), Logit(), Poisson(), NoisyProbit(0.05), StudentT(3.0, 0.3), Softmax(3)]
@@ -63,15 +71,15 @@ def test_sites_of_any_likelihood_solved_by_dense_regression(likelihood, power):
     found = surrogate(fit)
     values = [assert_solved(problem, fit, tau, nu, c) for c, (tau, nu) in enumerate(zip(found.precision, found.shift))]
     np.testing.assert_allclose(sum(values) + found.log_constant, fit.log_evidence, rtol=1e-10, atol=1e-9)
-    np.testing.assert_allclose(natural_evidence(fit.posteriors), sum(values), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(posterior_terms(fit.posteriors), sum(values), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("power", POWERS)
 def test_gaussian_noise_observes_the_data_with_more_noise(power):
     problem = Problem(1)
     y, alpha = problem.f + problem.rng.normal(size=18), problem.power(power)
-    fit = evidence(problem.Kuu, problem.covariances, y, 0.3, alpha)
-    found = surrogate(fit, gaussian_sites(y, fit.dff, 0.3, alpha))
+    fit = problem.infer(Gaussian(0.3), power, y)
+    found = surrogate(fit)
     np.testing.assert_allclose(found.observations[0], y, rtol=1e-12)
     np.testing.assert_allclose(found.noise_variance[0], alpha * fit.dff + 0.3, rtol=1e-12)
     W = np.linalg.solve(problem.Kuu, problem.Kuf).T
@@ -104,7 +112,7 @@ def test_compressed_solved_by_dense_regression(likelihood, power):
 def test_no_more_observations_than_data(N):
     problem = Problem(3, N=N)
     y = problem.f + problem.rng.normal(size=N)
-    fit = evidence(problem.Kuu, problem.covariances, y, 0.2, 0.5)
+    fit = problem.infer(Gaussian(0.2), 0.5, y)
     (small,) = compress(fit)
     s = np.exp(0.5 * small.log_noise_variance)
     assert small.weights.shape == (N, 5)
@@ -112,14 +120,14 @@ def test_no_more_observations_than_data(N):
     value = dense.log_normal(s * small.observations, W @ problem.Kuu @ W.T + s**2 * np.eye(N))
     np.testing.assert_allclose(value, fit.log_evidence, rtol=1e-10)
     S = np.linalg.inv(np.linalg.inv(problem.Kuu) + small.weights.T @ small.weights)
-    np.testing.assert_allclose(S, q_moments(fit.posterior)[1], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(S, q_moments(fit.posteriors[0])[1], rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("noise", [1e-6, 1e6])
 def test_noise_beyond_the_range_of_doubles_is_kept_as_its_logarithm(noise):
     problem = Problem(4, N=3000, M=3)
     y = 100 * problem.f + problem.rng.normal(size=3000)
-    fit = evidence(problem.Kuu, problem.covariances, y, noise, 0.0)
+    fit = problem.infer(Gaussian(noise), 0.0, y)
     (small,) = compress(fit)
     assert abs(small.log_noise_variance) > 1500  # exp of it is 0 or infinite
     A = small.weights @ problem.Kuu @ small.weights.T + np.eye(3)
@@ -143,28 +151,34 @@ def test_sites_of_zero_are_no_observations():
     problem = Problem(6)
     weights = np.where(np.arange(18) < 4, 0.0, 1.0)
     y = problem.f + problem.rng.normal(size=18)
-    fit = evidence(problem.Kuu, problem.covariances, y, 0.3, 1.0)
-    tau, nu = (weights * site for site in gaussian_sites(y, fit.dff, 0.3, 1.0))
-    found = surrogate(fit, (tau, nu))
+    whole = surrogate(problem.infer(Gaussian(0.3), 1.0, y))
+    tau, nu = weights * whole.precision[0], weights * whole.shift[0]
+    found = Surrogate(tau[None], nu[None], whole.log_constant)
     assert np.all(np.isnan(found.observations[0, :4])) and np.all(np.isinf(found.noise_variance[0, :4]))
     np.testing.assert_allclose(found.observations[0, 4:], y[4:], rtol=1e-12)
     counted = 0.5 * np.sum(np.log(2 * np.pi / tau[4:]) + nu[4:] ** 2 / tau[4:])
     np.testing.assert_allclose(found.log_scale(), found.log_constant + counted, rtol=1e-12)
     nu[0] = 1.0  # a shift without precision: a plane wave, not an observation
     with pytest.raises(ValueError, match="1 of 18 are not"):
-        surrogate(fit, (tau, nu)).log_scale()
+        Surrogate(tau[None], nu[None], whole.log_constant).log_scale()
 
 
-def test_an_evidence_does_not_hold_its_sites():
+@pytest.mark.parametrize("likelihood", [Gaussian(0.3), Probit()], ids=lambda one: type(one).__name__)
+def test_sites_outlive_the_data(likelihood):
     problem = Problem(7)
-    fit = evidence(problem.Kuu, problem.covariances, problem.f, 0.3, 1.0)
-    with pytest.raises(ValueError, match="`sites` must be given"):
-        surrogate(fit)
+    fit = problem.infer(likelihood, 1.0)
+    found, again = surrogate(fit), surrogate(released(fit))
+    np.testing.assert_array_equal(again.precision, found.precision)
+    np.testing.assert_array_equal(again.shift, found.shift)
+    assert again.log_constant == found.log_constant
+    with pytest.raises(ValueError, match="a site for each data point, in memory"):
+        surrogate(replace(fit, site_precision=None))  # of a source
 
 
 def test_nothing_learned_cannot_be_compressed():
     problem = Problem(8)
-    fit = evidence(problem.Kuu, lambda rows: (0.0 * problem.Kuf[:, rows], problem.kff[rows], None), problem.f, 0.3, 1.0)
+    blind = (lambda rows: (0.0 * problem.Kuf[:, rows], problem.kff[rows], None),)
+    fit = infer(problem.Kuu, *blind, Gaussian(0.3), problem.f, 1.0)
     with pytest.raises(ValueError, match="must have learned something"):
         compress(fit)
 
@@ -178,16 +192,16 @@ def test_sites_of_blocks_are_compressed_too(power):
         stacks = [np.stack([kernel(problem.X[block]) for block in group]) for group in chunk.members]
         return problem.Kuf[:, chunk.rows].copy(), stacks, None
 
-    fit = block_evidence(problem.Kuu, by_blocks, Partition(np.arange(18) // 5), y, 0.3, power)
+    fit = block_infer(problem.Kuu, by_blocks, Partition(np.arange(18) // 5), Gaussian(0.3), y, power)
     (small,) = compress(fit)
     s = np.exp(0.5 * small.log_noise_variance)
     W = s * small.weights
     found = limits.linear_regression(problem.K, W, s * small.observations, s**2 * np.eye(len(W)))
     np.testing.assert_allclose(found.log_evidence, fit.log_evidence, rtol=1e-10)
     S = np.linalg.inv(np.linalg.inv(problem.Kuu) + small.weights.T @ small.weights)
-    np.testing.assert_allclose(S, q_moments(fit.posterior)[1], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(S, q_moments(fit.posteriors[0])[1], rtol=1e-8, atol=1e-10)
     with pytest.raises(ValueError, match="for blocks use `compress`"):
-        surrogate(fit, gaussian_sites(y, fit.dff, 0.3, power))
+        surrogate(fit)
 
 
 def test_blocks_of_labels():
