@@ -3,6 +3,7 @@
 import gc
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 
@@ -13,35 +14,30 @@ from hypothesis import strategies as st
 from reference.compare import error, gradient_error, properties
 from reference.problems import problems
 
-from sparse_pep.data import scale
-from sparse_pep.data.scale import (
-    Moments,
-    moments_of,
-    source_gradient,
-    source_inference,
-    source_moments,
-    source_predict,
-    source_start,
-    train_source,
-    write_predictions,
-)
+import sparse_pep.model
+from sparse_pep import energies, training
+from sparse_pep.data.passes import Moments, moments_of, source_moments, source_predict
 from sparse_pep.data.sources import ArraySource, Piece, Source
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import infer
+from sparse_pep.inference import fixed_point
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, NoisyProbit, Poisson, Probit, StudentT
 from sparse_pep.means import ConstantMean, LinearMean
 from sparse_pep.model import (
-    Extras,
     Model,
-    chunk_covariances,
+    model_bounds,
+    model_evidence,
     model_gradient,
+    model_leave_one_out,
+    model_left_out,
     model_predict,
+    shards_of,
 )
 from sparse_pep.multiclass import Softmax
-from sparse_pep.numerics.checkpoints import Sites
 from sparse_pep.numerics.linalg import factorise, solve_lower
-from sparse_pep.training import column_spread, kmeans_points, train
+from sparse_pep.shards import adjoints
+from sparse_pep.streaming import remember
+from sparse_pep.training import WarmGradient, column_spread, train
 
 rng = np.random.default_rng(5)
 N = 40
@@ -53,6 +49,24 @@ weight = rng.integers(0, 4, size=N) * 1.0
 powers = np.resize([0.0, 1.0, 0.5, 1e-7], N)
 kernel, points = SquaredExponential(4.0, [1.0, 2.0]), InducingPoints(X[:6].copy())
 gaussian = Model(kernel, points, Gaussian(0.1))
+blocks = np.repeat([4, 1, 7, 0, 2, 3, 9, 8], [3, 9, 1, 6, 5, 9, 2, 5])  # rows of a block follow each other
+
+
+def settle(model, data, power, start=None, **options):
+    """The search itself, from given sites and with options of its own."""
+    Kuu = factorise(model.features.Kuu(model.kernel), 0.0, "Kuu")
+    shards, sites = shards_of(model, data, power, Kuu, start)
+    return fixed_point(shards, Kuu, model.likelihood.log_concave, sites, **options)
+
+
+def in_pieces(sites, rows=9):
+    """Sites (2, C, N) as the state of a source."""
+    return [(sites[..., first : first + rows],) for first in range(0, sites.shape[-1], rows)]
+
+
+def together(state):
+    """The sites (2, C, N) in the state of a source."""
+    return np.concatenate([np.asarray(own[0]) for own in state], axis=-1)
 
 
 # --- regression -------------------------------------------------------------------------------------------------------
@@ -70,12 +84,12 @@ def test_regression_is_that_of_all_rows(p, rows, K, mean, extra):
     level, slope = np.full(targets.shape[1:], size), own.normal(size=(D, *targets.shape[1:]))
     means = {"level": ConstantMean(level), "plane": LinearMean(level, slope * size / np.max(np.abs(p.X)))}
     model = Model(p.model.kernel, p.model.features, p.model.likelihood, means.get(mean, p.model.mean))
-    fit, gradient = model_gradient(model, p.X, targets, p.power, extras=Extras(**columns))
+    fit, gradient = model_gradient(model, Piece(0, p.X, targets, **columns), p.power)
     private = {"power": p.power} if np.ndim(p.power) else {}
     source = ArraySource(p.X, targets, **columns, **private, piece_rows=rows)
-    found, slopes = source_gradient(model, source, 0.3 if private else p.power)
+    found, slopes = model_gradient(model, source, 0.3 if private else p.power)
     assert error(found.log_evidence, fit.log_evidence, abs(fit.log_evidence) + targets.size) < 1e-12
-    assert error(found.posterior.b, fit.posterior.b, np.max(np.abs(fit.posterior.b)) + 1.0) < 1e-10
+    assert error(found.posteriors[0].b, fit.posteriors[0].b, np.max(np.abs(fit.posteriors[0].b)) + 1.0) < 1e-10
     assert found.n_clipped == fit.n_clipped
     assert gradient_error(slopes, gradient) < 1e-8 or all(
         error(slopes[name], gradient[name], max(np.max(np.abs(gradient[name])), targets.size)) < 1e-10
@@ -86,22 +100,35 @@ def test_regression_is_that_of_all_rows(p, rows, K, mean, extra):
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("rows", [1, 7, 40])
 def test_gradients_agree_to_ten_digits(power, rows):
-    fit, gradient = model_gradient(gaussian, X, y, power)
-    found, slopes = source_gradient(gaussian, ArraySource(X, y, piece_rows=rows), power)
+    fit, gradient = model_gradient(gaussian, Piece(0, X, y), power)
+    found, slopes = model_gradient(gaussian, ArraySource(X, y, piece_rows=rows), power)
     assert error(found.log_evidence, fit.log_evidence) < 1e-12
     assert gradient_error(slopes, gradient) < 1e-10
 
 
 @pytest.mark.parametrize("power", [0.0, "private", "known"])
 def test_the_short_way_is_for_data_that_are_all_at_power_0(power, monkeypatch):
+    """Whether the data are in memory or in pieces."""
     taken = []
-    through = scale.backward_sums
-    monkeypatch.setattr(scale, "backward_sums", lambda *a, short: taken.append(short) or through(*a, short=short))
+    through = adjoints
+
+    def watched(shard, whitened, short=False):
+        taken.append(short)
+        return through(shard, whitened, short)
+
+    monkeypatch.setattr(energies, "adjoints", watched)
     more = {"private": {"power": powers}, "known": {"known_variance": np.linspace(0.0, 1.0, N)}}.get(power, {})
-    extras = Extras(known_variance=more.get("known_variance", 0.0))
-    _, gradient = model_gradient(gaussian, X, y, more.get("power", 0.0), extras=extras)
-    _, slopes = source_gradient(gaussian, ArraySource(X, y, **more, piece_rows=4), 0.0)
-    assert set(taken) == {power == 0.0} and gradient_error(slopes, gradient) < 1e-10
+    _, gradient = model_gradient(gaussian, Piece(0, X, y, **more), 0.0)
+    _, slopes = model_gradient(gaussian, ArraySource(X, y, **more, piece_rows=4), 0.0)
+    assert set(taken) == {power == 0.0} and len(taken) == 11 and gradient_error(slopes, gradient) < 1e-10
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bounds_are_those_of_all_rows(weighted):
+    columns = {"weight": weight, "known_variance": np.linspace(0.0, 0.3, N)} if weighted else {}
+    expected = model_bounds(gaussian, Piece(0, X, y, **columns))
+    found = model_bounds(gaussian, ArraySource(X, y, **columns, piece_rows=7))
+    assert found[0] < found[1] and error(found, expected) < 1e-11
 
 
 # --- any likelihood ---------------------------------------------------------------------------------------------------
@@ -120,10 +147,10 @@ SEARCHES = {
 def test_a_search_is_that_of_all_rows(case, power, tmp_path):
     model, targets = SEARCHES[case]
     given = powers if power == "private" else power
-    fit, gradient = model_gradient(model, X, targets, given, extras=Extras(weight))
+    fit, gradient = model_gradient(model, Piece(0, X, targets, weight), given)
     private = {"power": powers, "sites_dir": tmp_path} if power == "private" else {}
     source = ArraySource(X, targets, weight, **private, piece_rows=9)
-    found, slopes = source_gradient(model, source, 0.5 if private else power)
+    found, slopes = model_gradient(model, source, 0.5 if private else power)
     assert found.converged and found.n_sweeps == fit.n_sweeps and found.step == fit.step
     assert error(found.log_evidence, fit.log_evidence) < 1e-10
     assert error(found.trace, fit.trace) < 1e-8
@@ -131,31 +158,26 @@ def test_a_search_is_that_of_all_rows(case, power, tmp_path):
     assert error(found.change, fit.change, 1.0) < 1e-9
     assert error(found.quadrature_error, fit.quadrature_error, 1.0) < 1e-9
     assert gradient_error(slopes, gradient) < 1e-10
-    own = np.concatenate([np.array(found.sites[k][0]) for k in range(5)], axis=-1)
-    assert error(own, np.stack([fit.site_precision, fit.site_shift])) < 1e-8
-    assert len(found.sites[0]) == 1  # nothing but the sites is left of the search
+    assert error(together([found.start[k] for k in range(5)]), np.stack([fit.site_precision, fit.site_shift])) < 1e-8
+    assert len(found.start[0]) == 1  # nothing but the sites is left of the search
 
 
 @pytest.mark.parametrize("sweeps", [0, 1, 25])
 def test_a_search_that_is_damped_or_does_not_end_takes_the_same_steps(sweeps):
     model = Model(SquaredExponential(3000.0, [1.0, 2.0]), points, Probit())
-    given = points.Kuu(model.kernel), chunk_covariances(model, X), model.likelihood, signs, 1.0
-    fit = infer(*given, max_sweeps=sweeps)
-    found = source_inference(model, ArraySource(X, signs, piece_rows=9), 1.0, max_sweeps=sweeps)
+    fit = settle(model, Piece(0, X, signs), 1.0, max_sweeps=sweeps)
+    found = settle(model, ArraySource(X, signs, piece_rows=9), 1.0, max_sweeps=sweeps)
     assert found.converged == fit.converged == (sweeps == 25)
     assert found.n_sweeps == fit.n_sweeps and found.step == fit.step
     assert len(found.trace) == len(fit.trace) and error(found.trace, fit.trace) < 1e-8
     assert error(found.log_evidence, fit.log_evidence) < 1e-8
 
 
-def turned_back(model, targets, start, power, sweeps, rows=9):
+def turned_back(model, targets, start, power, sweeps):
     """Searches from given sites, over all rows and over pieces."""
-    given = points.Kuu(model.kernel), chunk_covariances(model, X), model.likelihood, targets, power
-    fit = infer(*given, start=Sites(*start), max_sweeps=sweeps)
-    own = [(start[..., first : first + rows],) for first in range(0, N, rows)]
-    Kuu = factorise(points.Kuu(model.kernel), 0.0, "Kuu")
-    walk = scale.Walk(model, ArraySource(X, targets, piece_rows=rows), power, Kuu, own)
-    return fit, scale.settle_pieces(walk, model.likelihood.log_concave, 1e-8, sweeps)
+    fit = settle(model, Piece(0, X, targets), power, start, max_sweeps=sweeps)
+    source = ArraySource(X, targets, piece_rows=9)
+    return fit, settle(model, source, power, in_pieces(start), max_sweeps=sweeps)
 
 
 @pytest.mark.parametrize("sweeps", [0, 2, 40])
@@ -181,8 +203,8 @@ STEPS = {  # what the searches must do: keep precisions of labels positive, give
 @pytest.mark.parametrize("case", STEPS)
 def test_a_search_that_is_held_back_takes_the_same_steps(case):
     model, targets, below = STEPS[case]
-    fit = infer(points.Kuu(model.kernel), chunk_covariances(model, X), model.likelihood, targets, 0.0, max_sweeps=80)
-    found = source_inference(model, ArraySource(X, targets, piece_rows=9), 0.0, max_sweeps=80)
+    fit = settle(model, Piece(0, X, targets), 0.0, max_sweeps=80)
+    found = settle(model, ArraySource(X, targets, piece_rows=9), 0.0, max_sweeps=80)
     assert fit.converged and found.converged and found.n_sweeps == fit.n_sweeps and found.step == fit.step <= below
     assert len(found.trace) == len(fit.trace) and error(found.trace, fit.trace) < 1e-6
     assert error(found.log_evidence, fit.log_evidence) < 1e-8
@@ -200,16 +222,76 @@ def test_a_posterior_that_only_jitter_makes_is_none():
 def test_a_search_starts_from_earlier_sites_or_else_anew():
     model, targets = SEARCHES["probit"]
     source = ArraySource(X, targets, piece_rows=9)
-    cold = source_inference(model, source, 0.5)
+    cold = model_evidence(model, source, 0.5)
     near = model.with_parameters(model.parameters() | {"kernel.log_variance": np.array(1.4)})
-    expected = source_inference(near, source, 0.5)
-    warm = source_inference(near, source, 0.5, start=cold.sites)
+    expected = model_evidence(near, source, 0.5)
+    warm = model_evidence(near, source, 0.5, start=cold.start)
     assert warm.n_sweeps < expected.n_sweeps and error(warm.log_evidence, expected.log_evidence) < 1e-10
-    again = source_inference(model, source, 0.5, start=cold.sites)
+    again = model_evidence(model, source, 0.5, start=cold.start)
     assert again.n_sweeps == 0
-    astray = [(np.full((2, 1, len(own[0][0, 0])), 1e8),) for own in cold.sites]
-    found = source_inference(model, source, 0.5, start=astray, max_sweeps=9)
-    assert found.converged and found.n_sweeps == 9 + cold.n_sweeps
+    from_array = model_evidence(model, source, 0.5, start=together(cold.start))
+    assert from_array.n_sweeps == 0 and error(from_array.log_evidence, cold.log_evidence) < 1e-12
+    astray = [(np.full((2, 1, len(own[0][0, 0])), 1e8),) for own in cold.start]
+    lost = settle(model, source, 0.5, astray, max_sweeps=500)
+    found = model_evidence(model, source, 0.5, start=astray)
+    assert found.converged and found.n_sweeps == lost.n_sweeps + (0 if lost.converged else cold.n_sweeps)
+
+
+# --- left out, blocks, earlier data -------------------------------------------------------------------------------------
+
+CASES = {"regression": (gaussian, y), "outputs": (gaussian, np.c_[y, -y, y**2]), **SEARCHES}
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, "private"])
+@pytest.mark.parametrize("case", CASES)
+def test_rows_are_left_out_as_in_memory(case, power):
+    (model, targets), counts = CASES[case], np.maximum(weight, 1.0)
+    private = {"power": powers} if power == "private" else {}
+    data = Piece(0, X, targets, counts, **private)
+    source, power = ArraySource(X, targets, counts, **private, piece_rows=9), 0.5 if private else power
+    fit, found = model_evidence(model, data, power), model_evidence(model, source, power)
+    assert found.shards is not None and found.dff is None and fit.dff.shape == (N,)
+    for one in (found, model_gradient(model, source, power)[0]):  # with and without what the search left
+        for part, expected in zip(model_left_out(model, one, source, power), model_left_out(model, fit, data, power)):
+            good = np.isfinite(expected)
+            assert np.array_equal(good, np.isfinite(part)) and error(part[good], expected[good]) < 1e-7
+        scores, expected = model_leave_one_out(model, one, source, power), model_leave_one_out(model, fit, data, power)
+        good = np.isfinite(expected)
+        assert np.array_equal(good, np.isfinite(scores)) and error(scores[good], expected[good]) < 1e-7
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, "private"])
+@pytest.mark.parametrize("case", ["regression", "probit", "noisy", "student", "counts"])
+def test_blocks_are_those_of_all_rows(case, power):
+    """Pieces end where blocks end."""
+    model, targets = CASES[case]
+    columns = {"weight": 1.0 + blocks % 3, "blocks": blocks}
+    if case == "regression":
+        columns["known_variance"] = np.linspace(0.0, 0.3, N)
+    if power == "private":
+        columns["power"], power = np.resize([0.0, 1.0, 0.5, 1e-7], 10)[blocks], 0.5
+    data, source = Piece(0, X, targets, **columns), ArraySource(X, targets, **columns, piece_rows=12)
+    assert [len(piece.X) for piece in source.pieces()] == [12, 12, 11, 5]
+    fit, gradient = model_gradient(model, data, power)
+    found, slopes = model_gradient(model, source, power)
+    assert found.converged and fit.converged and found.n_sweeps == fit.n_sweeps
+    assert error(found.log_evidence, fit.log_evidence) < 1e-10
+    assert gradient_error(slopes, gradient) < 1e-9
+    for part, expected in zip(model_left_out(model, found, source, power), model_left_out(model, fit, data, power)):
+        assert error(part, expected) < 1e-7
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("case", ["regression", "outputs", "probit", "classes"])
+def test_earlier_data_are_remembered_as_in_memory(case, kept):
+    model, targets = CASES[case]
+    first = model_evidence(model, Piece(0, X[:15], targets[:15]))
+    memory = replace(remember(first.posteriors, first.log_evidence, points), kept=kept)
+    now = model if kept else replace(model, features=InducingPoints(X[5:12] + 0.1))
+    fit, gradient = model_gradient(now, Piece(15, X[15:], targets[15:]), memory=memory)
+    found, slopes = model_gradient(now, ArraySource(X[15:], targets[15:], piece_rows=9), memory=memory)
+    assert found.converged and found.n_sweeps == fit.n_sweeps
+    assert error(found.log_evidence, fit.log_evidence) < 1e-10 and gradient_error(slopes, gradient) < 1e-9
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -247,20 +329,20 @@ def peak(work):
 ENDLESS = InducingPoints(np.linspace(0.0, 3.0, 4)[:, None])
 LEVELS, LABELS = (Model(SquaredExponential(), ENDLESS, likelihood) for likelihood in (Gaussian(0.1), Probit()))
 WORKS = {
-    "regression": lambda n, folder: source_gradient(LEVELS, Endless(n), 0.5),
-    "search": lambda n, folder: source_gradient(LABELS, Endless(n, True, folder), 1.0, tol=1e-30),
+    "regression": lambda n, folder: model_gradient(LEVELS, Endless(n), 0.5),
+    "search": lambda n, folder: model_gradient(LABELS, Endless(n, True, folder), 1.0, tol=1e-30),
+    "bounds": lambda n, folder: model_bounds(LEVELS, Endless(n)),
     "prediction": lambda n, folder: sum(
         mean.sum()
-        for _, mean, _ in source_predict(LEVELS, source_gradient(LEVELS, Endless(1))[0].posteriors, Endless(n))
+        for _, mean, _ in source_predict(LEVELS, model_gradient(LEVELS, Endless(1))[0].posteriors, Endless(n))
     ),
-    "start": lambda n, folder: source_start(Endless(n), Gaussian(), 4),
+    "moments": lambda n, folder: source_moments(Endless(n)),
 }
 
 
 def peaks(work, folder):
     """Of a few pieces, and of thirty more; for a process of its own."""
-    scale.KMEANS_ROWS = 50
-    scale.source_inference = partial(source_inference, max_sweeps=6)  # as many for all
+    sparse_pep.model.fixed_point = partial(fixed_point, max_sweeps=6)  # as many for all
     WORKS[work](2, folder)
     return [peak(lambda: WORKS[work](n, folder)) for n in (4, 34)]
 
@@ -286,7 +368,7 @@ def test_predictions_come_in_order(case):
     model, targets = SEARCHES["classes"] if case == "classes" else (gaussian, y)
     if case == "outputs":
         targets = np.c_[y, -y, y**2]
-    fit, _ = source_gradient(model, ArraySource(X, targets), 0.5)
+    fit = model_evidence(model, ArraySource(X, targets, piece_rows=9), 0.5)
     found = list(source_predict(model, fit.posteriors, ArraySource(X, piece_rows=9)))
     assert [first for first, _, _ in found] == [0, 9, 18, 27, 36]
     expected = model_predict(model, fit.posteriors, X)
@@ -294,30 +376,7 @@ def test_predictions_come_in_order(case):
         assert error(np.concatenate([part[k + 1] for part in found], axis=-1), expected[k]) < 1e-12
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_predictions_are_written_in_pieces(form, tmp_path):
-    pytest.importorskip("pyarrow", reason="the extra `tables` is not installed")
-    pandas = pytest.importorskip("pandas", reason="the extra `tables` is not installed")
-    read = pandas.read_csv if form == "csv" else pandas.read_parquet
-    fit, _ = source_gradient(gaussian, ArraySource(X, np.c_[y, -y]), 0.5)
-    path, source = tmp_path / f"out.{form}", ArraySource(X, piece_rows=9)
-    assert write_predictions(path, gaussian, fit.posteriors, source) == N
-    table, (mean, var) = read(path), model_predict(gaussian, fit.posteriors, X)
-    assert list(table.columns) == ["mean_0", "mean_1", "var"]
-    assert error(table.to_numpy().T, np.vstack([mean, var])) < 1e-12
-    write_predictions(path, gaussian, fit.posteriors, source, lambda mean, var: {"std": np.sqrt(var)})
-    assert error(read(path)["std"], np.sqrt(var)) < 1e-12
-    bad = X.copy()
-    bad[30] = np.nan
-    before = path.read_bytes()
-    with pytest.raises(ValueError, match="row 30"):
-        write_predictions(path, gaussian, fit.posteriors, ArraySource(bad, piece_rows=9))
-    assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1  # whole or not at all
-    with pytest.raises(ValueError, match="`path`: there is no folder"):
-        write_predictions(tmp_path / "no" / "out.csv", gaussian, fit.posteriors, source)
-
-
-# --- starts and training ----------------------------------------------------------------------------------------------
+# --- moments and training ----------------------------------------------------------------------------------------------
 
 
 @properties
@@ -345,58 +404,58 @@ def test_moments_of_nothing():
         source_moments(ArraySource(X, y, weight=0.0))
 
 
-def test_a_start_is_that_of_the_rows_that_count():
-    start = source_start(ArraySource(X, y, weight, piece_rows=7), Gaussian(0.2), 5, np.random.default_rng(1))
-    kept = weight > 0
-    draws = np.random.default_rng(1)
-    assert error(start.features.Z, kmeans_points(X[kept], 5, draws, weight[kept])) < 1e-12
-    assert error(start.kernel.lengthscale, np.sqrt(2) * column_spread(X, weight)) < 1e-12
-    assert error(start.kernel.variance, Gaussian().latent_variance(y[kept], weight[kept])) < 1e-12
-    assert start.likelihood.noise_variance == 0.2
-    with pytest.raises(ValueError, match="no targets"):
-        source_start(ArraySource(X), Gaussian())
-    with pytest.raises(ValueError, match="`weight` is 0 for all rows"):
-        source_start(ArraySource(X, y, weight=0.0), Gaussian())
-
-
 @pytest.mark.parametrize("case", ["regression", "probit"])
 def test_training_is_that_of_all_rows(case):
-    model, targets = (gaussian, y) if case == "regression" else SEARCHES["probit"]
-    expected = train(model, X, targets, 0.5, max_iter=6, fixed=["features.Z"], extras=Extras(weight))
-    found = train_source(model, ArraySource(X, targets, weight, piece_rows=9), 0.5, max_iter=6, fixed=["features.Z"])
+    model, targets = CASES[case]
+    how = {"max_iter": 6, "fixed": ["features.Z"]}
+    expected = train(model, Piece(0, X, targets, weight), **how)
+    found = train(model, ArraySource(X, targets, weight, piece_rows=9), **how)
     assert found.n_evaluations == expected.n_evaluations and found.n_sweeps == expected.n_sweeps
     assert error(found.history, expected.history) < 1e-7
     assert np.array_equal(found.model.features.Z, points.Z)
 
 
-@pytest.mark.parametrize("case", ["regression", "probit"])
-def test_training_goes_on_after_a_stop(case, tmp_path, monkeypatch):
-    model, targets = (gaussian, y) if case == "regression" else SEARCHES["probit"]
-    source, through = ArraySource(X, targets, piece_rows=9), scale.source_gradient
-    given, how = (model, source, 0.5), {"max_iter": 8, "checkpoint": tmp_path / "c.npz", "checkpoint_every": 0.0}
-    whole, calls = train_source(*given, max_iter=8), []
+@pytest.mark.parametrize("case", ["blocks", "powers", "restarts", "earlier"])
+def test_training_of_any_kind_is_that_of_all_rows(case):
+    columns = {"blocks": {"blocks": blocks}, "powers": {"power": powers}}.get(case, {})
+    how = {"max_iter": 5, "fixed": ["features.Z"], "n_restarts": 2 * (case == "restarts")}
+    first = model_evidence(gaussian, Piece(0, X[:10], y[:10]))
+    how["memory"] = remember(first.posteriors, first.log_evidence, points) if case == "earlier" else None
+    expected = train(gaussian, Piece(0, X, y, **columns), **how)
+    found = train(gaussian, ArraySource(X, y, **columns, piece_rows=9), **how)
+    assert found.n_evaluations == expected.n_evaluations
+    assert error(found.history, expected.history) < 1e-7
 
-    def stopping(*arguments):
+
+@pytest.mark.parametrize("case", ["regression", "probit"])
+@pytest.mark.parametrize("pieces", [False, True])
+def test_training_goes_on_after_a_stop(case, pieces, tmp_path, monkeypatch):
+    model, targets = CASES[case]
+    source, through = ArraySource(X, targets, piece_rows=9 if pieces else None), training.model_gradient
+    given, how = (model, source, 0.5), {"max_iter": 8, "checkpoint": tmp_path / "c.npz", "checkpoint_every": 0.0}
+    whole, calls = train(*given, max_iter=8), []
+
+    def stopping(*arguments, **options):
         calls.append(1)
         if len(calls) == 5:
             raise KeyboardInterrupt
-        return through(*arguments)
+        return through(*arguments, **options)
 
-    monkeypatch.setattr(scale, "source_gradient", stopping)
+    monkeypatch.setattr(training, "model_gradient", stopping)
     monkeypatch.setattr("sparse_pep.numerics.checkpoints.RARELY", 0.0)
     with pytest.raises(KeyboardInterrupt):
-        train_source(*given, **how)
-    found = train_source(*given, **how)
+        train(*given, **how)
+    found = train(*given, **how)
     assert len(calls) == 1 + whole.n_evaluations  # none twice, but for the one that was stopped
     assert error(found.history, whole.history) < (1e-12 if case == "regression" else 1e-4)
     other = ArraySource(X, -targets, piece_rows=9)
     with pytest.raises(ValueError, match="other data or arguments"):
-        train_source(model, other, 0.5, checkpoint=tmp_path / "c.npz")
+        train(model, other, 0.5, checkpoint=tmp_path / "c.npz")
 
 
 def test_a_variance_of_f_that_takes_minutes_is_turned_back():
     model, targets = SEARCHES["classes"]
-    ask = scale.SourceGradient(ArraySource(X[:5], targets[:5]), 0.5)
+    ask = WarmGradient(ArraySource(X[:5], targets[:5], piece_rows=2), power=0.5)
     ask(model)
     wide = model.with_parameters(model.parameters() | {"kernel.log_variance": np.log(2.0 * model.likelihood.widest)})
     with pytest.raises(np.linalg.LinAlgError, match="out of range"):
@@ -406,9 +465,17 @@ def test_a_variance_of_f_that_takes_minutes_is_turned_back():
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 REFUSED = {
-    "no targets": ({"source": ArraySource(X)}, "no targets `y`"),
-    "powers": ({"power": powers}, "`power` must be one number; give rows powers of their own"),
+    "no targets": ({"data": ArraySource(X, piece_rows=9)}, "no targets `y`"),
+    "powers": ({"power": powers}, "`power` must be one number"),
     "range": ({"power": 1.5}, r"`power` must lie in \[0, 1\]"),
+    "blocks astray": (
+        {"data": ArraySource(X, signs, blocks=np.arange(N) % 4, piece_rows=9)},
+        "rows of a block must follow each other",
+    ),
+    "weights in a block": (
+        {"data": ArraySource(X, signs, weight=1.0 + np.arange(N) % 3, blocks=blocks, piece_rows=9)},
+        "`weight` must be the same for all data of a block",
+    ),
 }
 
 
@@ -416,8 +483,8 @@ REFUSED = {
 @pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()])
 def test_refused(case, likelihood):
     options, message = REFUSED[case]
-    given = {"source": ArraySource(X, signs), "power": 0.5, **options}
+    given = {"data": ArraySource(X, signs, piece_rows=9), "power": 0.5, **options}
     with pytest.raises(ValueError, match=message):
-        source_gradient(Model(kernel, points, likelihood), **given)
+        model_gradient(Model(kernel, points, likelihood), **given)
     with pytest.raises(ValueError, match="`fixed` must name parameters"):
-        train_source(gaussian, ArraySource(X, y), fixed=["Z"])
+        train(gaussian, ArraySource(X, y), fixed=["Z"])
