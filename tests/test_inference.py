@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from reference import classification as dense
 from reference.compare import differences, error
+from reference.searched import SearchedGaussian
 from scipy.special import log_ndtr
 
-from sparse_pep.energies import energy_adjoints
+from sparse_pep.energies import energy_gradient
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import add_weighted_outer, infer, leave_one_out
+from sparse_pep.inference import infer, leave_one_out, released
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import (
     Gaussian,
@@ -19,10 +20,11 @@ from sparse_pep.likelihoods import (
     Probit,
     StudentT,
 )
-from sparse_pep.numerics.linalg import solve_lower
-from sparse_pep.numerics.memory import Scratch
+from sparse_pep.multiclass import Softmax
+from sparse_pep.numerics.linalg import factorise, solve_lower
 from sparse_pep.regression import evidence, predict_f
-from sparse_pep.sites import q_moments
+from sparse_pep.shards import Kept, Shard
+from sparse_pep.sites import q_moments, sequential_sweep
 
 KERNELS = {"se": SquaredExponential, "matern32": Matern32}
 PROBLEMS = ["c01_1d", "c03_per_datum_alpha", "c04_Z_equals_X", "c05_matern32", "c07_large_variance"]
@@ -60,7 +62,7 @@ class Problem:
     def gradient(self, power):
         """∂ log Z over the kernel's parameters, Z and the likelihood's, one vector."""
         Kuu, pull_Kuu = self.features.Kuu_vjp(self.kernel)
-        Kuu_bar, pulled, own = energy_adjoints(self.infer(power), self.covariances, self.likelihood, self.y, power)
+        Kuu_bar, pulled, own, _ = energy_gradient(self.infer(power))
         by_kernel, by_features = pull_Kuu(Kuu_bar)
         more = [np.ravel(part) for part in (*by_kernel.values(), by_features["Z"])]
         return np.concatenate([pulled + np.concatenate(more), own])
@@ -127,12 +129,13 @@ def test_the_dense_sequential_iteration(power):
 
 
 @pytest.mark.parametrize("power", [0.0, 1e-6, 0.3, 1.0])
-def test_gaussian_noise_takes_one_sweep(power):
-    problem = small(Gaussian(0.2))
-    Kuu, _, _ = problem.arrays()
-    closed = evidence(Kuu, problem.covariances, problem.y, 0.2, power)
+@pytest.mark.parametrize("likelihood", [Gaussian(0.2), SearchedGaussian(0.2)], ids=["known", "searched"])
+def test_gaussian_noise_takes_one_sweep(power, likelihood):
+    problem = small(likelihood)
+    closed = evidence(*problem.arrays(), problem.y, 0.2, power)
     fit = problem.infer(power)
-    assert fit.converged and fit.n_sweeps <= 1
+    assert fit.searched == isinstance(likelihood, SearchedGaussian)
+    assert fit.converged and fit.n_sweeps <= fit.searched
     assert error(fit.log_evidence, closed.log_evidence) < 1e-9
     assert error(np.array(q_moments(fit.posteriors[0])[0]), q_moments(closed.posterior)[0]) < 1e-9
     assert error(fit.site_precision[0], 1 / (power * closed.dff + 0.2)) < 1e-9
@@ -184,11 +187,31 @@ def test_gradient_against_differences_of_the_energy(likelihood, power):
     assert error(problem.gradient(power), differences(energy, x, 1e-3)) < 1e-5
 
 
-@pytest.mark.parametrize("power", [0.2, 1.0])
-def test_three_ways_to_one_fixed_point(power):
-    problem = small(Logit(), N=20)
-    sites = [problem.infer(power, method=m).site_shift for m in ("parallel", "sequential", "fractional")]
-    assert error(sites[1], sites[0]) < 1e-7 and error(sites[2], sites[0]) < 1e-7
+@pytest.mark.parametrize("likelihood", [Logit(), Poisson()], ids=lambda likelihood: type(likelihood).__name__)
+@pytest.mark.parametrize(("power", "step"), [(0.0, 0.7), (0.2, 1.0), (1.0, 1.0), (0.5, 0.5)])
+def test_the_fixed_point_is_that_of_one_datum_after_the_other(likelihood, power, step):
+    """The paper's procedure, with full steps and with those of fractional EP."""
+    problem = small(likelihood, N=20)
+    fit = problem.infer(power)
+    Kuu, Kuf, _ = problem.arrays()
+    Luu = factorise(Kuu)
+    V, sites = solve_lower(Luu, Kuf), (np.zeros(20), np.zeros(20))
+
+    def tilted(rows, mean, var, power):
+        found = likelihood.tilted(problem.y[[rows]], np.array([mean]), np.array([var]), power)
+        return [value[0] for value in found[:3]]
+
+    for _ in range(80):
+        sites = sequential_sweep(Luu, V, fit.dff, tilted, *sites, power, step=step)
+    assert error(fit.site_precision[0], sites[0]) < 1e-7 and error(fit.site_shift[0], sites[1]) < 1e-7
+
+
+@pytest.mark.parametrize("memory", [0, 2, 5])
+def test_acceleration_changes_the_way_and_not_the_end(memory):
+    problem = small(Probit(), N=40, M=8, variance=20.0)
+    plain, fit = problem.infer(0.3, memory=0), problem.infer(0.3, memory=memory)
+    assert fit.converged and error(fit.site_precision, plain.site_precision) < 1e-7
+    assert fit.n_sweeps <= plain.n_sweeps if memory == 0 else fit.n_sweeps < plain.n_sweeps
 
 
 def test_chunks_do_not_matter():
@@ -198,21 +221,56 @@ def test_chunks_do_not_matter():
     assert error(cut.log_evidence, whole.log_evidence) < 1e-11
 
 
-def test_nothing_kept_in_memory(monkeypatch):
+@pytest.mark.parametrize("likelihood", [Probit(), Softmax(3)], ids=lambda likelihood: type(likelihood).__name__)
+def test_nothing_kept_in_memory(likelihood):
     problem = small(Probit(), N=40)
-    kept = problem.infer(0.5)
-    monkeypatch.setattr("sparse_pep.inference.KEPT_ENTRIES", 0)
-    again = problem.infer(0.5)
-    assert again.data.kept == {} and kept.data.kept
+    problem.likelihood = likelihood
+    problem.y = problem.y if isinstance(likelihood, Probit) else np.arange(40) % 3
+    kept, again = problem.infer(0.5), problem.infer(0.5, kind=lambda **named: Shard(**named | {"kept": Kept()}))
+    assert kept.shards.local[0].kept.chunks and not again.shards.local[0].kept.chunks
     assert error(again.site_precision, kept.site_precision) < 1e-10
+    for one, two in zip(energy_gradient(again), energy_gradient(kept)):
+        assert error(one, two, 1.0) < 1e-8
 
 
 def test_a_warm_start_takes_fewer_sweeps_and_ends_at_the_same_place():
     problem = small(Probit(), N=40)
     first = problem.infer(0.5)
-    again = problem.infer(0.5, start=first)
+    again = problem.infer(0.5, start=released(first).start)
     assert again.n_sweeps == 0 and again.converged
     assert again.log_evidence == pytest.approx(first.log_evidence, abs=1e-9)
+    near = problem.infer(0.6)
+    from_first = problem.infer(0.6, start=first.start)
+    assert from_first.n_sweeps < near.n_sweeps
+    assert from_first.log_evidence == pytest.approx(near.log_evidence, abs=1e-9)
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.2), Probit(), Poisson()], ids=lambda kind: type(kind).__name__)
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_weights_are_copies(likelihood, power):
+    problem = small(likelihood, N=15)
+    count = np.random.default_rng(4).integers(0, 4, size=15)
+    rows = np.repeat(np.arange(15), count)
+    copies = Problem(problem.kernel, problem.features.Z, problem.X[rows], problem.y[rows], likelihood)
+    weighted, copied = problem.infer(power, weight=count), copies.infer(power)
+    assert weighted.log_evidence == pytest.approx(copied.log_evidence, rel=1e-9)
+    assert error(weighted.site_precision[:, rows], copied.site_precision) < 1e-7
+    for one, two in zip(q_moments(weighted.posteriors[0]), q_moments(copied.posteriors[0])):
+        assert error(one, two) < 1e-8
+    bars = [energy_gradient(fit) for fit in (weighted, copied)]
+    for one, two in zip(*bars):
+        assert error(one, two, max(np.max(np.abs(two), initial=0.0), 1e-300)) < 1e-6
+
+
+def test_several_latent_functions_of_one_class_against_the_rest():
+    """Softmax over two classes is the logistic function of their difference, whose prior has twice the variance."""
+    problem = small(Logit(), N=20)
+    two = Problem(problem.kernel, problem.features.Z, problem.X, (problem.y > 0).astype(float), Softmax(2))
+    one = Problem(SquaredExponential(4.0, 0.9), problem.features.Z, problem.X, problem.y, Logit())
+    apart, alone = two.infer(1.0), one.infer(1.0)
+    assert apart.converged and apart.site_precision.shape == (2, 20)
+    assert error(apart.site_precision[0], apart.site_precision[1]) < 1e-7
+    assert abs(apart.log_evidence - alone.log_evidence) < 0.05 * abs(alone.log_evidence)
 
 
 def test_stopped_early_says_so():
@@ -221,13 +279,23 @@ def test_stopped_early_says_so():
     assert len(fit.trace) == 3
 
 
-def test_fractional_step_stands_still_at_power_zero():
-    assert not small(Probit()).infer(0.0, method="fractional", max_sweeps=20).converged
+@pytest.mark.parametrize(
+    ("power", "more", "words"),
+    [
+        (1.5, {}, "`power`"),
+        (np.full(3, 0.5), {}, "`power`.*each of the 25 rows"),
+        (0.5, {"weight": -1.0}, "`weight`"),
+        (0.5, {"weight": np.full(25, np.nan)}, "`weight`"),
+    ],
+)
+def test_what_does_not_fit_the_data(power, more, words):
+    with pytest.raises(ValueError, match=words):
+        small(Probit()).infer(power, **more)
 
 
-def test_unknown_method():
-    with pytest.raises(ValueError, match="`method` must be one of parallel"):
-        small(Probit()).infer(0.5, method="serial")
+def test_noise_variances_that_are_none():
+    with pytest.raises(ValueError, match="`noise_variance`"):
+        small(Gaussian(0.2)).infer(0.5, noise_variance=np.linspace(0.0, 1.0, 25))
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
@@ -248,7 +316,8 @@ def test_leave_one_out_is_the_posterior_of_the_others():
     problem = small(Gaussian(0.3), N=15)
     fit = problem.infer(0.0)
     scores = leave_one_out(fit, problem.likelihood, problem.y)
-    V = np.hstack([fit.data.V(rows) for rows in fit.data.slices])
+    Kuu, Kuf, _ = problem.arrays()
+    V = solve_lower(factorise(Kuu), Kuf)
     for n in (0, 7):
         others = np.arange(15) != n
         B = np.eye(5) + V[:, others] @ V[:, others].T / 0.3
@@ -256,20 +325,3 @@ def test_leave_one_out_is_the_posterior_of_the_others():
         var = V[:, n] @ np.linalg.solve(B, V[:, n]) + fit.dff[n] + 0.3
         expected = -0.5 * (np.log(2 * np.pi * var) + (problem.y[n] - mean) ** 2 / var)
         assert scores[n] == pytest.approx(expected, abs=1e-9)
-
-
-def test_solve_lower_is_what_the_chunks_hold():
-    problem = small(Probit())
-    fit = problem.infer(0.5)
-    Kuu, Kuf, _ = problem.arrays()
-    V = np.hstack([fit.data.V(rows) for rows in fit.data.slices])
-    assert error(V, solve_lower(fit.data.Kuu, Kuf)) < 1e-12
-    assert error(fit.data.Kuu.lower @ fit.data.Kuu.lower.T, Kuu) < 1e-12
-
-
-def test_weights_of_any_sign():
-    rng = np.random.default_rng(0)
-    V, weight, S = rng.normal(size=(4, 9)), rng.normal(size=9), np.zeros((4, 4))
-    assert np.any(weight < 0)
-    add_weighted_outer(S, V, weight, Scratch())
-    assert error(np.tril(S), np.tril(V * weight @ V.T)) < 1e-13
