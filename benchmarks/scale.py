@@ -19,9 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from sparse_pep.data.scale import source_gradient
 
 from benchmarks.regression import DIMENSIONS, peak_memory
-from sparse_pep.data.scale import source_gradient
 from sparse_pep.data.sources import ArraySource, Source
 from sparse_pep.data.tables import convert_table
 from sparse_pep.features import InducingPoints

@@ -57,13 +57,12 @@ from sparse_pep.datasets import (
     snelson_like,
 )
 from .estimators import SparsePEPClassifier, SparsePEPRegressor, load
-from .estimators.arguments import KERNELS, POWER_NAMES
 from .estimators.base import PowerEPEstimator
 from .features import InducingPoints
 from .numerics.files import write_aside
 from .shards import Piece
 from .studies.experiments import STUDIES, study_named
-from .studies.runner import Study, StudyStopped, jobs_left, run_study
+from .studies.runner import Study, jobs_left, run_study
 from sparse_pep.studies.trials import (
     CLASSIFIERS,
     COUNTS,

@@ -71,7 +71,7 @@ def energy_gradient(fit: Fit) -> Gradient:
     ...     def pull(Kuf_bar, kff_bar):  # to the log of the kernel's variance
     ...         return np.vdot(Kuf_bar, kernel(Z, X[rows])) + kff_bar @ kff
     ...     return Kuf, kff, pull
-    >>> found = gradient(infer(kernel(Z), covariances, NoisyProbit(0.1), y, 0.5))
+    >>> found = energy_gradient(infer(kernel(Z), covariances, NoisyProbit(0.1), y, 0.5))
     >>> print(round(float(np.vdot(found.Kuu_bar, kernel(Z)) + found.pulled), 4))
     -0.0103
     >>> print(list(NoisyProbit(0.1).parameters()), found.likelihood_bar.round(4))

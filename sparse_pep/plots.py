@@ -1119,7 +1119,7 @@ def plot_energy_trace(
         Name of this trace in a legend.
     step : str
         What a value belongs to, as the axis says it: "iteration" of training, or "sweep"
-        of inference (`Inference.trace`).
+        of inference (`Fit.trace`).
 
     Returns
     -------

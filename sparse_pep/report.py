@@ -28,8 +28,7 @@ from numpy.typing import ArrayLike
 from . import __version__
 from .estimators import SparsePEPClassifier, SparsePEPRegressor
 from .estimators.base import PowerEPEstimator
-from .numerics.validation import require_finite
-from .numerics.validation import as_floats
+from .numerics.validation import as_floats, require_finite
 from sparse_pep.plots import (
     ard_parts,
     plot_calibration,

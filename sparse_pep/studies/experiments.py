@@ -40,6 +40,7 @@ from ..features import InducingPoints
 from ..kernels import SquaredExponential
 from ..likelihoods import Probit
 from ..model import Model, model_predict, predictive_log_density
+from ..shards import Piece
 from ..stochastic import Epoch, train_stochastic
 from .runner import Study, seed_of
 from .trials import run_split
@@ -452,7 +453,7 @@ def fit_mnist(
     start = Model(kernel, InducingPoints(kmeans_points(X, job["M"], rng)), Probit())
     options = {"batch_size": batch_size, "n_epochs": n_epochs, "rng": rng}
     options |= {"callback": lambda epoch: rows.append(epoch_scores(epoch, *test))}
-    result = train_stochastic(start, X, y.astype(float), job["power"], **options)
+    result = train_stochastic(start, Piece(0, X, y.astype(float)), job["power"], **options)
     end = {"log_marginal_likelihood": result.log_evidence, "converged": result.converged}
     return [*rows[:-1], rows[-1] | end]
 
