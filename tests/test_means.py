@@ -7,7 +7,6 @@ from reference.compare import differences, error
 from reference.problems import Problem
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.blocks import contiguous_blocks
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.means import (
     MEANS,
@@ -18,7 +17,8 @@ from sparse_pep.means import (
     mean_to_config,
     starting_mean,
 )
-from sparse_pep.model import Extras, Model, model_evidence, model_gradient, model_predict
+from sparse_pep.model import Model, model_evidence, model_gradient, model_predict
+from sparse_pep.shards import Piece
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(12, 2))
@@ -67,7 +67,7 @@ def test_with_gaussian_noise_it_is_taken_off_the_targets(mean, power):
     p = Problem(3, 12, 4, 2, power=power)
     arrays, noise = p.arrays(), p.model.likelihood.noise_variance
     model = Model(p.model.kernel, p.model.features, p.model.likelihood, mean)
-    fit, gradient = model_gradient(model, *p.data())
+    fit, gradient = model_gradient(model, Piece(0, p.X, p.y), p.power)
     assert error(fit.log_evidence, dense.log_evidence(*arrays, p.y - mean(p.X), noise, power)) < 1e-10
     for name in mean.parameters():
 
@@ -76,25 +76,27 @@ def test_with_gaussian_noise_it_is_taken_off_the_targets(mean, power):
             return dense.log_evidence(*arrays, p.y - moved(p.X), noise, power)
 
         assert error(gradient[f"mean.{name}"], differences(at, getattr(mean, name)), 1.0) < 1e-7
-    plain = model_predict(p.model, model_evidence(p.model, p.X, p.y - mean(p.X), power).posterior, p.X_test)
-    got = model_predict(model, fit.posterior, p.X_test)
+    bare = model_evidence(p.model, Piece(0, p.X, p.y - mean(p.X)), power)
+    plain = model_predict(p.model, bare.posteriors, p.X_test)
+    got = model_predict(model, fit.posteriors, p.X_test)
     assert error(got[0], plain[0] + mean(p.X_test)) < 1e-12 and np.array_equal(got[1], plain[1])
 
 
-@pytest.mark.parametrize("blocks", [None, contiguous_blocks(12, 4)], ids=["single", "blocks"])
+@pytest.mark.parametrize("blocks", [None, np.arange(12) // 4], ids=["single", "blocks"])
 @pytest.mark.parametrize("likelihood", [Probit(), Poisson(), Gaussian(0.2)], ids=lambda kind: type(kind).__name__)
 @pytest.mark.parametrize("power", [0.0, 0.6, 1.0])
 def test_the_gradient_for_any_likelihood_and_for_blocks(likelihood, power, blocks):
     p = Problem(7, 12, 4, 2)
     y = {"Probit": np.sign(p.y), "Poisson": np.round(np.exp(0.3 * p.y)), "Gaussian": p.y}[type(likelihood).__name__]
     start = Model(p.model.kernel, p.model.features, likelihood, LinearMean(0.2, [0.1, -0.3]))
-    _, gradient = model_gradient(start, p.X, y, power, tol=1e-11, blocks=blocks)
+    data = Piece(0, p.X, y, blocks=blocks)
+    _, gradient = model_gradient(start, data, power, tol=1e-11)
     for name in ("intercept", "slope"):
 
         def at(value, name=name):
             mean = start.mean.with_parameters({**start.mean.parameters(), name: value})
             return model_evidence(
-                Model(start.kernel, start.features, likelihood, mean), p.X, y, power, tol=1e-11, blocks=blocks
+                Model(start.kernel, start.features, likelihood, mean), data, power, tol=1e-11
             ).log_evidence
 
         numeric = differences(at, getattr(start.mean, name), 1e-3)
@@ -103,14 +105,13 @@ def test_the_gradient_for_any_likelihood_and_for_blocks(likelihood, power, block
 
 def test_the_gradient_with_weights():
     p = Problem(7, 12, 4, 2)
-    extras = Extras(rng.integers(0, 4, size=12))
     start = Model(p.model.kernel, p.model.features, Probit(), ConstantMean(0.2))
-    given = p.X, np.sign(p.y), 0.6
-    _, gradient = model_gradient(start, *given, tol=1e-11, extras=extras)
+    given = Piece(0, p.X, np.sign(p.y), weight=rng.integers(0, 4, size=12)), 0.6
+    _, gradient = model_gradient(start, *given, tol=1e-11)
 
     def at(value):
         moved = Model(start.kernel, start.features, Probit(), ConstantMean(value))
-        return model_evidence(moved, *given, tol=1e-11, extras=extras).log_evidence
+        return model_evidence(moved, *given, tol=1e-11).log_evidence
 
     assert error(gradient["mean.intercept"], differences(at, 0.2, 1e-3), 1.0) < 1e-6
 
