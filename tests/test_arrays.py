@@ -30,12 +30,10 @@ from sparse_pep.kernels import (
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit, StudentT
 from sparse_pep.means import ConstantMean, LinearMean
 from sparse_pep.model import (
-    Extras,
     Model,
     model_bounds,
     model_evidence,
     model_gradient,
-    model_inference,
     model_left_out,
     model_predict,
 )
@@ -57,6 +55,7 @@ from sparse_pep.numerics.devices import (
 )
 from sparse_pep.numerics.linalg import Factor, factorise, solve_lower
 from sparse_pep.numerics.threads import chunk_slices, map_chunks, one_blas_thread
+from sparse_pep.shards import Piece
 from sparse_pep.stochastic import train_stochastic
 from sparse_pep.streaming import remember
 from sparse_pep.training import train
@@ -103,9 +102,9 @@ def test_every_kernel_has_the_same_evidence_gradient_and_predictions(kernel, lib
     """In chunks of unequal size, with V kept and not, the long way and the short one."""
     model, there = Model(kernel, InducingPoints(Z), Gaussian(0.1)), put(X, library)
     for power, chunk_size in ((0.5, 17), (0.0, None)):
-        given = power, 1e-6, chunk_size
-        host, gradient = model_gradient(model, X, Y, *given)
-        device, device_gradient = model_gradient(model, there, Y, *given)
+        given = {"power": power, "jitter": 1e-6, "chunk_size": chunk_size}
+        host, gradient = model_gradient(model, Piece(0, X, Y), **given)
+        device, device_gradient = model_gradient(model, Piece(0, there, Y), **given)
         assert error(device.log_evidence, host.log_evidence) < 1e-10
         assert same(device_gradient, gradient)
         assert error(device.dff, host.dff, np.max(kernel.diag(X))) < 1e-10
@@ -118,14 +117,15 @@ def test_every_kernel_has_the_same_evidence_gradient_and_predictions(kernel, lib
 def test_every_kind_of_likelihood_has_the_same_fixed_point_gradient_and_predictions(name, library):
     likelihood, y = LIKELIHOODS[name]
     model, there = Model(ARD, InducingPoints(Z), likelihood), put(X, library)
-    host, gradient = model_gradient(model, X, y, 0.5, 1e-8, 17)
-    device, device_gradient = model_gradient(model, there, y, 0.5, 1e-8, 17)
+    host, gradient = model_gradient(model, Piece(0, X, y), 0.5, 1e-8, chunk_size=17)
+    device, device_gradient = model_gradient(model, Piece(0, there, y), 0.5, 1e-8, chunk_size=17)
     assert device.converged and error(device.log_evidence, host.log_evidence) < 1e-10
     assert same(device_gradient, gradient)
     predicted = model_predict(model, host.posteriors, put(NEW, library))
     assert same(predicted, model_predict(model, host.posteriors, NEW))
-    assert same(model_left_out(model, device, there, y, 0.5), model_left_out(model, host, X, y, 0.5), 1e-9)
-    assert all(on_device(V) for V in device.data.kept.values())  # matrices stay on the device
+    assert same(model_left_out(model, device, Piece(0, there, y), 0.5), model_left_out(model, host, Piece(0, X, y), 0.5), 1e-9)
+    (shard,) = model_evidence(model, Piece(0, there, y), 0.5, 1e-8, chunk_size=17).shards.local
+    assert len(shard.kept.chunks) == 3 and all(on_device(V) for V, _ in shard.kept.chunks.values())  # matrices stay on the device
     assert type(device.dff) is np.ndarray  # vectors are on the host
     assert np.any(device.site_precision < 0.0) == (name == "student")
 
@@ -135,16 +135,16 @@ def test_every_kind_of_likelihood_has_the_same_fixed_point_gradient_and_predicti
 def test_means_outputs_weights_and_known_variances(mean, library):
     there, y = put(X, library), np.column_stack([Y, Y**2])
     model = Model(ARD, InducingPoints(Z), Gaussian(0.1), mean)
-    extras = Extras(RNG.uniform(0.5, 2.0, size=50), RNG.uniform(0.0, 0.3, size=50))
-    host, gradient = model_gradient(model, X, y, 0.5, extras=extras)
-    device, device_gradient = model_gradient(model, there, y, 0.5, extras=extras)
+    extras = (RNG.uniform(0.5, 2.0, size=50), RNG.uniform(0.0, 0.3, size=50))
+    host, gradient = model_gradient(model, Piece(0, X, y, *extras), 0.5)
+    device, device_gradient = model_gradient(model, Piece(0, there, y, *extras), 0.5)
     assert error(device.log_evidence, host.log_evidence) < 1e-10 and same(device_gradient, gradient)
-    assert same(model_left_out(model, device, there, y, 0.5), model_left_out(model, host, X, y, 0.5))
-    bounds = np.array(model_bounds(model, there, y))
-    assert same([bounds], [np.array(model_bounds(model, X, y))])
+    assert same(model_left_out(model, device, Piece(0, there, y), 0.5), model_left_out(model, host, Piece(0, X, y), 0.5))
+    bounds = np.array(model_bounds(model, Piece(0, there, y)))
+    assert same([bounds], [np.array(model_bounds(model, Piece(0, X, y)))])
     predicted = model_predict(model, host.posteriors, put(NEW, library))
     assert same(predicted, model_predict(model, host.posteriors, NEW))
-    again = model_evidence(model, there, put(y, library), 0.5, extras=extras)  # targets on a device are copied to the host
+    again = model_evidence(model, Piece(0, there, put(y, library), *extras), 0.5)  # targets on a device are copied to the host
     assert error(again.log_evidence, host.log_evidence) < 1e-10
 
 
@@ -154,8 +154,8 @@ def test_far_points_and_points_on_top_of_each_other(library):
     far = 3e3 * X
     for kernel in (SquaredExponential(1.3, [2e3, 1e2, 4e3]), Matern12(1.3, 1024.0), KERNELS["periodic"]):
         model = Model(kernel, InducingPoints(far[:8]), Gaussian(0.1))
-        host, gradient = model_gradient(model, far, Y, 0.5, 1e-6)
-        device, device_gradient = model_gradient(model, put(far, library), Y, 0.5, 1e-6)
+        host, gradient = model_gradient(model, Piece(0, far, Y), 0.5, 1e-6)
+        device, device_gradient = model_gradient(model, Piece(0, put(far, library), Y), 0.5, 1e-6)
         assert error(device.log_evidence, host.log_evidence) < 1e-10 and same(device_gradient, gradient, 1e-9)
 
 
@@ -177,13 +177,13 @@ def test_triangles_that_are_too_flat_to_multiply_by_are_solved_with(transpose, l
 @every_library
 def test_training_reaches_the_same_optimum(library, tmp_path):
     start = Model(SquaredExponential(1.0, [1.0, 1.0, 1.0]), InducingPoints(Z[:4]), Gaussian(0.3))
-    host = train(start, X, Y, max_iter=30)
-    device = train(start, put(X, library), Y, max_iter=30, checkpoint=tmp_path / "device.zip")
+    host = train(start, Piece(0, X, Y), max_iter=30)
+    device = train(start, Piece(0, put(X, library), Y), max_iter=30, checkpoint=tmp_path / "device.zip")
     assert device.log_evidence == pytest.approx(host.log_evidence, abs=1e-4) and host.log_evidence > host.history[0] + 5
-    resumed = train(start, X, Y, max_iter=30, checkpoint=tmp_path / "device.zip")  # the same data, wherever they live
+    resumed = train(start, Piece(0, X, Y), max_iter=30, checkpoint=tmp_path / "device.zip")  # the same data, wherever they live
     assert resumed.log_evidence == pytest.approx(device.log_evidence, abs=1e-6)
-    labels = train(Model(start.kernel, start.features, Probit()), put(X, library), np.sign(F), max_iter=5)
-    expected = train(Model(start.kernel, start.features, Probit()), X, np.sign(F), max_iter=5)
+    labels = train(Model(start.kernel, start.features, Probit()), Piece(0, put(X, library), np.sign(F)), max_iter=5)
+    expected = train(Model(start.kernel, start.features, Probit()), Piece(0, X, np.sign(F)), max_iter=5)
     assert labels.log_evidence == pytest.approx(expected.log_evidence, abs=1e-4)
 
 
@@ -201,8 +201,8 @@ def test_single_precision_loses_what_the_notebook_says(kind, library):
     there = put(inputs, library, "float32")
     for (lengthscale, jitter), bounds in SINGLE.items():
         model = Model(kind(1.0, lengthscale), InducingPoints(points), Gaussian(0.01))
-        host, gradient = model_gradient(model, inputs, y, 0.5, jitter)
-        device, device_gradient = model_gradient(model, there, y, 0.5, jitter)
+        host, gradient = model_gradient(model, Piece(0, inputs, y), 0.5, jitter)
+        device, device_gradient = model_gradient(model, Piece(0, there, y), 0.5, jitter)
         losses = [abs(device.log_evidence - host.log_evidence) / 400]
         values = [np.concatenate([v.ravel() for v in g.values()]) for g in (device_gradient, gradient)]
         losses.append(error(*values))
@@ -215,8 +215,8 @@ def test_single_precision_loses_what_the_notebook_says(kind, library):
 def test_sites_settle_in_single_precision(library):
     likelihood, y = LIKELIHOODS["probit"]
     model = Model(ARD, InducingPoints(Z), likelihood)
-    host = model_inference(model, X, y, 0.5, 1e-6)
-    device = model_inference(model, put(X, library, "float32"), y, 0.5, 1e-6)
+    host = model_evidence(model, Piece(0, X, y), 0.5, 1e-6)
+    device = model_evidence(model, Piece(0, put(X, library, "float32"), y), 0.5, 1e-6)
     assert device.converged and device.n_sweeps <= host.n_sweeps + 2
     assert abs(device.log_evidence - host.log_evidence) < 1e-5 * 50
 
@@ -291,8 +291,8 @@ def test_blurs_on_a_device(features, lengthscale, library):
     there = put(X, library)
     for kernel in (SquaredExponential(1.3, [lengthscale, 1.1, 2.6]), narrow + Constant(0.4) + Linear(0.3) + White(0.1)):
         model = Model(kernel, features, Gaussian(0.1))
-        host, gradient = model_gradient(model, X, Y, 0.5, 1e-6, 17)
-        device, device_gradient = model_gradient(model, there, Y, 0.5, 1e-6, 17)
+        host, gradient = model_gradient(model, Piece(0, X, Y), 0.5, 1e-6, chunk_size=17)
+        device, device_gradient = model_gradient(model, Piece(0, there, Y), 0.5, 1e-6, chunk_size=17)
         assert error(device.log_evidence, host.log_evidence) < 1e-10 and same(device_gradient, gradient)
         predicted = model_predict(model, host.posteriors, put(NEW, library))
         assert same(predicted, model_predict(model, host.posteriors, NEW))
@@ -308,8 +308,8 @@ def test_features_that_need_numpy_say_so(features, library):
     model, there = Model(SquaredExponential(), features, Gaussian(0.1)), put(X, library)
     name = "Wavelet" if isinstance(features, Mixture) else type(features).__name__
     with pytest.raises(ValueError, match=f"{name} features need NumPy.*as_numpy"):
-        model_gradient(model, there, Y, 0.5)
-    fit = model_evidence(model, X, Y, 0.5)
+        model_gradient(model, Piece(0, there, Y), 0.5)
+    fit = model_evidence(model, Piece(0, X, Y), 0.5)
     with pytest.raises(ValueError, match=f"{name} features need NumPy"):
         model_predict(model, fit.posteriors, there)
 
@@ -319,16 +319,16 @@ def test_what_else_needs_numpy_says_so(library):
     there = put(X, library)
     model = Model(Matern32(), Fourier(-4.0, 4.0, 4), Gaussian(0.1))
     with pytest.raises(ValueError, match="Fourier features need NumPy"):
-        model_gradient(model, there[:, :1], Y, 0.5)
+        model_gradient(model, Piece(0, there[:, :1], Y), 0.5)
     model = Model(ARD, InducingPoints(Z), Gaussian(0.1))
     with pytest.raises(ValueError, match="`blocks` need NumPy"):
-        model_gradient(model, there, Y, 0.5, blocks=clustered_blocks(X, 10, np.random.default_rng(0)))
-    fit = model_evidence(model, X, Y, 0.5)
+        model_gradient(model, Piece(0, there, Y, blocks=clustered_blocks(X, 10, np.random.default_rng(0)).labels), 0.5)
+    fit = model_evidence(model, Piece(0, X, Y), 0.5)
     memory = remember(fit.posteriors, fit.log_evidence, model.features)
     with pytest.raises(ValueError, match="memories of earlier data need NumPy"):
-        model_gradient(model, there, Y, 0.5, extras=Extras(memory=memory))
+        model_gradient(model, Piece(0, there, Y), 0.5, memory=memory)
     with pytest.raises(ValueError, match="batches of data need NumPy"):
-        train_stochastic(model, there, Y)
+        train_stochastic(model, Piece(0, there, Y))
 
 
 @every_library
@@ -352,7 +352,7 @@ def test_arrays_that_are_no_inputs_are_refused(library):
         (there[:, :2], "`X` has 2 columns"),
     ):
         with pytest.raises(ValueError, match=message):
-            model_gradient(model, wrong, Y, 0.5)
+            model_gradient(model, Piece(0, wrong, Y), 0.5)
     with pytest.raises(ValueError, match="`X2` must be of float64 or float32"):
         ARD(Z, xp.astype(there, xp.int64))
     assert require_device_inputs(there) is there
@@ -363,10 +363,10 @@ def test_without_array_api_compat_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "array_api_compat", None)
     model = Model(ARD, InducingPoints(Z), Gaussian(0.1))
     with pytest.raises(ValueError, match=r"pip install sparse_pep\[gpu\]"):
-        model_gradient(model, there, Y, 0.5)
+        model_gradient(model, Piece(0, there, Y), 0.5)
     with pytest.raises(ValueError, match=r"pip install sparse_pep\[gpu\]"):
         place_named("torch").put(X)
-    assert model_evidence(model, X, Y, 0.5).log_evidence < 0.0  # NumPy needs nothing
+    assert model_evidence(model, Piece(0, X, Y), 0.5).log_evidence < 0.0  # NumPy needs nothing
     assert place_named(None).put(X) is X
 
 

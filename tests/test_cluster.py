@@ -40,13 +40,14 @@ from sparse_pep.data.cluster import (
     summed,
     threads_at_work,
 )
-from sparse_pep.data.scale import source_gradient, source_inference, train_source
-from sparse_pep.data.sources import ArraySource, Largest, Piece, TableSource
+from sparse_pep.data.sources import ArraySource, Largest, Piece
+from sparse_pep.data.tables import convert_table
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
-from sparse_pep.model import Extras, Model, model_gradient, to_vector
-from sparse_pep.numerics.linalg import HOLD, chunk_slices, map_chunks
+from sparse_pep.model import Model, model_evidence, model_gradient, to_vector
+from sparse_pep.numerics.threads import HOLD, chunk_slices, map_chunks
+from sparse_pep.training import train
 
 N, D, PIECES = 1200, 2, 6
 rng = np.random.default_rng(0)
@@ -164,8 +165,8 @@ def count(piece):
 @pytest.mark.parametrize("power, chunk", [(0.0, 200), (0.5, 200), (0.5, 470)])
 def test_regression_on_two_workers(processes, power, chunk):
     source = DaskSource(rows(X, chunk), rows(y), rows(weight), rows(known), client=processes)
-    fit, gradient = source_gradient(REGRESSION, source, power)
-    whole, whole_gradient = model_gradient(REGRESSION, X, y, power, extras=Extras(weight, known))
+    fit, gradient = model_gradient(REGRESSION, source, power)
+    whole, whole_gradient = model_gradient(REGRESSION, Piece(0, X, y, weight, known), power)
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
     np.testing.assert_allclose(to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N)
 
@@ -173,8 +174,8 @@ def test_regression_on_two_workers(processes, power, chunk):
 def test_classification_with_private_powers(client):
     power = weight / 2.0
     source = DaskSource(rows(X, 470), labels, power=power, client=client)
-    fit, gradient = source_gradient(CLASSIFICATION, source, 0.5)
-    whole, whole_gradient = model_gradient(CLASSIFICATION, X, labels, power)
+    fit, gradient = model_gradient(CLASSIFICATION, source, 0.5)
+    whole, whole_gradient = model_gradient(CLASSIFICATION, Piece(0, X, labels), power)
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
     np.testing.assert_allclose(to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N)
 
@@ -493,7 +494,7 @@ def test_an_index_with_a_name_is_an_input_as_in_pieces(client, tmp_path, names):
         index = pd.MultiIndex.from_arrays([X[:, k] for k in range(len(names))], names=names)
     pd.DataFrame({"a": X[:, 0], "y": y}, index=index).to_parquet(tmp_path / "all.parquet")
     source = DaskSource.from_parquet(str(tmp_path / "all.parquet"), "y", client=client)
-    pieces = TableSource(tmp_path / "all.parquet", "y")
+    pieces = convert_table(tmp_path / "all.parquet", "y")
     assert source.feature_names == pieces.feature_names == (*filter(None, names or ()), "a")
     own, others = (np.vstack([piece.X for piece in one.pieces()]) for one in (source, pieces))
     assert np.array_equal(own, others)
@@ -737,25 +738,25 @@ def kill_during(source, method, number):
 
 def test_worker_killed_in_the_middle_of_training(processes):
     source = DaskSource(rows(X), rows(y), client=processes)
-    result = train_source(REGRESSION, source, 0.5, max_iter=3)
+    result = train(REGRESSION, source, 0.5, max_iter=3)
     assert result.history[-1] > result.history[0] + 100.0
     calls = kill_during(source, "total", 5)
-    again = train_source(REGRESSION, source, 0.5, max_iter=3)
-    assert len(calls) > 7 and "forward_piece" in calls[5:]  # more was to come
+    again = train(REGRESSION, source, 0.5, max_iter=3)
+    assert len(calls) > 7 and "known_answer_of" in calls[5:]  # more was to come
     assert again.log_evidence == pytest.approx(result.log_evidence, rel=1e-12)
     np.testing.assert_allclose(again.history, result.history, rtol=1e-12)
 
 
 def test_worker_killed_in_the_middle_of_a_search(processes):
     source = DaskSource(rows(X, 300), labels, client=processes, chain=3)  # the last cut was at sweep 3
-    whole = source_inference(CLASSIFICATION, ArraySource(X, labels, piece_rows=300), 0.5, tol=1e-3)
+    whole = model_evidence(CLASSIFICATION, ArraySource(X, labels, piece_rows=300), 0.5, tol=1e-3)
     calls = kill_during(source, "sweep", 6)
-    fit = source_inference(CLASSIFICATION, source, 0.5, tol=1e-3)
-    assert len(calls) > 7 and calls[5] == "look_piece"
+    fit = model_evidence(CLASSIFICATION, source, 0.5, tol=1e-3)
+    assert len(calls) > 7 and calls[5] == "answer_of"
     assert fit.converged and fit.n_sweeps == whole.n_sweeps
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-8)
-    for k in range(len(fit.sites)):
-        np.testing.assert_allclose(fit.sites[k][0], whole.sites[k][0], rtol=1e-8, atol=1e-8)
+    for k in range(len(fit.start)):
+        np.testing.assert_allclose(fit.start[k][0], whole.start[k][0], rtol=1e-8, atol=1e-8)
 
 
 def end_itself(block):

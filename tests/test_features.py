@@ -44,6 +44,7 @@ from sparse_pep.kernels import (
 )
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_predict
+from sparse_pep.shards import Piece
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(6, 2))
@@ -379,6 +380,7 @@ def test_text_of_something_else_is_refused(config):
 
 X_line = np.sort(np.random.default_rng(5).uniform(0.0, 6.0, size=40))[:, None]
 y_line = np.sin(2 * X_line[:, 0]) + 0.3 * np.random.default_rng(6).normal(size=40)
+LINE = Piece(0, X_line, y_line)
 
 
 @pytest.mark.parametrize("p", MATERNS)
@@ -388,20 +390,20 @@ def test_variational_fourier_features_equal_the_dense_bound_and_rise(p):
     before = -np.inf
     for n in range(1, 13):
         features = Fourier(-2.0, 8.0, n)
-        got = model_evidence(Model(kernel, features, Gaussian(0.09)), X_line, y_line, 0.0).log_evidence
+        got = model_evidence(Model(kernel, features, Gaussian(0.09)), LINE, 0.0).log_evidence
         arrays = features.Kuu(kernel), features.Kuf(kernel, X_line), kernel.diag(X_line)
         assert abs(got - dense.titsias_bound(*arrays, y_line, 0.09)) < 1e-9 * abs(got)
         assert before < got < exact
         before = got
     # an interval much longer than the data, and the bound is tight: the smoother the function, the sooner
-    many = model_evidence(Model(kernel, Fourier(-8.0, 14.0, 200), Gaussian(0.09)), X_line, y_line, 0.0).log_evidence
+    many = model_evidence(Model(kernel, Fourier(-8.0, 14.0, 200), Gaussian(0.09)), LINE, 0.0).log_evidence
     assert many < exact < many + {1: 3.0, 2: 4e-3, 3: 2e-5}[p]
 
 
 def test_far_outside_the_interval_the_prediction_is_the_prior():
     kernel = Matern32(1.1, 0.9)
     model = Model(kernel, Fourier(-2.0, 8.0, 12), Gaussian(0.09))
-    posterior = model_evidence(model, X_line, y_line, 0.5).posterior
+    posterior = model_evidence(model, LINE, 0.5).posteriors
     f_mean, f_var = model_predict(model, posterior, np.array([[-40.0], [60.0]]))
     assert np.max(np.abs(f_mean)) < 1e-12
     assert error(f_var, [1.1, 1.1]) < 1e-12
@@ -412,7 +414,7 @@ def test_a_mixture_as_a_model_equals_the_dense_one(power):
     features = Mixture([InducingPoints(X_line[::12]), Wavelet(X_line[5::12], 0.4, 2.0), Derivative(X_line[8::15], [0, -1, 0])])
     kernel = SquaredExponential(1.2, 0.6)
     arrays = features.Kuu(kernel), features.Kuf(kernel, X_line), kernel.diag(X_line)
-    got = model_evidence(Model(kernel, features, Gaussian(0.1)), X_line, y_line, power).log_evidence
+    got = model_evidence(Model(kernel, features, Gaussian(0.1)), LINE, power).log_evidence
     assert abs(got - dense.log_evidence(*arrays, y_line, 0.1, power)) < 1e-9 * abs(got)
 
 

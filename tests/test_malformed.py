@@ -23,7 +23,6 @@ from click.testing import CliRunner
 from sklearn.exceptions import NotFittedError
 
 from sparse_pep import (
-    blocks,
     cli,
     datasets,
     inference,
@@ -61,6 +60,7 @@ from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
 from sparse_pep.model import Model
 from sparse_pep.multiclass import MultinomialProbit, Softmax
 from sparse_pep.numerics.files import read_archive, write_archive
+from sparse_pep.shards import Piece
 from sparse_pep.training import train
 
 NAN, INF = np.nan, np.inf
@@ -778,7 +778,7 @@ THETA = 8 + 3  # entries of Z, and of the kernel and the noise
 LATER = {  # call, words of the message, kind of the error
     "all weights zero": (lambda: estimator().fit(X, y, np.zeros(12)), ["`sample_weight`", "two rows"]),
     "one weight left": (lambda: estimator().fit(X, y, np.eye(12)[0]), ["`sample_weight`", "two rows"]),
-    "weights and blocks": (lambda: estimator(blocks=3).fit(X, y, np.ones(12)), ["`sample_weight`", "`blocks=None`"]),
+    "weights within a block": (lambda: estimator(blocks=[0] * 6 + [1] * 6).fit(X, y, np.arange(12) + 1.0), ["`weight`", "same for all data of a block"]),
     "one value of positive weight": (lambda: estimator().fit(X, changed(0 * y, 3, 1.0), changed(np.ones(12), 3, 0.0)), ["`y`", "one value"]),
     "one class of positive weight": (lambda: estimator("classifier").fit(X, changed(np.full(12, "a"), 3, "b"), changed(np.ones(12), 3, 0.0)), ["`y`", "one class"]),
     "known variances of labels": (lambda: estimator("classifier").fit(X, LABELS, known_variance=np.ones(12)), "known_variance", TypeError),
@@ -859,7 +859,7 @@ LATER = {  # call, words of the message, kind of the error
     "more data with a new label": (lambda: estimator("classifier").fit(X, LABELS).partial_fit(X, np.full(12, "up")), ["`y`", "'up'", "row 0"]),
     "more data with NaN": (lambda: estimator().fit(X, y).partial_fit(X, changed(y, 4, NAN)), ["y", "row 4"]),
     "more data of no rows": (lambda: estimator().fit(X, y).partial_fit(X[:0], y[:0]), "`X`"),
-    "more data with blocks": (lambda: estimator(blocks=3).fit(X, y).partial_fit(X, y), ["`partial_fit`", "`blocks=None`"]),
+    "more data with blocks of others": (lambda: estimator(blocks=[0] * 6 + [1] * 6).fit(X, y).partial_fit(X[:5], y[:5]), ["`blocks`", "12", "5"]),
     "more powers than data": (lambda: estimator().fit(X, y).set_params(power=np.full(5, 0.5)).partial_fit(X, y), ["`power`", "12", "(5,)"]),
     "more fractions of counts": (lambda: estimator("counts").fit(X, COUNTS).partial_fit(X, y), ["`y`", "counts"]),
     "classes that are not there": (lambda: estimator("classifier").partial_fit(X, LABELS, classes=["left", "up"]), ["`y`", "'right'"]),
@@ -1072,9 +1072,9 @@ def covariances(rows):
 
 
 KUU = Z.Kuu(SE)
-GIVEN = {"evidence": dict(Kuu=KUU, covariances=covariances, y=y, noise_variance=0.1, power=0.5),
+GIVEN = {"evidence": dict(Kuu=KUU, Kuf=Z.Kuf(SE, X), kff=SE.diag(X), y=y, noise_variance=0.1, power=0.5),
          "infer": dict(Kuu=KUU, covariances=covariances, likelihood=Gaussian(0.1), y=y, power=0.5),
-         "train": dict(model=Model(SE, Z, Gaussian(0.1)), X=X, y=y, max_iter=2)}  # fmt: skip
+         "train": dict(model=Model(SE, Z, Gaussian(0.1)), data=Piece(0, X, y), max_iter=2)}  # fmt: skip
 FUNCTIONS = {"evidence": regression.evidence, "infer": inference.infer, "train": train}
 
 
@@ -1096,12 +1096,14 @@ ARRAYS = {
     "powers of other blocks": (lambda: Partition([0, 0, 1]).powers([0.1] * 4), ["`power`", "(4,)"]),
     "powers above one": (lambda: Partition([0, 0, 1]).powers(1.5), "`power`"),
     "powers of text": (lambda: Partition([0, 0, 1]).powers("a"), "`power`"),
-    "blocks of no data": (lambda: blocks.contiguous_blocks(5, 0), "`size`"),
-    "blocks of half a datum": (lambda: blocks.contiguous_blocks(5, 1.5), "`size`"),
+    "values within a block": (lambda: Partition([0, 0, 1]).shared(np.arange(3.0), "weight"), ["`weight`", "block 0"]),
     "evidence, Kuu that is not one": (called("evidence", Kuu=-KUU), "Kuu", np.linalg.LinAlgError),
     "evidence, Kuu of NaN": (called("evidence", Kuu=changed(KUU, (0, 0), NAN)), "Kuu", np.linalg.LinAlgError),
-    "infer, unknown method": (called("infer", method="magic"), ["`method`", "'magic'"]),
-    "train, X of other columns": (called("train", X=X[:, :1]), ["`X`", "2"]),
+    "infer, Kuu that is not one": (called("infer", Kuu=-KUU), "Kuu", np.linalg.LinAlgError),
+    **{f"infer, {name} {value}": (called("infer", **{name: value}), f"`{name}`") for name, value in (("power", 1.5), ("power", NAN), ("power", np.ones(5)), ("weight", -1.0), ("weight", NAN), ("noise_variance", 0.0), ("noise_variance", np.ones(5)))},
+    "train, X of other columns": (called("train", data=Piece(0, X[:, :1], y)), ["`X`", "2"]),
+    "train, no targets": (called("train", data=Piece(0, X)), "targets `y`"),
+    "train, power of others": (called("train", power=np.ones(5)), "`power`"),
     "smse of other lengths": (lambda: datasets.smse(y, y[:-1]), ["`mean`", "(12,)"]),
     "smse of NaN": (lambda: datasets.smse(y, changed(y, 2, NAN)), ["`mean`", "position 2"]),
     "smse of text": (lambda: datasets.smse(y, LABELS), "`mean`"),

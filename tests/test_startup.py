@@ -7,7 +7,7 @@ import click
 import pytest
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, cli
-from sparse_pep.estimators import checks
+from sparse_pep.estimators import arguments
 from sparse_pep.studies import trials
 
 
@@ -54,8 +54,8 @@ def options(command):
 
 def test_options_offer_what_the_estimators_take():
     fit, compare = options(cli.fit_command), options(cli.compare_command)
-    assert tuple(checks.KERNELS) == cli.KERNELS == tuple(fit["kernel"].type.choices)
-    assert checks.POWER_NAMES == cli.POWER_NAMES
+    assert tuple(arguments.KERNELS) == cli.KERNELS == tuple(fit["kernel"].type.choices)
+    assert arguments.POWER_NAMES == cli.POWER_NAMES
     assert trials.CLASSIFIERS == cli.CLASSIFIERS
     assert ("gaussian", *trials.CLASSIFIERS, *trials.NUMERIC) == cli.LIKELIHOODS
     assert tuple(fit["likelihood"].type.choices) == tuple(compare["likelihood"].type.choices) == cli.LIKELIHOODS
