@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 from sklearn.cluster import KMeans
 
 from .inference import Fit, infer
-from .numerics.validation import as_floats
 from .likelihoods import Likelihood
 from sparse_pep.numerics.linalg import (
     Factor,
@@ -29,6 +28,7 @@ from sparse_pep.numerics.linalg import (
 )
 from .numerics.memory import Scratch
 from .numerics.threads import chunk_slices
+from .numerics.validation import as_floats
 from .shards import Shard, SiteState, first_sites
 from .sites import Posterior, cavity
 
@@ -474,8 +474,10 @@ class BlockShard(Shard):
     def __init__(self, labels: np.ndarray | Partition, **named: object):
         self.partition = labels if isinstance(labels, Partition) else Partition(labels)
         self.left, self.outer = {}, {}
+        self.partition.require(len(named["y"]))
+        for name in ("power", "weight"):
+            self.partition.shared(named[name], name)
         super().__init__(**named)
-        self.partition.shared(self.weight, "weight")
 
     def cut(self) -> list[BlockChunk]:
         return block_chunks(self.partition, len(self.Kuu.lower), self.chunk_size)
@@ -547,7 +549,16 @@ class BlockShard(Shard):
             return [(R @ R.transpose(0, 2, 1), shift) for R, shift, _ in sites]
         return [(T, shift) for T, shift, *_ in sites]
 
-    def add_sites(self, c, i, V, work, S, s, scratch) -> float:
+    def add_sites(
+        self,
+        c: int,
+        i: int,
+        V: np.ndarray,
+        work: np.ndarray,
+        S: np.ndarray,
+        s: np.ndarray,
+        scratch: Scratch,
+    ) -> float:
         chunk, sites, terms = self.chunks[i], self.sites_of(c, i), 0.0
         VT = scratch("VT", V.shape)
         for rows, (T, *_, each), own, out in zip(chunk.members, sites, chunk.views(V), chunk.views(VT)):
@@ -563,7 +574,14 @@ class BlockShard(Shard):
         self.release(i)
         return float(terms)
 
-    def marginals_of(self, c, i, V, posterior, scratch) -> tuple[np.ndarray, np.ndarray]:
+    def marginals_of(
+        self,
+        c: int,
+        i: int,
+        V: np.ndarray,
+        posterior: Posterior,
+        scratch: Scratch,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n,) of each f under the tilted density of its block."""
         chunk, (precision, shift) = self.chunks[i], self.state.sites[:, c]
         half = solve_lower(posterior.B, V, out=scratch("half", V.shape))
@@ -579,7 +597,16 @@ class BlockShard(Shard):
             var[columns] = np.einsum("gkk->gk", E).ravel() + column_dots(JT[:, columns], JT[:, columns])
         return mean, var
 
-    def adjoint_of(self, c, i, V, whitened, through, outer, scratch) -> tuple:
+    def adjoint_of(
+        self,
+        c: int,
+        i: int,
+        V: np.ndarray,
+        whitened: tuple[np.ndarray, np.ndarray],
+        through: tuple | None,
+        outer: np.ndarray,
+        scratch: Scratch,
+    ) -> tuple:
         chunk = self.chunks[i]
         pairs = self.outer_pairs(c, i)
         given = whitened, V, chunk, pairs, self.power, self.weight, outer, scratch

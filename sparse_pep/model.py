@@ -656,7 +656,7 @@ def model_left_out(
         shards.local[:1] = [begun(shard, sites) for shard in shards.local[:1]]
         fit = replace(fit, shards=shards)
     mean, var = (one_or_all(part) for part in left_out(fit))
-    offsets = [np.broadcast_to(model.mean(piece.X).T, mean.shape[:-1] + (len(piece.X),)) for piece in data.pieces()]
+    offsets = [np.broadcast_to(model.mean(piece.X).T, mean.shape[:-1] + (piece.n_data,)) for piece in data.pieces()]
     return mean + np.concatenate(offsets, axis=-1), var
 
 

@@ -18,7 +18,6 @@ import numpy as np
 from .features import unexplained_variance
 from .likelihoods import Likelihood
 from .numerics.devices import device_of, rows_times
-from .numerics.devices import COMPUTING_ON_DEVICE
 from sparse_pep.numerics.linalg import (
     Factor,
     add_weighted,
@@ -505,7 +504,16 @@ class Shard:
             return gaussian_sites(self.y[rows], self.dff[rows], self.noise[rows], self.power[rows])
         return tuple(self.state.sites[:, c, rows])
 
-    def add_sites(self, c, i, V, work, S, s, scratch) -> float:
+    def add_sites(
+        self,
+        c: int,
+        i: int,
+        V: np.ndarray,
+        work: np.ndarray,
+        S: np.ndarray,
+        s: np.ndarray,
+        scratch: Scratch,
+    ) -> float:
         """Add the sites of a chunk to S (M, M) and s (M,) or (M, K); their terms of log Z."""
         rows = self.chunks[i]
         (precision, shift), weight = self.sites_of(c, i), self.weight[rows]
@@ -516,11 +524,27 @@ class Shard:
         here = self.y[rows], self.dff[rows], self.noise[rows], self.power[rows]
         return float(weight @ single_datum_terms(*here))
 
-    def marginals_of(self, c, i, V, posterior, scratch) -> tuple[np.ndarray, np.ndarray]:
+    def marginals_of(
+        self,
+        c: int,
+        i: int,
+        V: np.ndarray,
+        posterior: Posterior,
+        scratch: Scratch,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n,) under q to which the cavities of a chunk refer."""
         return marginals(posterior, V, scratch.beside("T", V))
 
-    def adjoint_of(self, c, i, V, whitened, through, outer, scratch) -> tuple:
+    def adjoint_of(
+        self,
+        c: int,
+        i: int,
+        V: np.ndarray,
+        whitened: tuple[np.ndarray, np.ndarray],
+        through: tuple | None,
+        outer: np.ndarray,
+        scratch: Scratch,
+    ) -> tuple:
         """Kuf_bar (M, n), kff_bar (n,), ∂ log Z/∂ log σ² and d₁ of a chunk; V is overwritten."""
         rows = self.chunks[i]
         (precision, shift), weight = self.sites_of(c, i), self.weight[rows]

@@ -39,7 +39,6 @@ from sparse_pep.shards import (
     Shard,
     Step,
     Sums,
-    added_parts,
     adjoints,
     projections,
     site_sums,
@@ -579,7 +578,7 @@ def require_rows_by_number(data: "Piece | Source") -> None:
         raise ValueError(
             "mini-batches draw rows by their numbers; give arrays, memory maps or a converted table."
         )
-    require_host(data.at(np.arange(1)).X, "batches of data")
+    require_host(next(iter(data.pieces())).X, "batches of data")
 
 
 def train_stochastic(

@@ -517,7 +517,8 @@ class WarmGradient:
     ):
         self.data, self.given = data, given
         self.last, self.checkpoint = None, checkpoint
-        self.few = next(iter(data.pieces())).X[:100, :]
+        first = next(iter(data.pieces()))
+        self.few = first.X[: min(100, first.n_data), :]
         if checkpoint is not None:
             checkpoint.begin()
 

@@ -20,9 +20,9 @@ from sklearn.base import BaseEstimator
 from ..blocks import Partition
 from ..features import Features
 from ..kernels import Kernel, Matern12, Matern32, Matern52, SquaredExponential
-from ..numerics.validation import is_number, shown
 from ..means import ZeroMean
 from ..numerics.devices import place_named
+from ..numerics.validation import is_number, shown
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #aa4062e6
 def section_of(docstring: str, name: str) -> str:

@@ -17,13 +17,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from ..data.sources import Piece, Source, class_numbers
 from .arguments import estimator
 from .base import PowerEPEstimator
-from ..numerics.validation import require_finite, require_labels
 from .encoding import Encoding, classes_of
 from .fitting import Data, InPieces
 from .general import likelihood_named
-from ..numerics.validation import shown
 from ..likelihoods import Binary, Likelihood, Logit, NoisyProbit, Probit
 from ..multiclass import MultinomialProbit, Softmax
+from ..numerics.validation import require_finite, require_labels, shown
 
 # %% ../../nbs/internals/estimators/classifier.ipynb #dbb40ff8
 def classifier_likelihood(likelihood: str | Likelihood, n_classes: int) -> Likelihood:

@@ -26,13 +26,13 @@ from sparse_pep.features import (
     features_to_config,
 )
 from ..kernels import kernel_from_config, kernel_to_config
-from ..numerics.validation import require_kind, shown
 from ..likelihoods import Gaussian
 from ..means import ZeroMean, mean_from_config, mean_to_config
 from ..model import Model
 from ..multiclass import likelihood_from_config, likelihood_to_config
 from ..numerics.files import as_plain, read_archive, without_arrays, write_archive
 from ..numerics.linalg import factor_from_lower
+from ..numerics.validation import require_kind, shown
 from ..sites import Posterior
 
 if TYPE_CHECKING:

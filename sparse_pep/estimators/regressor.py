@@ -14,11 +14,11 @@ from ..data.sources import Piece, Source
 from .arguments import estimator
 from .base import RealTargets, require_count
 from .checks import seeded
-from ..numerics.validation import require_rows, require_table
 from .encoding import Encoding
 from .fitting import Data, InMemory
 from ..likelihoods import Gaussian
 from ..model import model_bounds
+from ..numerics.validation import require_rows, require_table
 from ..regression import predict_f_cov
 
 # %% ../../nbs/internals/estimators/regressor.ipynb #0000ac9c

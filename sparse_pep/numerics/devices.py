@@ -6,8 +6,7 @@
 __all__ = ['Array', 'COPIES', 'COMPUTING_ON_DEVICE', 'LIBRARIES', 'PRECISIONS', 'on_host', 'on_device', 'namespace_of', 'compat',
            'to_device', 'to_host', 'as_numpy', 'device_copy', 'rows_times', 'columns_times', 'total_product',
            'exp_in_place', 'divide_or_zero', 'concatenate', 'select_columns', 'full', 'require_device_inputs',
-           'is_single', 'unit_roundoff', 'require_host', 'computing_on_device', 'device_of', 'where_X_lives', 'Place',
-           'place_named']
+           'is_single', 'unit_roundoff', 'require_host', 'computing_on_device', 'device_of', 'Place', 'place_named']
 
 # %% ../../nbs/internals/numerics/devices.ipynb #3029c8b4
 import weakref
@@ -15,9 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
 from importlib import import_module
-from inspect import signature
 from types import ModuleType
 from typing import Any
 
@@ -245,18 +242,6 @@ def device_of(X: Array) -> Iterator[None]:
         yield
     finally:
         COMPUTING_ON_DEVICE.reset(token)
-
-
-def where_X_lives(function: Callable) -> Callable:
-    """A decorator: `with device_of(X)` around a function that has an argument X."""
-    place = list(signature(function).parameters).index("X")
-
-    @wraps(function)
-    def placed(*args: object, **named: object) -> object:
-        with device_of(named.get("X", args[place] if len(args) > place else None)):
-            return function(*args, **named)
-
-    return placed
 
 # %% ../../nbs/internals/numerics/devices.ipynb #056ea591
 LIBRARIES = ("numpy", "torch", "cupy", "jax")
