@@ -10,7 +10,7 @@ __all__ = ['Array', 'COPIES', 'COMPUTING_ON_DEVICE', 'LIBRARIES', 'PRECISIONS', 
 
 # %% ../../nbs/internals/numerics/devices.ipynb #3029c8b4
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
