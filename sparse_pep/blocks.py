@@ -29,7 +29,7 @@ from sparse_pep.numerics.linalg import (
 from .numerics.memory import Scratch
 from .numerics.threads import chunk_slices
 from .numerics.validation import as_floats
-from .shards import Shard, SiteState, first_sites
+from .shards import Kept, Shard, SiteState, first_sites
 from .sites import Posterior, cavity
 
 # %% ../nbs/12_blocks.ipynb #922c690d
@@ -478,6 +478,8 @@ class BlockShard(Shard):
         for name in ("power", "weight"):
             self.partition.shared(named[name], name)
         super().__init__(**named)
+        if not self.keeps:  # D comes with the covariances, anew in each pass
+            self.kept = Kept()
 
     def cut(self) -> list[BlockChunk]:
         return block_chunks(self.partition, len(self.Kuu.lower), self.chunk_size)
