@@ -11,7 +11,7 @@ from execnb.nbio import mk_cell, read_nb
 from nbdev.config import get_config
 from nbdev.doclinks import NbdevLookup, _lineno
 from nbdev.process import Processor
-from nbdev.processors import FilterDefaults, _default_exp
+from nbdev.processors import FilterDefaults, _default_exp, exec_show_docs
 
 from docs.paper_map import HEADING, anchor
 
@@ -105,11 +105,22 @@ class ApiCells(Processor):
         self.nb.cells = cells
 
 
+class ShowDocs(exec_show_docs):
+    """nbdev's step that runs `show_doc`, which evaluates annotations: with the names that only type checkers import."""
+
+    def __call__(self, cell) -> None:
+        super().__call__(cell)
+        for node in (cell.parsed_() or []) if cell.cell_type == "code" and hasattr(self, "k") else []:
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not node.orelse:
+                self.k.run_cell("\n".join(ast.unparse(part) for part in node.body))
+
+
 class Filter(FilterDefaults):
     """nbdev's processing, with exported code shown."""
 
     def base_procs(self) -> list:
         kept = [proc for proc in super().base_procs() if proc.__name__ not in DROPPED]
+        kept = [ShowDocs if proc is exec_show_docs else proc for proc in kept]
         links = next(i for i, proc in enumerate(kept) if proc.__name__ == "add_links")
         return kept[:links] + [hide_marked] + kept[links:] + [ApiCells]
 

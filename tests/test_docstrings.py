@@ -20,11 +20,13 @@ from docs.notebook import without_examples
 
 # Modules whose `__all__` still lists helpers: the table goes when these notebooks keep helpers in `exporti` cells.
 UNSORTED = """
-    estimators.base kernels means interdomain regression inference blocks energies streaming model
+    estimators.base estimators.arguments estimators.checks estimators.encoding estimators.fitting
+    estimators.diagnostics estimators.persistence estimators.classifier estimators.general
+    kernels means interdomain regression shards inference blocks energies streaming model
     training stochastic numerics.files numerics.checkpoints numerics.devices numerics.linalg
-    data.sources data.scale data.cluster estimators.checks estimators.encoding
-    estimators.diagnostics studies.trials studies.runner studies.experiments studies.statistics
-    studies.rankings studies.findings datasets report commands
+    numerics.validation numerics.blas numerics.memory numerics.threads numerics.distances
+    data.sources data.passes data.cluster studies.trials studies.runner studies.experiments
+    studies.statistics studies.findings datasets report commands
 """.split()
 MODULES = sorted(reference.homes())
 SHAPE = re.compile(r"\([A-Za-zℓτ\d₀-₉][\w +−·₀-₉]*,[^()]*\)|shape|element")
@@ -46,7 +48,7 @@ def functions(module):
             continue
         for part, inner in vars(thing).items():
             inner = inner.__func__ if isinstance(inner, classmethod | staticmethod) else inner
-            if part[0] != "_" and inspect.isfunction(inner):
+            if part[0] != "_" and inspect.isfunction(inner) and inner.__name__ == part:  # no lambda, no alias
                 yield f"{name}.{part}", inner, not isinstance(vars(thing)[part], staticmethod)
 
 
