@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.data.sources import ArraySource
+from sparse_pep.data.sources import ArraySource, Source
 from sparse_pep.data.tables import convert_table
 from sparse_pep.estimators.encoding import (
     EncodedSource,
@@ -17,11 +17,9 @@ from sparse_pep.estimators.encoding import (
     source_of,
     targets_of,
 )
-from sparse_pep.estimators.fitting import unexplained_of
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
-from sparse_pep.model import Model, model_evidence
 from sparse_pep.multiclass import Softmax
 
 RNG = np.random.default_rng(0)
@@ -104,16 +102,6 @@ def test_classes_of_all_pieces_that_count():
         classes_of(ArraySource(np.zeros((1001, 1)), np.arange(1001.0)))
 
 
-def test_what_is_unexplained_of_the_rows_that_count():
-    model, weight = Model(KEPT["kernel"], KEPT["features"]), RNG.integers(0, 3, 600).astype(float)
-    fit = model_evidence(model, X, Y, 0.5)
-    left, share, _ = unexplained_of(model, in_pieces(X, Y), fit.posterior.Kuu)
-    assert np.isclose(left, fit.dff.mean(), rtol=1e-10) and np.isclose(share, fit.dff.mean() / 4.0, rtol=1e-10)
-    found = unexplained_of(model, in_pieces(X, Y, weight=weight), fit.posterior.Kuu)
-    mean = fit.dff[weight > 0.0].mean()
-    assert np.allclose(found, (mean, mean / 4.0, np.count_nonzero(weight)), rtol=1e-10)
-
-
 def test_what_is_a_source():
     source = in_pieces(X, Y)
     assert source_of(source) is source and source_of(X, Y) is None and source_of([[1.0]], [1.0]) is None
@@ -165,6 +153,60 @@ def test_training_on_a_source_ends_where_training_on_its_rows_ends():
     assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-6)
     assert "still rising" in source.diagnostics_["message"]
     assert source.diagnostics_["n_evaluations"] >= 15 and "numerics" in source.summary()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"n_restarts": 2, "max_iter": 4, "tol": 1e9},
+        {"optimizer": "adam", "n_epochs": 4, "batch_size": 100, "tol": 1e9},
+        {"power": "held_out", "max_iter": 3, "tol": 1e9},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+def test_training_of_any_kind_is_that_of_the_rows(more):
+    how = {"n_inducing": 8, "random_state": 0} | more
+    arrays, source = (SparsePEPRegressor(**how).fit(*given) for given in ((X, Y), (in_pieces(X, Y),)))
+    assert source.power_ == arrays.power_ and source.n_iter_ == arrays.n_iter_
+    assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-6)
+    for name, value in arrays.parameters().items():
+        assert np.allclose(source.parameters()[name], value, rtol=1e-4, atol=1e-5), name
+
+
+@pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
+def test_rows_of_a_source_are_left_out_and_their_evidence_is_bounded(kind):
+    y, weight = Y if kind is SparsePEPRegressor else (Y > 5.0).astype(float), RNG.integers(1, 3, 600).astype(float)
+    arrays, source = kind(**KEPT).fit(X, y, weight), kind(**KEPT).fit(in_pieces(X, y, weight=weight))
+    assert np.allclose(source.leave_one_out(), arrays.leave_one_out(), rtol=1e-6, atol=1e-8)
+    for own, other in zip(source.leave_one_out_f(), arrays.leave_one_out_f()):
+        assert np.allclose(own, other, rtol=1e-6, atol=1e-8)
+    if kind is SparsePEPRegressor:
+        own, other = (one.log_marginal_likelihood_bounds() for one in (source, arrays))
+        assert np.allclose(own, other, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
+def test_blocks_of_a_source_are_those_of_its_rows(kind):
+    y, labels = Y if kind is SparsePEPRegressor else (Y > 5.0).astype(float), np.arange(600) // 7
+    how = {"kernel": KEPT["kernel"], "features": KEPT["features"], "max_iter": 2, "tol": 1e9, "fixed": ["features.Z"]}
+    arrays = kind(**how, blocks=labels).fit(X, y)
+    source = kind(**how).fit(in_pieces(X, y, blocks=labels))
+    plain = kind(**how).fit(X, y)
+    assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-7)
+    assert not np.isclose(plain.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-6)
+    assert np.allclose(source.predict(X), arrays.predict(X), rtol=1e-4, atol=1e-5)
+    assert np.allclose(source.leave_one_out(), arrays.leave_one_out(), rtol=1e-4, atol=1e-5)
+
+
+def test_adam_needs_rows_by_their_numbers():
+    class Stream(Source):
+        n_dims = 2
+
+        def pieces(self):
+            yield from in_pieces(X, Y).pieces()
+
+    with pytest.raises(ValueError, match="mini-batches draw rows by their numbers"):
+        SparsePEPRegressor(**(KEPT | {"optimizer": "adam"})).fit(Stream())
 
 
 @pytest.mark.parametrize("labels", [np.array([3.0, 8.0]), np.array([0.0, 4.0, 5.0])])
@@ -258,8 +300,6 @@ def test_a_classifier_refuses_numbers_of_a_source_as_it_does_in_memory():
 def test_what_a_fit_to_a_source_has_not(tmp_path):
     model = SparsePEPRegressor(**KEPT).fit(X, Y).fit(in_pieces(X, Y))
     assert not hasattr(model, "site_precision_") and not hasattr(model, "_X")
-    with pytest.raises(ValueError, match="in memory; this model was fitted to a source"):
-        model.leave_one_out()
     model.save(tmp_path / "model.npz")
     for copy in (load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):
         assert np.array_equal(copy.predict(X), model.predict(X)) and not hasattr(copy, "_source")
@@ -274,9 +314,6 @@ def test_what_a_fit_to_a_source_has_not(tmp_path):
     [
         ({"blocks": 5}, (X, Y), "`blocks`"),
         ({"blocks": np.zeros(600)}, (X, Y), "`blocks`"),
-        ({"n_restarts": 2}, (X, Y), "`n_restarts`"),
-        ({"optimizer": "adam"}, (X, Y), "'adam' takes memory maps"),
-        ({"power": "held_out"}, (X, Y), "'held_out'"),
         ({"power": np.full(600, 0.5)}, (X, Y), "`power` must be one number"),
         ({}, (X,), "targets `y`"),
         ({}, (X, 0.0 * Y), "one value only"),

@@ -960,6 +960,20 @@ def test_blocks_reach_training_evidence_and_files(kind, tmp_path):
     assert model.leave_one_out().shape == (40,) and np.all(np.isfinite(model.leave_one_out()))
 
 
+@pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
+def test_more_data_may_come_in_blocks(kind):
+    """With the same points, Gaussian noise and power 0 or any blocks: what is learned is what all data at once teach."""
+    targets = SIDE if kind is SparsePEPClassifier else y
+    given = {"kernel": SquaredExponential(), "features": InducingPoints(X[:6]), "optimizer": None}
+    whole = kind(**given, blocks=np.arange(40) // 4).fit(X, targets)
+    parts = kind(**given, blocks=np.arange(20) // 4).fit(X[:20], targets[:20])
+    parts.set_params(blocks=np.arange(20) // 4).partial_fit(X[20:], targets[20:])
+    tolerance = 1e-8 if kind is SparsePEPRegressor else 0.05
+    np.testing.assert_allclose(parts.predict_f(X_TEST)[0], whole.predict_f(X_TEST)[0], atol=tolerance)
+    alone = kind(**given).fit(X, targets)
+    assert np.max(np.abs(alone.predict_f(X_TEST)[0] - whole.predict_f(X_TEST)[0])) > 1e-4
+
+
 def test_sites_within_blocks_are_those_of_f():
     model = fixed_model(blocks=BLOCKS, power=1.0)
     np.testing.assert_allclose(model.site_precision_, 10.0)
