@@ -15,8 +15,8 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.regression import problem
-from sparse_pep.blocks import contiguous_blocks
 from sparse_pep.model import model_gradient
+from sparse_pep.shards import Piece
 
 
 def seconds(work: Callable, clock: Callable) -> float:
@@ -32,10 +32,11 @@ def compare(
     """Median seconds without and with blocks, in runs that alternate."""
     n_data, n_inducing = map(int, size.split("x"))
     model, X, y = problem(n_data, n_inducing)
-    blocks, times = contiguous_blocks(n_data, block_size), ([], [])
+    blocks, times = np.arange(n_data) // block_size, ([], [])
     for _ in range(repeats):
         for record, given in zip(times, (None, blocks)):
-            work = lambda: model_gradient(model, X, y, power, jitter=1e-8, blocks=given)
+            data = Piece(0, X, y, blocks=given)
+            work = lambda: model_gradient(model, data, power, jitter=1e-8)
             work()  # not counted: caches warm up
             record.append(min(seconds(work, clock) for _ in range(3)))
     return tuple(float(np.median(record)) for record in times)

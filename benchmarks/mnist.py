@@ -18,6 +18,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Probit
 from sparse_pep.model import Model, model_predict, predictive_log_density
+from sparse_pep.shards import Piece
 from sparse_pep.studies.experiments import fit_mnist, mnist_data
 from sparse_pep.training import WarmGradient, climb, kmeans_points
 
@@ -45,7 +46,7 @@ def all_at_once(data_dir: str, power: float, n_inducing: int, iterations: int) -
     X, y, X_test, y_test = mnist_data("mnist", data_dir)
     kernel = SquaredExponential(4.0, np.full(X.shape[1], 0.18 * np.sqrt(X.shape[1])))
     points = kmeans_points(X, n_inducing, np.random.default_rng(SEED))
-    evaluate, rows, spent = WarmGradient(X, y.astype(float), power, 1e-6), [], [0.0, 0]
+    evaluate, rows, spent = WarmGradient(Piece(0, X, y.astype(float)), power=power, jitter=1e-6), [], [0.0, 0]
 
     def watched(model):
         begun = time.perf_counter()

@@ -10,6 +10,7 @@ from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.model import Model, from_vector, model_evidence, model_predict, to_vector
 from sparse_pep.numerics.threads import one_blas_thread
+from sparse_pep.shards import Piece
 from sparse_pep.training import WarmGradient, climb
 
 JITTER = 1e-8
@@ -28,8 +29,8 @@ class Ours(Objective):
     """A model and its data."""
 
     def __init__(self, model: Model, X: np.ndarray, y: np.ndarray, power: float):
-        self.model, self.data = model, (X, y, power)
-        self.start, self.gradient_of = to_vector(model.parameters()), WarmGradient(X, y, power, JITTER)
+        self.model, self.data, self.given = model, Piece(0, X, y), {"power": power, "jitter": JITTER}
+        self.start, self.gradient_of = to_vector(model.parameters()), WarmGradient(self.data, **self.given)
 
     def session(self) -> object:
         return one_blas_thread()
@@ -40,14 +41,14 @@ class Ours(Objective):
         return -fit.log_evidence, -to_vector(gradient)
 
     def train(self, max_iter: int) -> tuple[int, list[tuple[float, float]]]:
-        recorded = Recorded(WarmGradient(*self.data, JITTER), -1.0)
+        recorded = Recorded(WarmGradient(self.data, **self.given), -1.0)
         with self.session():  # the same as `train`, but for the record
-            result = climb(self.model, recorded, len(self.data[0]), max_iter, tol=0.0)
+            result = climb(self.model, recorded, self.data.n_data, max_iter, tol=0.0)
         self.model = result.model
         return result.n_iter, recorded.trace
 
     def predictor(self):
-        fit = model_evidence(self.model, *self.data, jitter=JITTER)
+        fit = model_evidence(self.model, self.data, **self.given)
         return lambda X: model_predict(self.model, fit.posteriors, X)
 
 
