@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from reference import dense
 from reference.compare import differences, error, gradient_error, properties
 from reference.problems import Problem, problems
+from reference.searched import SearchedGaussian
 
 from sparse_pep import model as models
 from sparse_pep import training
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import infer
 from sparse_pep.kernels import (
     Constant,
     Linear,
@@ -35,10 +35,10 @@ from sparse_pep.model import (
     from_vector,
     model_evidence,
     model_gradient,
-    model_inference,
     to_vector,
 )
 from sparse_pep.multiclass import Softmax
+from sparse_pep.shards import Piece
 from sparse_pep.training import (
     SITE_TOL,
     WINDOW,
@@ -98,12 +98,12 @@ def test_a_vector_of_another_length_is_refused(change):
 def test_gradient_of_composite_kernels_against_differences(kernel, power):
     p = Problem(4, 12, 4, 2)
     model = Model(kernel, p.model.features, Gaussian(0.2))
-    _, gradient = model_gradient(model, p.X, p.y, power)
+    _, gradient = model_gradient(model, Piece(0, p.X, p.y), power)
     parameters = model.parameters()
     assert list(gradient) == list(parameters)
 
     def log_z(name, value):
-        return model_evidence(model.with_parameters({**parameters, name: value}), p.X, p.y, power).log_evidence
+        return model_evidence(model.with_parameters({**parameters, name: value}), Piece(0, p.X, p.y), power).log_evidence
 
     numeric = {
         name: differences(lambda v, name=name: log_z(name, v), value, 1e-3) for name, value in parameters.items()
@@ -185,15 +185,15 @@ def test_initial_kernel_has_the_units_of_the_data(scale):
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_training_climbs_to_a_level_place_and_reports_it(power):
     X, y = wave()
-    result = train(start(), X, y, power, tol=1e-9)
+    result = train(start(), Piece(0, X, y), power, tol=1e-9)
     assert result.converged
-    assert result.log_evidence > model_evidence(start(), X, y, power, 1e-8).log_evidence + 10
-    assert result.log_evidence == model_evidence(result.model, X, y, power, 1e-8).log_evidence
+    assert result.log_evidence > model_evidence(start(), Piece(0, X, y), power, 1e-8).log_evidence + 10
+    assert result.log_evidence == model_evidence(result.model, Piece(0, X, y), power, 1e-8).log_evidence
     assert len(result.history) == result.n_iter + 1
     assert np.all(np.diff(result.history) >= 0)
     assert 0 <= result.log_evidence - result.history[-1] < 1e-6
     assert result.n_evaluations >= result.n_iter
-    _, gradient = model_gradient(result.model, X, y, power, 1e-8)
+    _, gradient = model_gradient(result.model, Piece(0, X, y), power, 1e-8)
     assert np.max(np.abs(to_vector(gradient))) < 0.5
     assert 0.05 < np.sqrt(result.model.likelihood.noise_variance) < 0.2
 
@@ -205,7 +205,7 @@ def test_what_is_fixed_stays_and_the_rest_moves(fixed):
     X, y = wave()
     before, after = (
         start().parameters(),
-        train(start(), X, y, fixed=fixed, max_iter=10, n_restarts=1).model.parameters(),
+        train(start(), Piece(0, X, y), fixed=fixed, max_iter=10, n_restarts=1).model.parameters(),
     )
     for name, value in before.items():
         if name in fixed:
@@ -216,7 +216,7 @@ def test_what_is_fixed_stays_and_the_rest_moves(fixed):
 
 def test_running_out_of_iterations_is_said():
     X, y = wave()
-    result = train(start(), X, y, max_iter=2)
+    result = train(start(), Piece(0, X, y), max_iter=2)
     assert not result.converged
     assert result.n_iter == 2
     assert "ITERATIONS" in result.message.upper()
@@ -229,7 +229,7 @@ def test_it_stops_when_it_hardly_rises_any_more():
     first = Model(
         SquaredExponential(1.0, np.ones(3)), InducingPoints(X[:15]), Gaussian(0.5)
     )  # many parameters, a long climb
-    result = train(first, X, y, tol=1e-2)
+    result = train(first, Piece(0, X, y), tol=1e-2)
     assert result.converged
     assert "gained less than 0.01 nats a datum" in result.message
     gains = result.history[WINDOW:] - result.history[:-WINDOW]
@@ -241,8 +241,8 @@ def test_restarts_start_elsewhere_and_the_best_is_kept():
     X, y = wave()
     # A start that takes everything for noise and stays there
     poor = Model(SquaredExponential(1e-3, [1e3]), start().features, Gaussian(1.0))
-    alone = train(poor, X, y, 0.5, max_iter=30, fixed={"features.Z"})
-    ends = [train(poor, X, y, 0.5, max_iter=30, fixed={"features.Z"}, n_restarts=n).log_evidence for n in (1, 6)]
+    alone = train(poor, Piece(0, X, y), 0.5, max_iter=30, fixed={"features.Z"})
+    ends = [train(poor, Piece(0, X, y), 0.5, max_iter=30, fixed={"features.Z"}, n_restarts=n).log_evidence for n in (1, 6)]
     assert alone.log_evidence <= ends[0] <= ends[1]
     rng = np.random.default_rng(0)
     model = disturbed(poor, rng, {"log_noise_variance"})
@@ -250,7 +250,7 @@ def test_restarts_start_elsewhere_and_the_best_is_kept():
     assert error(model.likelihood.noise_variance, poor.likelihood.noise_variance) < 1e-15
     np.testing.assert_array_equal(model.features.Z, poor.features.Z)
     climbs = [
-        climb(m, lambda m: model_gradient(m, X, y, 0.5, 1e-8), 60, 30, fixed={"features.Z"}).log_evidence
+        climb(m, lambda m: model_gradient(m, Piece(0, X, y), 0.5, 1e-8), 60, 30, fixed={"features.Z"}).log_evidence
         for m in (poor, disturbed(poor, np.random.default_rng(0), {"features.Z"}))
     ]
     assert ends[0] == max(climbs)
@@ -261,7 +261,7 @@ def test_a_restart_that_cannot_start_is_passed_over():
     edge = Model(
         start().kernel, start().features, Gaussian(np.exp(99.9))
     )  # disturbed, it falls out of range half of the time
-    result = train(edge, X, y, 0.5, max_iter=3, n_restarts=6)
+    result = train(edge, Piece(0, X, y), 0.5, max_iter=3, n_restarts=6)
     assert np.isfinite(result.log_evidence)
 
 
@@ -272,7 +272,7 @@ def test_a_step_that_fails_is_turned_back_from(failure):
     failed = []
 
     def gradient_of(model):
-        fit, gradient = model_gradient(model, X, y, 0.5, 1e-8)
+        fit, gradient = model_gradient(model, Piece(0, X, y), 0.5, 1e-8)
         if model.likelihood.noise_variance < 0.3:
             failed.append(model)
             if failure == "exception":
@@ -286,10 +286,10 @@ def test_a_step_that_fails_is_turned_back_from(failure):
     result = climb(start(), gradient_of, len(y), max_iter=50)
     assert failed
     assert result.n_rejected == len(failed)
-    assert result.log_evidence > model_evidence(start(), X, y, 0.5, 1e-8).log_evidence + 1
+    assert result.log_evidence > model_evidence(start(), Piece(0, X, y), 0.5, 1e-8).log_evidence + 1
     assert result.model.likelihood.noise_variance >= 0.3
     # SciPy may return the value of the last trial with the point before it: value and model must belong together.
-    assert result.log_evidence == model_evidence(result.model, X, y, 0.5, 1e-8).log_evidence
+    assert result.log_evidence == model_evidence(result.model, Piece(0, X, y), 0.5, 1e-8).log_evidence
     assert result.log_evidence >= result.history[-1]
 
 
@@ -301,10 +301,10 @@ def test_a_single_failure_does_not_end_the_climb():
         calls.append(model)
         if len(calls) == 4:
             raise np.linalg.LinAlgError("once")
-        return model_gradient(model, X, y, 0.5, 1e-8)
+        return model_gradient(model, Piece(0, X, y), 0.5, 1e-8)
 
     result = climb(start(), gradient_of, len(y), tol=1e-7)
-    best = train(start(), X, y, 0.5, tol=1e-7)
+    best = train(start(), Piece(0, X, y), 0.5, tol=1e-7)
     assert result.n_rejected == 1
     assert result.n_iter > 5
     assert error(result.log_evidence, best.log_evidence) < 0.02
@@ -326,7 +326,7 @@ def test_other_errors_are_not_swallowed():
         calls.append(model)
         if len(calls) == 3:
             raise TypeError("a mistake")
-        return model_gradient(model, X, y, 0.5, 1e-8)
+        return model_gradient(model, Piece(0, X, y), 0.5, 1e-8)
 
     with pytest.raises(TypeError, match="a mistake"):
         climb(start(), gradient_of, len(y))
@@ -337,9 +337,9 @@ def test_jitter_that_was_needed_on_the_way_is_reported():
     singular = Model(
         SquaredExponential(1.0, [1.0]), InducingPoints(np.repeat(np.linspace(0, 6, 4), 3)[:, None]), Gaussian(0.5)
     )
-    result = train(singular, X, y, jitter=0.0, max_iter=5)
+    result = train(singular, Piece(0, X, y), jitter=0.0, max_iter=5)
     assert result.jitter > 0.0
-    assert train(start(), X, y, jitter=0.0, max_iter=5, fixed={"features.Z", "kernel.log_lengthscale"}).jitter == 0.0
+    assert train(start(), Piece(0, X, y), jitter=0.0, max_iter=5, fixed={"features.Z", "kernel.log_lengthscale"}).jitter == 0.0
 
 
 @pytest.mark.parametrize("case", ["duplicates", "constant column", "large offset", "y tiny", "two data"])
@@ -359,9 +359,9 @@ def test_odd_data_train_without_an_exception(case, power):
         X, y = X[:2], y[:2]
     Z = InducingPoints(kmeans_points(X, 5, np.random.default_rng(0)))
     first = Model(initial_kernel(X, y), Z, Gaussian(float(np.var(y))))
-    result = train(first, X, y, power, max_iter=25)
+    result = train(first, Piece(0, X, y), power, max_iter=25)
     assert np.isfinite(result.log_evidence)
-    assert result.log_evidence > model_evidence(first, X, y, power, 1e-8).log_evidence
+    assert result.log_evidence > model_evidence(first, Piece(0, X, y), power, 1e-8).log_evidence
 
 
 def counted(N=60, seed=0):
@@ -390,14 +390,14 @@ def test_gradient_of_other_likelihoods_against_differences(name, power):
     likelihood, targets = LIKELIHOODS[name]
     X, y = wave(25)
     model, y = Model(SquaredExponential(1.3, [0.9]), start().features, likelihood), targets(y)
-    fit, gradient = model_gradient(model, X, y, power, tol=1e-10)
+    fit, gradient = model_gradient(model, Piece(0, X, y), power, tol=1e-10)
     assert fit.converged
     parameters = model.parameters()
     assert list(gradient) == list(parameters)
 
     def log_z(name, value):
         other = model.with_parameters({**parameters, name: value})
-        return model_evidence(other, X, y, power, start=fit, tol=1e-10).log_evidence
+        return model_evidence(other, Piece(0, X, y), power, start=fit.start, tol=1e-10).log_evidence
 
     numeric = {
         name: differences(lambda v, name=name: log_z(name, v), value, 1e-3) for name, value in parameters.items()
@@ -430,7 +430,9 @@ def test_names_of_the_parameters():
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_the_search_finds_the_closed_form(power):
     p = Problem(5, 12, 4, 2, power=power)
-    closed, searched = model_evidence(p.model, *p.data()), model_inference(p.model, *p.data())
+    other = replace(p.model, likelihood=SearchedGaussian(p.model.likelihood.noise_variance))
+    closed, searched = (model_evidence(model, Piece(0, p.X, p.y), power) for model in (p.model, other))
+    assert searched.searched and not closed.searched
     assert error(searched.log_evidence, closed.log_evidence) < 1e-9
     for a, b in zip(searched.posteriors, closed.posteriors):
         assert error(a.b, b.b) < 1e-7
@@ -442,19 +444,18 @@ def test_the_search_finds_the_closed_form(power):
 def test_training_with_sites_that_are_searched_for(power):
     X, y = counted()
     poor = replace(counting(), kernel=SquaredExponential(0.1, [0.3]))
-    result = train(poor, X, y, power, max_iter=30)
-    first = model_evidence(poor, X, y, power, 1e-8).log_evidence
+    result = train(poor, Piece(0, X, y), power, max_iter=30)
+    first = model_evidence(poor, Piece(0, X, y), power, 1e-8).log_evidence
     assert result.log_evidence > first + 10
-    fresh = model_evidence(result.model, X, y, power, 1e-8)
+    fresh = model_evidence(result.model, Piece(0, X, y), power, 1e-8)
     assert error(result.log_evidence, fresh.log_evidence) < SITE_TOL**2
     assert np.all(np.diff(result.history) >= 0)
     assert 0 < result.n_sweeps < 5 * result.n_evaluations
     assert error(result.fit.log_evidence, result.log_evidence) == 0
-    assert result.fit.data.covariances is None
-    assert not result.fit.data.kept
-    again = model_inference(result.model, X, y, power, 1e-8, start=result.fit)
+    assert result.fit.shards is None
+    again = model_evidence(result.model, Piece(0, X, y), power, 1e-8, start=result.start)
     assert again.n_sweeps < fresh.n_sweeps
-    assert train(start(), *wave(), power, max_iter=3).n_sweeps == 0
+    assert train(start(), Piece(0, *wave()), power, max_iter=3).n_sweeps == 0
 
 
 def test_each_inference_starts_from_the_last_that_converged(monkeypatch):
@@ -462,25 +463,26 @@ def test_each_inference_starts_from_the_last_that_converged(monkeypatch):
     X, y = counted()
     starts = []
 
-    def watched(*arguments, **weight):
-        sites = arguments[7]
+    search = models.fixed_point
+
+    def watched(shards, Kuu, log_concave, sites, tol):
         starts.append(sites)
         if sites is not None and len(starts) == 3:
             raise np.linalg.LinAlgError("improper")
-        fit = infer(*arguments, **weight)
+        fit = search(shards, Kuu, log_concave, sites, tol)
         return replace(fit, converged=False, n_sweeps=1000) if len(starts) == 5 else fit
 
-    monkeypatch.setattr(models, "SINGLE", models.SINGLE._replace(infer=watched))
-    gradient_of = WarmGradient(X, y, 0.5, 1e-8)
+    monkeypatch.setattr(models, "fixed_point", watched)
+    gradient_of = WarmGradient(Piece(0, X, y), power=0.5, jitter=1e-8)
     model, fits = counting(), []
     for variance in (1.0, 1.1, 1.2, 1.3):
         fits.append(gradient_of(replace(model, kernel=SquaredExponential(variance, [1.0])))[0])
-    at = [fit.site_precision for fit in fits]
+    at = [fit.start for fit in fits]
     expected = [None, at[0], at[1], None, at[2], None]
     assert [sites is None for sites in starts] == [sites is None for sites in expected]
     for got, sites in zip(starts, expected):
         if sites is not None:
-            np.testing.assert_array_equal(got.site_precision, sites)
+            np.testing.assert_array_equal(got, sites)
     assert fits[3].converged
     assert 1000 < fits[3].n_sweeps < 1100
 
@@ -489,7 +491,7 @@ def test_sites_that_do_not_settle_are_turned_back_from():
     X, y = counted()
 
     def gradient_of(model):
-        fit, gradient = model_gradient(model, X, y, 0.5, 1e-8)
+        fit, gradient = model_gradient(model, Piece(0, X, y), 0.5, 1e-8)
         return (replace(fit, converged=False) if model.kernel.variance > 1.1 else fit), gradient
 
     result = climb(counting(), gradient_of, len(y), max_iter=20)
@@ -504,7 +506,7 @@ def test_a_likelihood_at_the_edge_of_its_range_is_turned_back_from():
     """exp(40) odds round a flip probability to one half, which is none."""
     X, y = wave(25)
     model = counting(likelihood=NoisyProbit(0.05))
-    objective = Objective(model, model.parameters(), lambda m: model_gradient(m, X, np.sign(y), 1.0, 1e-8))
+    objective = Objective(model, model.parameters(), lambda m: model_gradient(m, Piece(0, X, np.sign(y)), 1.0, 1e-8))
     vector = to_vector(model.parameters())
     value, _ = objective(vector)
     vector[2] = 40.0
@@ -536,7 +538,7 @@ def test_a_line_search_that_makes_the_function_absurdly_wide_is_turned_back():
     """Its quadrature would take minutes, for several classes."""
     X, labels = np.random.default_rng(42).uniform(size=(15, 30)), np.arange(15) % 3
     wide = Model(SquaredExponential(1e8, np.ones(30)), InducingPoints(X[:4]), Softmax(3))
-    gradient_of = WarmGradient(X, labels, 0.5, 1e-8)
+    gradient_of = WarmGradient(Piece(0, X, labels), power=0.5, jitter=1e-8)
     gradient_of(replace(wide, kernel=SquaredExponential(1.0, np.ones(30))))
     with pytest.raises(np.linalg.LinAlgError, match="out of range"):
         gradient_of(wide)
