@@ -1,5 +1,7 @@
 """Partitions, sites of whole blocks in closed form and by nested EP, their adjoints, and models with blocks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,23 +10,21 @@ from reference import blocks as reference
 from reference.compare import differences, error, gradient_error, properties
 from reference.dense import complex_step
 from reference.problems import Problem
+from reference.searched import SearchedGaussian
 from threadpoolctl import threadpool_limits
 
 from sparse_pep.blocks import (
-    BlockInference,
+    BlockShard,
     Partition,
     block_cholesky,
     block_chunks,
-    block_evidence,
     block_infer,
-    block_tilted,
     clustered_blocks,
-    contiguous_blocks,
     log_det_ratio,
     unexplained_blocks,
 )
+from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import infer, leave_one_out
 from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import (
     Gaussian,
@@ -38,15 +38,27 @@ from sparse_pep.model import (
     Model,
     model_evidence,
     model_gradient,
-    model_inference,
+    model_leave_one_out,
     model_predict,
     within_blocks,
 )
 from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import log1p_ratio
 from sparse_pep.regression import evidence
+from sparse_pep.shards import Piece
 from sparse_pep.sites import q_moments
 from sparse_pep.training import train
+
+
+def runs(n_data, size):
+    """Blocks of `size` rows that follow each other."""
+    return Partition(np.arange(n_data) // size)
+
+
+def given_of(X, y, blocks, power):
+    """Data with blocks, and powers that may be one for each block."""
+    return Piece(0, X, y, blocks=blocks.labels), blocks.powers(power)
+
 
 # ------------------------------------------------------------------------------------------------ partitions and chunks
 
@@ -81,7 +93,7 @@ def test_powers_of_blocks_of_one_are_read_datum_by_datum():
     [
         (np.ones(5), "3 blocks or 4 data"),
         (np.ones((4, 1)), "3 blocks or 4 data"),
-        ([0.5, 0.0, 0.6, 1.0], "same for all data of a block; in block 1"),
+        ([0.5, 0.0, 0.6, 1.0], "same for all data of a block, which has one site; in block 1"),
         (1.5, r"in \[0, 1\]"),
         (np.nan, r"in \[0, 1\]"),
         ([0.0, -0.1, 0.0], r"in \[0, 1\]"),
@@ -94,19 +106,27 @@ def test_powers_that_do_not_fit(power, words):
 
 def test_labels_for_other_data():
     problem, blocks = Problem(0, 6, 3, 1), Partition(np.zeros(5))
-    for work in (model_evidence, model_gradient, model_inference):
+    Kuu, _, _ = problem.arrays()
+    with pytest.raises(ValueError, match="labels for 5 data, but there are 6"):
+        block_infer(Kuu, None, blocks, Gaussian(), problem.y, 0.5)
+    for work in (model_evidence, model_gradient):
         with pytest.raises(ValueError, match="labels for 5 data, but there are 6"):
-            work(problem.model, *problem.data(), blocks=blocks)
+            work(problem.model, Piece(0, problem.X, problem.y, blocks=np.zeros(5)))
 
 
-def test_pieces():
-    blocks = contiguous_blocks(10, 4)
-    assert blocks.labels.tolist() == [0] * 4 + [1] * 4 + [2] * 2
-    for size in (0, -1):
-        with pytest.raises(ValueError, match="size"):
-            contiguous_blocks(10, size)
-        with pytest.raises(ValueError, match="size"):
-            clustered_blocks(np.zeros((3, 1)), size, np.random.default_rng(0))
+@pytest.mark.parametrize("name", ["power", "weight"])
+@pytest.mark.parametrize("likelihood", [Gaussian(0.1), SearchedGaussian(0.1)], ids=["known", "searched"])
+def test_what_a_block_has_once(name, likelihood):
+    problem, labels = Problem(0, 6, 3, 1), np.array([0, 0, 1, 1, 2, 2])
+    data = Piece(0, problem.X, problem.y, blocks=labels)._replace(**{name: np.linspace(0.1, 1.0, 6)})
+    with pytest.raises(ValueError, match=f"`{name}` must be the same for all data of a block.*in block 0"):
+        model_evidence(replace(problem.model, likelihood=likelihood), data)
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_sizes_that_are_none(size):
+    with pytest.raises(ValueError, match="size"):
+        clustered_blocks(np.zeros((3, 1)), size, np.random.default_rng(0))
 
 
 def test_clusters_are_small_close_together_and_repeatable():
@@ -208,6 +228,10 @@ class BlockProblem(Problem):
             self.power = np.resize([0.0, 1.0, 0.5, 1e-7], len(self.blocks))
         self.powers = self.blocks.powers(self.power)
 
+    def given(self):
+        """Data and powers."""
+        return given_of(self.X, self.y, self.blocks, self.power)
+
     def dense(self):
         """Kuu, Kuf, Kff, y, noise, labels, power."""
         Kuu, Kuf, _ = self.arrays()
@@ -233,10 +257,10 @@ problems = st.builds(
 @properties
 @given(problems, st.sampled_from([1, 4, None]))
 def test_evidence_and_posterior_against_dense_matrices(problem, chunk_size):
-    fit = model_evidence(problem.model, *problem.data(), chunk_size=chunk_size, blocks=problem.blocks)
+    fit = model_evidence(problem.model, *problem.given(), chunk_size=chunk_size)
     assert error(fit.log_evidence, reference.log_evidence(*problem.dense()), len(problem.y)) < 1e-8
     q_mean, q_cov = reference.posterior(*problem.dense())
-    got_mean, got_cov = q_moments(fit.posterior)
+    got_mean, got_cov = q_moments(fit.posteriors[0])
     assert error(got_mean, q_mean, np.max(np.abs(problem.y))) < 1e-7
     assert error(got_cov, q_cov, problem.model.kernel.variance) < 1e-7
     D = problem.dense()[2] - reference.projected(*problem.arrays()[:2])
@@ -248,7 +272,7 @@ def test_evidence_and_posterior_against_dense_matrices(problem, chunk_size):
 @pytest.mark.parametrize("name", ["se", "matern32", "matern52"])
 def test_gradient_against_complex_steps(power, name):
     problem = BlockProblem(3, 14, 4, 2, 5, name=name, power=power)
-    _, gradient = model_gradient(problem.model, *problem.data(), chunk_size=5, blocks=problem.blocks)
+    _, gradient = model_gradient(problem.model, *problem.given(), chunk_size=5)
     parameters = problem.model.parameters()
     expected = {
         key: complex_step(
@@ -265,20 +289,21 @@ def test_gradient_against_complex_steps(power, name):
 @pytest.mark.parametrize("power", [0.0, 0.4, 1.0, "private"])
 def test_blocks_of_one_are_no_blocks(power):
     problem = Problem(1, 13, 4, 2, power=power)
-    plain, plain_gradient = model_gradient(problem.model, *problem.data())
+    plain, plain_gradient = model_gradient(problem.model, Piece(0, problem.X, problem.y), problem.power)
     labels = np.random.default_rng(0).permutation(13)
-    fit, gradient = model_gradient(problem.model, *problem.data(), blocks=Partition(labels))
+    given = given_of(problem.X, problem.y, Partition(labels), problem.power)
+    fit, gradient = model_gradient(problem.model, *given)
     assert error(fit.log_evidence, plain.log_evidence) < 1e-13
-    assert error(fit.posterior.b, plain.posterior.b) < 1e-12
+    assert error(fit.posteriors[0].b, plain.posteriors[0].b) < 1e-12
     assert error(fit.dff, plain.dff) < 1e-12
     assert gradient_error(gradient, plain_gradient) < 1e-11
 
 
 def test_power_zero_does_not_see_the_partition():
     problem = BlockProblem(2, 15, 4, 2, 4, power=0.0)
-    plain, plain_gradient = model_gradient(problem.model, *problem.data())
-    for blocks in (problem.blocks, contiguous_blocks(15, 15)):
-        fit, gradient = model_gradient(problem.model, *problem.data(), blocks=blocks)
+    plain, plain_gradient = model_gradient(problem.model, Piece(0, problem.X, problem.y), problem.power)
+    for blocks in (problem.blocks, runs(15, 15)):
+        fit, gradient = model_gradient(problem.model, *given_of(problem.X, problem.y, blocks, 0.0))
         assert error(fit.log_evidence, plain.log_evidence) < 1e-13
         assert gradient_error(gradient, plain_gradient) < 1e-11
 
@@ -286,11 +311,11 @@ def test_power_zero_does_not_see_the_partition():
 def test_one_block_at_power_one_is_the_exact_gp():
     problem = BlockProblem(4, 12, 3, 1, 1, name="matern32", power=1.0)
     K, y, noise = problem.dense()[2:5]
-    fit, gradient = model_gradient(problem.model, *problem.data(), blocks=problem.blocks)
+    fit, gradient = model_gradient(problem.model, *problem.given())
     assert error(fit.log_evidence, reference.log_normal(y, K + noise * np.eye(12))) < 1e-12
     assert np.max(np.abs(gradient["features.Z"])) < 1e-9 * np.abs(gradient["log_noise_variance"])
     u_f = problem.model.kernel(problem.model.features.Z, problem.X)
-    assert error(q_moments(fit.posterior)[0], u_f @ np.linalg.solve(K + noise * np.eye(12), y)) < 1e-10
+    assert error(q_moments(fit.posteriors[0])[0], u_f @ np.linalg.solve(K + noise * np.eye(12), y)) < 1e-10
 
 
 def test_a_noise_variance_for_each_datum():
@@ -303,7 +328,8 @@ def test_a_noise_variance_for_each_datum():
     def covariances(chunk):
         return np.take(Kuf, chunk.rows, axis=1), [Kff[r[:, :, None], r[:, None]] for r in chunk.members], None
 
-    fit = block_evidence(Kuu, covariances, problem.blocks, y, noise, problem.power, chunk_size=3)
+    given = Kuu, covariances, problem.blocks, Gaussian(), y, problem.power
+    fit = block_infer(*given, noise_variance=noise, chunk_size=3)
     root = 1 / np.sqrt(noise)  # the same in units of the noise, with its Jacobian
     dense = reference.log_evidence(Kuu, Kuf * root, root[:, None] * Kff * root, y * root, 1.0, labels, powers)
     assert error(fit.log_evidence, dense + np.log(root).sum()) < 1e-11
@@ -314,7 +340,7 @@ def test_chunks_and_threads_change_nothing(threads):
     problem = BlockProblem(6, 300, 5, 2, 40, power="private")
     with threadpool_limits(threads):
         fits = [
-            model_gradient(problem.model, *problem.data(), chunk_size=size, blocks=problem.blocks)
+            model_gradient(problem.model, *problem.given(), chunk_size=size)
             for size in (7, 100, None)
         ]
     dense = reference.log_evidence(*problem.dense())
@@ -324,13 +350,16 @@ def test_chunks_and_threads_change_nothing(threads):
 
 
 def test_sites_that_are_not_kept_are_computed_again(monkeypatch):
-    problem = BlockProblem(6, 60, 5, 2, 9, power="private")
-    kept, gradient = model_gradient(problem.model, *problem.data(), chunk_size=20, blocks=problem.blocks)
-    assert kept.sites
+    problem, held = BlockProblem(6, 60, 5, 2, 9, power="private"), []
+    release = BlockShard.release
+    monkeypatch.setattr(BlockShard, "release", lambda self, i: (release(self, i), held.append(len(self.left))))
+    kept, gradient = model_gradient(problem.model, *problem.given(), chunk_size=20)
+    assert max(held) == held[-1] > 1
+    held.clear()
     monkeypatch.setattr("sparse_pep.blocks.KEPT_SITES", 0)
     monkeypatch.setattr("sparse_pep.model.KEPT_KBB", 0)
-    fit, again = model_gradient(problem.model, *problem.data(), chunk_size=20, blocks=problem.blocks)
-    assert not fit.sites
+    fit, again = model_gradient(problem.model, *problem.given(), chunk_size=20)
+    assert held and not any(held)
     assert fit.log_evidence == kept.log_evidence
     assert gradient_error(again, gradient) < 1e-13
 
@@ -339,7 +368,8 @@ def test_power_goes_to_zero_linearly_down_to_rounding():
     problem = BlockProblem(7, 15, 4, 2, 4)
 
     def value(power):
-        return model_evidence(problem.model, problem.X, problem.y, power, blocks=problem.blocks).log_evidence
+        given = given_of(problem.X, problem.y, problem.blocks, power)
+        return model_evidence(problem.model, *given).log_evidence
 
     slope = (value(1e-6) - value(0.0)) / 1e-6
     for power in (1e-9, 1e-12, 1e-300):
@@ -390,10 +420,14 @@ class Data:
             Gaussian: self.f + 0.3 * rng.normal(size=N),
             Softmax: rng.integers(3, size=N),
         }
+        self.targets[SearchedGaussian] = self.targets[Gaussian]
 
-    def given(self, likelihood):
-        """Model, X, y."""
-        return Model(self.kernel, self.features, likelihood), self.X, self.targets[type(likelihood)]
+    def given(self, likelihood, power, blocks=None):
+        """Model, data, powers."""
+        model, y = Model(self.kernel, self.features, likelihood), self.targets[type(likelihood)]
+        if blocks is None:
+            return model, Piece(0, self.X, y), power
+        return model, *given_of(self.X, y, blocks, power)
 
     def dense(self, likelihood):
         """Kuu, Kuf, Kff, y."""
@@ -402,8 +436,8 @@ class Data:
         return Kuu, Kuf, kernel(self.X), self.targets[type(likelihood)]
 
 
-LIKELIHOODS = [Probit(), Logit(), Poisson(), NegativeBinomial(3.0), StudentT(4.0, 0.2), Softmax(3), Gaussian(0.1)]
-PAIRS = contiguous_blocks(12, 2)
+LIKELIHOODS = [Probit(), Logit(), Poisson(), NegativeBinomial(3.0), StudentT(4.0, 0.2), Softmax(3), SearchedGaussian(0.1)]
+PAIRS = runs(12, 2)
 UNEVEN = Partition([0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 1])
 
 
@@ -417,9 +451,9 @@ def test_blocks_of_one_are_plain_inference(likelihood, power):
     data = Data()
     power = np.random.default_rng(1).uniform(size=12) if power == "private" else power
     blocks = Partition(np.random.default_rng(2).permutation(12))
-    fit = model_inference(*data.given(likelihood), power, blocks=blocks, chunk_size=5)
-    plain = model_inference(*data.given(likelihood), power)
-    assert isinstance(fit, BlockInference) and fit.converged and plain.converged
+    fit = model_evidence(*data.given(likelihood, power, blocks), chunk_size=5)
+    plain = model_evidence(*data.given(likelihood, power))
+    assert fit.searched and fit.converged and plain.converged
     assert error(fit.log_evidence, plain.log_evidence) < 1e-8
     for q, expected in zip(fit.posteriors, plain.posteriors):
         assert error(q.b, expected.b) < 1e-6
@@ -430,10 +464,10 @@ def test_blocks_of_one_are_plain_inference(likelihood, power):
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=named)
 def test_power_zero_is_plain_inference_for_any_partition(likelihood):
     data = Data()
-    plain = model_inference(*data.given(likelihood), 0.0)
-    for blocks in (PAIRS, UNEVEN, contiguous_blocks(12, 12)):
+    plain = model_evidence(*data.given(likelihood, 0.0))
+    for blocks in (PAIRS, UNEVEN, runs(12, 12)):
         for power in (0.0, 1e-10):
-            fit = model_inference(*data.given(likelihood), power, blocks=blocks)
+            fit = model_evidence(*data.given(likelihood, power, blocks))
             assert fit.converged
             assert error(fit.log_evidence, plain.log_evidence) < 1e-7
             assert error(fit.posteriors[0].b, plain.posteriors[0].b) < 1e-6
@@ -442,24 +476,25 @@ def test_power_zero_is_plain_inference_for_any_partition(likelihood):
 @pytest.mark.parametrize("power", [0.0, 1e-9, 0.5, 1.0, "private"])
 def test_gaussian_noise_is_the_closed_form(power):
     data = Data()
-    given = data.given(Gaussian(0.1))
-    for blocks in (PAIRS, UNEVEN, contiguous_blocks(12, 12)):
+    for blocks in (PAIRS, UNEVEN, runs(12, 12)):
         powers = np.resize([0.0, 1.0, 0.3], len(blocks)) if power == "private" else power
-        closed, searched = (work(*given, powers, blocks=blocks) for work in (model_evidence, model_inference))
+        kinds = Gaussian(0.1), SearchedGaussian(0.1)
+        closed, searched = (model_evidence(*data.given(kind, powers, blocks)) for kind in kinds)
+        assert closed.n_sweeps == 0 and not closed.searched
         assert searched.converged and searched.n_sweeps <= 1
         assert error(searched.log_evidence, closed.log_evidence) < 1e-11
-        assert error(searched.posteriors[0].b, closed.posterior.b) < 1e-9
+        assert error(searched.posteriors[0].b, closed.posteriors[0].b) < 1e-9
         assert error(searched.site_precision, np.full((1, 12), 10.0)) < 1e-9
 
 
 @pytest.mark.parametrize("likelihood", [Probit(), Poisson()], ids=named)
 @pytest.mark.parametrize(
-    "blocks", [contiguous_blocks(7, 2), Partition([0, 1, 1, 2, 2, 2, 1])], ids=["pairs", "uneven"]
+    "blocks", [runs(7, 2), Partition([0, 1, 1, 2, 2, 2, 1])], ids=["pairs", "uneven"]
 )
 def test_fixed_point_is_that_of_nested_ep_done_literally(likelihood, blocks):
     data = Data(N=7, M=3)
     for power in (1.0, np.resize([0.5, 1.0, 0.7], len(blocks))):
-        fit = model_inference(*data.given(likelihood), power, blocks=blocks, tol=1e-10)
+        fit = model_evidence(*data.given(likelihood, power, blocks), tol=1e-10)
         q_mean, q_cov = q_moments(fit.posteriors[0])
         powers = blocks.powers(power)
         log_z, mean, cov = reference.power_ep(*data.dense(likelihood), likelihood, blocks.labels, powers)
@@ -471,12 +506,12 @@ def test_fixed_point_is_that_of_nested_ep_done_literally(likelihood, blocks):
 @pytest.mark.parametrize("likelihood", [Probit(), Poisson(), StudentT(4.0, 0.5)], ids=named)
 def test_one_block_at_power_one_is_ep_for_the_exact_gp(likelihood):
     data = Data()
-    model, X, y = data.given(likelihood)
-    fit = model_inference(model, X, y, 1.0, blocks=contiguous_blocks(12, 12), tol=1e-10)
-    everywhere = model_inference(Model(data.kernel, InducingPoints(X), likelihood), X, y, 1.0, tol=1e-10)
+    model, *given = data.given(likelihood, 1.0, runs(12, 12))
+    fit, exact = model_evidence(model, *given, tol=1e-10), replace(model, features=InducingPoints(data.X))
+    everywhere = model_evidence(exact, *data.given(likelihood, 1.0)[1:], tol=1e-10)
     assert fit.converged and everywhere.converged
     assert error(fit.log_evidence, everywhere.log_evidence) < 1e-9
-    at_Z = model_predict(Model(data.kernel, InducingPoints(X), likelihood), everywhere.posteriors[0], data.features.Z)
+    at_Z = model_predict(exact, everywhere.posteriors[0], data.features.Z)
     own = model_predict(model, fit.posteriors[0], data.features.Z)
     for got, expected in zip(own, at_Z):
         assert error(got, expected) < 1e-7
@@ -485,9 +520,8 @@ def test_one_block_at_power_one_is_ep_for_the_exact_gp(likelihood):
 @pytest.mark.parametrize("likelihood, apart", [(Probit(), 0.02), (Logit(), 0.01), (Poisson(), 0.03)], ids=named)
 def test_nested_ep_is_close_to_exact_integrals_over_pairs(likelihood, apart):
     data = Data(N=6, M=3)
-    blocks = contiguous_blocks(6, 2)
-    fit = model_inference(*data.given(likelihood), 0.8, blocks=blocks)
-    single = model_inference(*data.given(likelihood), 0.8)
+    blocks = runs(6, 2)
+    fit, single = (model_evidence(*data.given(likelihood, 0.8, kind)) for kind in (blocks, None))
     q_mean, q_cov = q_moments(fit.posteriors[0])
     log_z, mean, cov = reference.power_ep(
         *data.dense(likelihood), likelihood, blocks.labels, np.full(6, 0.8), reference.by_grid, sweeps=15
@@ -498,63 +532,19 @@ def test_nested_ep_is_close_to_exact_integrals_over_pairs(likelihood, apart):
     assert error(q_cov, cov) < 0.02
 
 
-@pytest.mark.parametrize("likelihood", [Probit(), Poisson(), StudentT(4.0, 0.5)], ids=named)
-@pytest.mark.parametrize("power", [0.0, 1e-8, 0.5, 1.0])
-def test_tilted_density_of_two_against_a_grid(likelihood, power):
-    y = np.array([2.0, 1.0]) if not isinstance(likelihood, Probit) else np.array([1.0, -1.0])
-    mean, cov = np.array([0.3, -0.2]), np.array([[0.8, 0.5], [0.5, 0.7]])
-    found = block_tilted(likelihood, y[None], mean[None], cov[None], np.array([power]))
-    assert found.change < 1e-9
-    step = max(power, 1e-3)
-    log_z, m, S = reference.by_grid(likelihood, y, mean, cov, step)
-    d1 = np.linalg.solve(cov, m - mean) / step
-    d2 = (np.linalg.solve(cov, np.linalg.solve(cov, S).T) - np.linalg.inv(cov)) / step
-    assert abs(found.log_z[0] - log_z / step) < 0.02
-    assert error(found.d1[0], d1) < 0.03
-    assert error(found.d2[0], d2) < 0.08
-
-
-def test_tilted_density_of_five_against_monte_carlo():
-    rng = np.random.default_rng(0)
-    X = np.linspace(0, 2, 5)[:, None]
-    mean, cov, y = 0.5 * rng.normal(size=5), SquaredExponential(2.0, 1.0)(X), np.array([1.0, 1, -1, 1, 1])
-    f = mean[:, None] + np.linalg.cholesky(cov + 1e-12 * np.eye(5)) @ rng.normal(size=(5, 400_000))
-    for power in (0.0, 0.5, 1.0):
-        found = block_tilted(Probit(), y[None], mean[None], cov[None], np.array([power]))
-        log_p = Probit().log_density(y[:, None], f)[0].sum(0)
-        z = log_p.mean() if power == 0.0 else np.log(np.mean(np.exp(power * log_p))) / power
-        weight = np.exp(power * log_p)
-        slope = Probit().log_density(y[:, None], f)[1] @ weight / weight.sum()
-        assert abs(found.log_z[0] - z) < 0.015
-        assert np.max(np.abs(found.d1[0] - slope)) < 0.02
-
-
-def test_tilted_density_of_gaussian_noise_is_exact():
-    rng = np.random.default_rng(0)
-    y, mean, root = rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), rng.normal(size=(3, 4, 4))
-    cov = root @ root.transpose(0, 2, 1)
-    found = block_tilted(Gaussian(0.3), y, mean, cov, np.array([1.0, 1.0, 0.0]))
-    for n in range(2):
-        total = cov[n] + 0.3 * np.eye(4)
-        assert error(found.log_z[n], reference.log_normal(y[n] - mean[n], total)) < 1e-9
-        assert error(found.d1[n], np.linalg.solve(total, y[n] - mean[n])) < 1e-8
-        assert error(found.d2[n], -np.linalg.inv(total)) < 1e-8
-    assert error(found.d2[2], -np.eye(4) / 0.3) < 1e-9
-
-
 @pytest.mark.parametrize("likelihood", LIKELIHOODS[:-1], ids=named)
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, "private"])
 def test_gradient_is_that_of_the_search_done_again(likelihood, power):
     data = Data(kernel=Matern32(1.5, 0.8) + White(0.05))
-    model, X, y = data.given(likelihood)
     power = np.resize([0.0, 1.0, 0.5], len(UNEVEN)) if power == "private" else power
-    fit, gradient = model_gradient(model, X, y, power, blocks=UNEVEN, tol=1e-10, chunk_size=5)
+    model, *given = data.given(likelihood, power, UNEVEN)
+    fit, gradient = model_gradient(model, *given, tol=1e-10, chunk_size=5)
     assert fit.converged
     parameters = model.parameters()
 
     def value(name, at):
         moved = model.with_parameters({**parameters, name: at})
-        return model_inference(moved, X, y, power, start=fit, blocks=UNEVEN, tol=1e-10).log_evidence
+        return model_evidence(moved, *given, start=fit.start, tol=1e-10).log_evidence
 
     expected = {
         name: differences(lambda at, name=name: value(name, at), parameters[name], 1e-3) for name in parameters
@@ -572,8 +562,6 @@ def test_what_did_not_settle_says_so():
     fit = block_infer(Kuu, covariances, UNEVEN, Probit(), y, 0.5, max_sweeps=1)
     assert not fit.converged and fit.n_sweeps == 1 and fit.change > 1e-8
     assert np.isfinite(fit.log_evidence)
-    with pytest.raises(ValueError, match="`fit`.*a site for each datum"):
-        leave_one_out(fit, Probit(), y)
 
 
 def test_large_variance_and_flipped_labels_settle():
@@ -584,18 +572,91 @@ def test_large_variance_and_flipped_labels_settle():
     for variance in (25.0, 300.0):
         model = Model(SquaredExponential(variance, 0.7), features, Probit())
         for power in (0.0, 0.5, 1.0):
-            fit = model_inference(model, X, y, power, blocks=contiguous_blocks(150, 10))
+            fit = model_evidence(model, *given_of(X, y, runs(150, 10), power))
             assert fit.converged, f"variance {variance}, power {power}"
             assert np.all(fit.site_precision >= 0.0)
 
 
 def test_a_search_starts_where_another_ended():
     data = Data()
-    given = data.given(Probit())
-    fit = model_inference(*given, 0.5, blocks=UNEVEN)
-    again = model_inference(*given, 0.5, blocks=UNEVEN, start=fit)
+    given = data.given(Probit(), 0.5, UNEVEN)
+    fit = model_evidence(*given)
+    again = model_evidence(*given, start=fit.start)
     assert again.n_sweeps <= 1 < fit.n_sweeps
     assert error(again.log_evidence, fit.log_evidence) < 1e-10
+
+
+# ----------------------------------------------------------------------------------- weights, known noise, left-out data
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit(), Poisson()], ids=named)
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, "private"])
+def test_weights_are_copies_of_whole_blocks(likelihood, power):
+    data, copies = Data(), np.array([2, 0, 1, 3])
+    power = np.array([0.3, 1.0, 0.0, 0.7]) if power == "private" else power
+    model, piece, powers = data.given(likelihood, power, UNEVEN)
+    weight = copies[UNEVEN.labels].astype(float)
+    rows, labels = [], []
+    for b, times in enumerate(copies):
+        for _ in range(times):
+            rows.append(np.flatnonzero(UNEVEN.labels == b))
+            labels.append(np.full(len(rows[-1]), len(labels)))
+    rows, labels = np.concatenate(rows), np.concatenate(labels)
+    repeated = Piece(0, piece.X[rows], piece.y[rows], blocks=labels)
+    powers_of = powers if np.isscalar(powers) else powers[rows]
+    fit, gradient = model_gradient(model, piece._replace(weight=weight), powers, tol=1e-11)
+    expected, expected_gradient = model_gradient(model, repeated, powers_of, tol=1e-11)
+    assert fit.converged and expected.converged
+    assert error(fit.log_evidence, expected.log_evidence) < 1e-9
+    assert error(fit.posteriors[0].b, expected.posteriors[0].b) < 1e-7
+    assert gradient_error(gradient, expected_gradient) < 1e-6
+
+
+@pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
+def test_known_noise_in_blocks(power):
+    problem = BlockProblem(5, 12, 4, 2, 4, power=power)
+    known = np.random.default_rng(1).uniform(0.0, 1.0, size=12)
+    data = Piece(0, problem.X, problem.y, known_variance=known, blocks=problem.blocks.labels)
+    fit, gradient = model_gradient(problem.model, data, power)
+    Kuu, Kuf, Kff, y, noise, labels, powers = problem.dense()
+    root = 1 / np.sqrt(noise + known)
+    dense = reference.log_evidence(Kuu, Kuf * root, root[:, None] * Kff * root, y * root, 1.0, labels, powers)
+    assert error(fit.log_evidence, dense + np.log(root).sum()) < 1e-10
+    parameters = problem.model.parameters()
+
+    def value(name, at):
+        return model_evidence(problem.model.with_parameters({**parameters, name: at}), data, power).log_evidence
+
+    expected = {name: differences(lambda at, name=name: value(name, at), parameters[name], 1e-3) for name in parameters}
+    assert gradient_error(gradient, expected) < 1e-6
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.1), SearchedGaussian(0.1)], ids=["known", "searched"])
+def test_left_out_data_of_one_block_at_power_one_are_those_of_the_exact_gp(likelihood):
+    data = Data()
+    given = data.given(likelihood, 1.0, runs(12, 12))
+    found = model_leave_one_out(given[0], model_evidence(*given), *given[1:])
+    K, y = data.kernel(data.X) + 0.1 * np.eye(12), data.targets[Gaussian]
+    inverse = np.linalg.inv(K)
+    var = 1 / np.diag(inverse)
+    expected = -0.5 * (np.log(2 * np.pi * var) + (var * (inverse @ y)) ** 2 / var)
+    assert error(found, expected) < 1e-7
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=named)
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_blocks_in_pieces_are_blocks_in_memory(likelihood, power):
+    data, blocks = Data(N=24), runs(24, 3)
+    model, piece, _ = data.given(likelihood, power, blocks)
+    weight = np.resize([1.0, 2.0, 0.5], 8)[blocks.labels]
+    piece = piece._replace(weight=weight)
+    source = ArraySource(piece.X, piece.y, weight=weight, blocks=blocks.labels, piece_rows=7)
+    assert len(list(source.pieces())) > 2
+    (fit, gradient), (whole, expected) = (model_gradient(model, rows, power, tol=1e-11) for rows in (source, piece))
+    assert error(fit.log_evidence, whole.log_evidence) < 1e-10
+    assert gradient_error(gradient, expected) < 1e-6
+    one, two = (model_leave_one_out(model, f, rows, power) for f, rows in ((fit, source), (whole, piece)))
+    assert error(one, two) < 1e-7
 
 
 # ------------------------------------------------------------------------------------------------------------- training
@@ -604,35 +665,30 @@ def test_a_search_starts_where_another_ended():
 @pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=named)
 def test_training_with_blocks(likelihood):
     data = Data(N=60, M=5, kernel=SquaredExponential(1.0, [1.0]))
-    model, X, y = data.given(likelihood)
-    blocks, power = contiguous_blocks(60, 6), np.resize([0.0, 1.0, 0.5], 10)
-    result = train(model, X, y, power, blocks=blocks, max_iter=40)
-    start, end = (model_evidence(m, X, y, power, 1e-8, blocks=blocks) for m in (model, result.model))
+    model, *given = data.given(likelihood, np.resize([0.0, 1.0, 0.5], 10), runs(60, 6))
+    result = train(model, *given, max_iter=40)
+    start, end = (model_evidence(m, *given, 1e-8) for m in (model, result.model))
     assert end.log_evidence > start.log_evidence + 0.5
     assert error(result.log_evidence, end.log_evidence) < 1e-4
-    mean, var = model_predict(result.model, end.posteriors[0], X)
-    if not isinstance(likelihood, Gaussian):  # what is kept for a warm start is small
-        assert not result.fit.data.kept and not result.fit.data.roots and result.fit.data.covariances is None
-        again = model_inference(result.model, X, y, power, 1e-8, start=result.fit, blocks=blocks)
+    assert result.fit.shards is None  # what is kept for a warm start is small
+    mean, var = model_predict(result.model, end.posteriors[0], data.X)
+    if not isinstance(likelihood, Gaussian):
+        again = model_evidence(result.model, *given, 1e-8, start=result.start)
         assert again.n_sweeps < end.n_sweeps
-    else:
-        assert not result.fit.sites
     assert np.all(var > 0) and np.corrcoef(mean, data.f)[0, 1] > 0.7
 
 
 def test_more_of_the_data_in_blocks_is_closer_to_the_exact_evidence():
     """At power 1, for one problem: FITC, PITC, exact."""
     data = Data(N=40, M=5, kernel=SquaredExponential(1.5, 0.5))
-    model, X, y = data.given(Gaussian(0.1))
+    X, y = data.X, data.targets[Gaussian]
     exact = reference.log_normal(y, data.kernel(X) + 0.1 * np.eye(40))
     away = [
-        abs(model_evidence(model, X, y, 1.0, blocks=contiguous_blocks(40, size)).log_evidence - exact)
+        abs(model_evidence(*data.given(Gaussian(0.1), 1.0, runs(40, size))).log_evidence - exact)
         for size in (1, 5, 10, 40)
     ]
     assert away[0] > away[1] > away[2] > away[3]
     assert away[3] < 1e-8
-    covariances = (lambda rows: (data.features.Kuf(data.kernel, X[rows]), data.kernel.diag(X[rows]), None),)
-    fitc = evidence(data.features.Kuu(data.kernel), *covariances, y, 0.1, 1.0)
+    features, kernel = data.features, data.kernel
+    fitc = evidence(features.Kuu(kernel), features.Kuf(kernel, X), kernel.diag(X), y, 0.1, 1.0)
     assert abs(abs(fitc.log_evidence - exact) - away[0]) < 1e-9
-    probit = infer(data.features.Kuu(data.kernel), *covariances, Probit(), data.targets[Probit], 1.0)
-    assert probit.converged

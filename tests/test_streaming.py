@@ -1,22 +1,27 @@
 """Data in batches: the same as all at once where theory says so, and the definition of the rest."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import dense
-from reference.compare import error, properties
+from reference.compare import error, gradient_error, properties
 from reference.problems import problems
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Fourier, GaussianBlur
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit, StudentT
 from sparse_pep.means import ConstantMean
-from sparse_pep.model import Extras, Model, model_evidence, model_gradient, model_inference
+from sparse_pep.model import Model, model_evidence, model_gradient
 from sparse_pep.multiclass import Softmax
-from sparse_pep.streaming import Continued, memory_covariances, remember
+from sparse_pep.numerics.linalg import factorise
+from sparse_pep.shards import Piece, site_sums
+from sparse_pep.streaming import memory_covariances, memory_shards, remember
 
 rng = np.random.default_rng(4)
 X = np.sort(rng.uniform(0, 6, size=(60, 1)), axis=0)
@@ -26,8 +31,8 @@ FIXED = {"optimizer": None, "kernel": SquaredExponential(1.2, 0.8), "features": 
 POWERS = [0.0, 0.5, 1.0]
 
 
-def memory_of(model, X, y, power, extras=None):
-    fit = model_evidence(model, X, y, power, **({} if extras is None else {"extras": extras}))
+def memory_of(model, X, y, power):
+    fit = model_evidence(model, Piece(0, X, y), power)
     return remember(fit.posteriors, fit.log_evidence, model.features)
 
 
@@ -37,15 +42,15 @@ def test_two_batches_are_one(p, cut):
     """Kernel, noise and pseudo-points kept, Gaussian noise: to rounding, at every power."""
     cut = min(cut, len(p.y))
     power = 0.3 if np.ndim(p.power) else p.power
-    whole = model_evidence(p.model, p.X, p.y, power)
+    whole = model_evidence(p.model, Piece(0, p.X, p.y), power)
     if cut == 0:
         return
     memory = memory_of(p.model, p.X[:cut], p.y[:cut], power)
     assert len(memory) <= len(p.model.features)
-    fit = model_evidence(p.model, p.X[cut:], p.y[cut:], power, extras=Extras(memory=memory), chunk_size=3)
+    fit = model_evidence(p.model, Piece(cut, p.X[cut:], p.y[cut:]), power, memory=memory, chunk_size=3)
     assert error(fit.log_evidence, whole.log_evidence, abs(whole.log_evidence) + len(p.y)) < 1e-8
-    assert error(fit.posterior.b, whole.posterior.b, np.max(np.abs(whole.posterior.b)) + 1.0) < 1e-7
-    assert error(fit.posterior.B.lower, whole.posterior.B.lower) < 1e-8
+    assert error(fit.posteriors[0].b, whole.posteriors[0].b, np.max(np.abs(whole.posteriors[0].b)) + 1.0) < 1e-7
+    assert error(fit.posteriors[0].B.lower, whole.posteriors[0].B.lower) < 1e-8
 
 
 @pytest.mark.parametrize("power", POWERS)
@@ -55,8 +60,7 @@ def test_other_features_are_those_of_the_definition(power):
     old = Model(SquaredExponential(0.7, 1.3), InducingPoints(Z), Gaussian(0.1))
     memory = memory_of(old, X[:40], y[:40], 0.5)
     new = Model(kernel, InducingPoints(Z[:-2] + 0.3), Gaussian(noise))
-    extras = Extras(memory=memory, kept=False)
-    fit = model_evidence(new, X[40:], y[40:], power, extras=extras)
+    fit = model_evidence(new, Piece(0, X[40:], y[40:]), power, memory=replace(memory, kept=False))
     W, a = memory.weights[0], Z
     Kuf = np.hstack([new.features.Kuf(kernel, X[40:]), kernel(new.features.Z, a) @ W.T])
     kff = np.append(kernel.diag(X[40:]), np.diag(W @ kernel(a) @ W.T))
@@ -69,13 +73,13 @@ def test_other_features_are_those_of_the_definition(power):
 @pytest.mark.parametrize("power", POWERS)
 def test_more_points_beside_the_old_ones_lose_nothing_of_the_memory(power):
     model = Model(FIXED["kernel"], InducingPoints(Z), Gaussian(0.05))
-    memory = memory_of(model, X[:40], y[:40], power)
+    memory = replace(memory_of(model, X[:40], y[:40], power), kept=False)
     more = InducingPoints(np.vstack([Z, [[0.9], [6.3]]]))
-    Kug, kgg, _ = memory_covariances(memory, more, model.kernel, kept=False)
+    Kug, kgg, _ = memory_covariances(memory, more, model.kernel)
     left = kgg - np.einsum("mr,mr->r", Kug, np.linalg.solve(more.Kuu(model.kernel), Kug))
     assert np.max(np.abs(left)) < 1e-6 * np.max(kgg)
     fewer = InducingPoints(Z[::2])
-    Kug, kgg, _ = memory_covariances(memory, fewer, model.kernel, kept=False)
+    Kug, kgg, _ = memory_covariances(memory, fewer, model.kernel)
     left = kgg - np.einsum("mr,mr->r", Kug, np.linalg.solve(fewer.Kuu(model.kernel), Kug))
     assert np.max(left) > 1e-3 * np.max(kgg)
 
@@ -86,29 +90,56 @@ def test_any_likelihood_keeps_the_sites_of_the_first_batch(likelihood, power):
     """q(u) is the prior times the sites of both batches, those of the first as they were."""
     targets = {"Probit": np.sign(y), "Poisson": np.round(np.exp(y))}.get(type(likelihood).__name__, np.arange(60) % 3)
     model = Model(FIXED["kernel"], FIXED["features"], likelihood)
-    first = model_inference(model, X[:40], targets[:40], power, tol=1e-11)
+    first = model_evidence(model, Piece(0, X[:40], targets[:40]), power, tol=1e-11)
     memory = remember(first.posteriors, first.log_evidence, model.features)
-    second = model_inference(model, X[40:], targets[40:], power, tol=1e-11, extras=Extras(memory=memory))
+    second = model_evidence(model, Piece(0, X[40:], targets[40:]), power, tol=1e-11, memory=memory)
     assert second.converged
     lower = np.linalg.cholesky(model.features.Kuu(model.kernel))
     V = np.linalg.solve(lower, model.features.Kuf(model.kernel, X))
     for c, q in enumerate(second.posteriors):
-        tau = np.append(first.site_precision[c], second.site_precision[c, :20])
-        nu = np.append(first.site_shift[c], second.site_shift[c, :20])
+        tau = np.append(first.site_precision[c], second.site_precision[c])
+        nu = np.append(first.site_shift[c], second.site_shift[c])
         B = np.eye(len(Z)) + V * tau @ V.T
         assert error(q.B.lower @ q.B.lower.T, B) < 1e-7
         assert error(q.B.lower @ q.b, V @ nu) < 1e-6
-    whole = model_inference(model, X, targets, power)
+    whole = model_evidence(model, Piece(0, X, targets), power)
     assert abs(second.log_evidence - whole.log_evidence) < 1.5
 
 
 def test_the_memory_of_one_latent_function_leaves_the_others_alone():
-    kind = Continued(Softmax(3), 0.0, [1, 1, 2])
-    mean, var = rng.normal(size=(3, 5)), np.ones((3, 5))
-    found = kind.tilted(np.array([0.0, 2.0, 0.3, -0.2, 1.0]), mean, var, np.full(5, 0.5))
-    d1 = found.d1[:, 2:]
-    assert np.all((d1 != 0) == np.array([[False, False, False], [True, True, False], [False, False, True]]))
-    assert error(found.d1[1, 2], (0.3 - mean[1, 2]) / 1.5) < 1e-14
+    model = Model(FIXED["kernel"], FIXED["features"], Softmax(3))
+    memory = memory_of(model, X[:40], (np.arange(40) % 3).astype(float), 0.5)
+    Kuu = factorise(model.features.Kuu(model.kernel))
+    shards = memory_shards(memory, model.features, model.kernel, Kuu, 0.5, 3, None)
+    assert len(shards) == 3
+    for c, shard in enumerate(shards):
+        sums = site_sums(shard)
+        seen = [np.any(P != 0.0) for P in sums.precision]
+        assert seen == [c == k for k in range(3)] == [np.any(s != 0.0) for s in sums.shift]
+        assert sums.n_rows == 0  # they are no rows of data
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=["numbers", "labels"])
+@pytest.mark.parametrize("kept", [True, False])
+def test_blocks_and_pieces_go_with_a_memory(likelihood, kept):
+    """Blocks at power 0 are no blocks; pieces are rows in memory."""
+    targets = y if isinstance(likelihood, Gaussian) else np.sign(y)
+    model = Model(FIXED["kernel"], FIXED["features"], likelihood)
+    memory = replace(memory_of(model, X[:40], targets[:40], 0.5), kept=kept)
+    blocks = np.arange(20) // 4
+    source = ArraySource(X[40:], targets[40:], blocks=blocks, piece_rows=9)
+    for power in (0.0, 0.6):
+        how = {"tol": 1e-11, "memory": memory}
+        fit, gradient = model_gradient(model, Piece(0, X[40:], targets[40:], blocks=blocks), power, **how)
+        parts, slopes = model_gradient(model, source, power, **how)
+        assert error(parts.log_evidence, fit.log_evidence) < 1e-10
+        assert gradient_error(slopes, gradient) < 1e-6
+        plain, expected = model_gradient(model, Piece(0, X[40:], targets[40:]), power, **how)
+        if power == 0.0:
+            assert error(fit.log_evidence, plain.log_evidence) < 1e-10
+            assert gradient_error(gradient, expected) < 1e-6
+        else:
+            assert abs(fit.log_evidence - plain.log_evidence) > 1e-4
 
 
 @pytest.mark.parametrize("features", [GaussianBlur(Z, [0.3]), InducingPoints(Z)], ids=["blurs", "points"])
@@ -117,8 +148,8 @@ def test_gradients_with_a_memory(features, kept):
     model = Model(SquaredExponential(1.1, [0.9]), features, Gaussian(0.1))
     memory = memory_of(model, X[:40], y[:40], 0.5)
     new = model if kept else model.with_parameters({**model.parameters(), "features.Z": Z + 0.2})
-    extras = Extras(memory=memory, kept=kept)
-    _, gradient = model_gradient(new, X[40:], y[40:], 0.4, extras=extras)
+    memory, data = replace(memory, kept=kept), Piece(0, X[40:], y[40:])
+    _, gradient = model_gradient(new, data, 0.4, memory=memory)
     for name, value in new.parameters().items():
         if kept and name.startswith("features."):
             continue  # they are not to move
@@ -126,7 +157,7 @@ def test_gradients_with_a_memory(features, kept):
         ends = []
         for h in (1e-5, -1e-5):
             moved = new.with_parameters({**new.parameters(), name: value + h * direction})
-            ends.append(model_evidence(moved, X[40:], y[40:], 0.4, extras=extras).log_evidence)
+            ends.append(model_evidence(moved, data, 0.4, memory=memory).log_evidence)
         assert error(np.vdot(gradient[name], direction), (ends[0] - ends[1]) / 2e-5, 1.0) < 1e-4
 
 
@@ -134,19 +165,20 @@ def test_gradients_with_a_memory(features, kept):
 def test_the_gradient_comes_with_the_evidence(likelihood):
     targets = y if isinstance(likelihood, Gaussian) else np.sign(y)
     model = Model(SquaredExponential(1.1, [0.9]), InducingPoints(Z), likelihood)
-    extras = Extras(memory=memory_of(model, X[:40], targets[:40], 0.5), kept=True)
-    given = model, X[40:], targets[40:], 0.4
-    fit, _ = model_gradient(*given, extras=extras)
-    assert error(fit.log_evidence, model_evidence(*given, extras=extras).log_evidence) < 1e-7
+    memory = memory_of(model, X[:40], targets[:40], 0.5)
+    given = model, Piece(0, X[40:], targets[40:]), 0.4
+    fit, _ = model_gradient(*given, memory=memory)
+    assert fit.log_evidence == model_evidence(*given, memory=memory).log_evidence
 
 
 def test_features_without_covariances_in_closed_form_say_so():
     model = Model(Matern32(1.0, 1.0), Fourier(-1.0, 7.0, 3), Gaussian(0.1))
     memory = memory_of(model, X[:40], y[:40], 0.5)
-    again = model_evidence(model, X[40:], y[40:], 0.5, extras=Extras(memory=memory))
-    assert error(again.log_evidence, model_evidence(model, X, y, 0.5).log_evidence) < 1e-8
+    data = Piece(0, X[40:], y[40:])
+    again = model_evidence(model, data, 0.5, memory=memory)
+    assert error(again.log_evidence, model_evidence(model, Piece(0, X, y), 0.5).log_evidence) < 1e-8
     with pytest.raises(NotImplementedError, match="Fourier"):
-        model_evidence(model, X[40:], y[40:], 0.5, extras=Extras(memory=memory, kept=False))
+        model_evidence(model, data, 0.5, memory=replace(memory, kept=False))
 
 
 class TestEstimators:
@@ -219,7 +251,6 @@ class TestEstimators:
     @pytest.mark.parametrize(
         ("more", "data", "message"),
         [
-            ({"blocks": 5}, (X, y), "`blocks=None`"),
             ({}, (np.hstack([X, X]), y), "2 features"),
             ({}, (X, np.column_stack([y, y])), "`y` must have shape"),
             ({"fixed": ["kernel.width"]}, (X, y), "kernel.width"),
@@ -233,6 +264,16 @@ class TestEstimators:
         with pytest.raises(ValueError, match=message):
             model.partial_fit(*data)
         assert np.array_equal(model.predict(X), before) and model.n_samples_seen_ == 60
+
+    def test_blocks_go_on(self):
+        """The memory is what the first blocks have left: both batches are one fit."""
+        more = FIXED | {"power": 0.6, "noise_variance": 0.1}
+        labels = np.arange(60) // 4
+        whole = SparsePEPRegressor(**more, blocks=labels).fit(X, y)
+        stream = SparsePEPRegressor(**more, blocks=labels[:40]).fit(X[:40], y[:40])
+        stream.set_params(blocks=labels[40:]).partial_fit(X[40:], y[40:])
+        assert error(stream.predict(X), whole.predict(X)) < 1e-8
+        assert error(stream.log_marginal_likelihood_value_, whole.log_marginal_likelihood_value_) < 1e-8
 
     def test_labels_that_were_not_announced(self):
         model = SparsePEPClassifier(**FIXED).fit(X, y > 0)

@@ -21,11 +21,15 @@ def log_evidence(Kuu, Kuf, Kff, y, noise, labels, power):
         inside = np.ix_(rows, rows)
         D, a = (Kff - Q)[inside], power[rows[0]]
         cov[inside] = cov[inside] + a * D
-        if a:
-            correction = correction + (1 - a) / (2 * a) * log_det(np.eye(len(rows)) + a * D / noise)
-        else:
-            correction = correction + np.trace(D) / (2 * noise)
+        correction = correction + 0.5 * (1 - a) * log_det_over(D / noise, a)
     return log_normal(y, cov) - correction
+
+
+def log_det_over(S, power):
+    """log|I + αS|/α; by its series where α is so small that the determinant would lose digits."""
+    if power * np.abs(S).sum() > 1e-3:
+        return log_det(np.eye(len(S)) + power * S) / power
+    return sum((-power) ** k / (k + 1) * np.trace(np.linalg.matrix_power(S, k + 1)) for k in range(6))
 
 
 def posterior(Kuu, Kuf, Kff, y, noise, labels, power):
