@@ -13,18 +13,20 @@ import numpy as np
 import pytest
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.blocks import contiguous_blocks
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Constant, Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
-from sparse_pep.model import Extras, Model, model_gradient, to_vector
+from sparse_pep.model import Model, model_gradient, to_vector
 from sparse_pep.numerics.checkpoints import Answer, Checkpoint, Sites
 from sparse_pep.numerics.files import digest, read_archive
+from sparse_pep.shards import Piece
+from sparse_pep.streaming import remember
 from sparse_pep.training import train
 
 rng = np.random.default_rng(6)
 X = rng.uniform(0, 5, size=(80, 2))
 y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=80)
+BLOCKS = np.arange(80) // 5
 TARGETS = {"Gaussian": y, "Probit": np.sign(y), "Poisson": np.round(np.exp(y))}
 
 
@@ -36,64 +38,75 @@ def start(likelihood):
     return Model(SquaredExponential(1.0, np.ones(2)), InducingPoints(X[:6]), likelihood)
 
 
-@pytest.mark.parametrize("after", [1, 7, 23, 40])
+def earlier():
+    """What is left of other data."""
+    model = start(Gaussian(0.1))
+    fit, _ = model_gradient(model, Piece(0, X[::2] + 0.1, y[::2]), 0.5)
+    return remember(fit.posteriors, fit.log_evidence, model.features)
+
+
+@pytest.mark.parametrize("after", [1, 7, 23, 36])
 @pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit(), Poisson()], ids=lambda kind: type(kind).__name__)
-@pytest.mark.parametrize("blocks", [None, contiguous_blocks(80, 5)], ids=["single", "blocks"])
+@pytest.mark.parametrize("blocks", [None, BLOCKS], ids=["single", "blocks"])
 def test_killed_after_any_evaluation_it_ends_the_same(likelihood, blocks, after, tmp_path, monkeypatch):
     path, targets = tmp_path / "c.npz", TARGETS[type(likelihood).__name__]
-    options = {"max_iter": 12, "n_restarts": 2, "blocks": blocks}
-    whole = train(start(likelihood), X, targets, 0.5, **options)
+    options, data = {"max_iter": 12, "n_restarts": 2}, Piece(0, X, targets, blocks=blocks)
+    whole = train(start(likelihood), data, 0.5, **options)
     left = [after]
 
-    def mortal(*arguments):
+    def mortal(*arguments, **named):
         left[0] -= 1
         if left[0] < 0:
             raise Killed
-        return model_gradient(*arguments)
+        return model_gradient(*arguments, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr("sparse_pep.training.model_gradient", mortal)
         with pytest.raises(Killed):
-            train(start(likelihood), X, targets, 0.5, **options, checkpoint=path, checkpoint_every=0.0)
+            train(start(likelihood), data, 0.5, **options, checkpoint=path, checkpoint_every=0.0)
     owner = read_archive(path, "sparse_pep checkpoint", 1)["owner"]
     held, left[0] = len(Checkpoint(path, owner).answers), 10_000
     assert 1 <= held <= after
     with monkeypatch.context() as patch:
         patch.setattr("sparse_pep.training.model_gradient", mortal)
-        resumed = train(start(likelihood), X, targets, 0.5, **options, checkpoint=path)
+        resumed = train(start(likelihood), data, 0.5, **options, checkpoint=path)
     assert to_vector(resumed.model.parameters()).tobytes() == to_vector(whole.model.parameters()).tobytes()
     for name in ("log_evidence", "n_iter", "n_evaluations", "n_rejected", "n_sweeps", "message", "jitter"):
         assert getattr(resumed, name) == getattr(whole, name), name
     assert np.array_equal(resumed.history, whole.history)
-    for ours, theirs in zip(resumed.start or (), whole.start or ()):
-        assert np.array_equal(ours, theirs)
+    assert np.array_equal(resumed.start, whole.start)
+    assert (whole.start is None) == isinstance(likelihood, Gaussian)
     assert 10_000 - left[0] == len(Checkpoint(path, owner).answers) - held  # nothing is computed twice
 
 
 def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_path, monkeypatch):
     path = tmp_path / "c.npz"
-    first = train(start(Probit()), X, np.sign(y), 0.5, max_iter=8, checkpoint=path)
+    first = train(start(Probit()), Piece(0, X, np.sign(y)), 0.5, max_iter=8, checkpoint=path)
     calls = []
-    monkeypatch.setattr("sparse_pep.training.model_gradient", lambda *a: calls.append(0) or model_gradient(*a))
-    again = train(start(Probit()), X, np.sign(y), 0.5, max_iter=8, checkpoint=path)
+    monkeypatch.setattr("sparse_pep.training.model_gradient", lambda *a, **k: calls.append(0) or model_gradient(*a, **k))
+    again = train(start(Probit()), Piece(0, X, np.sign(y)), 0.5, max_iter=8, checkpoint=path)
     assert not calls and again.log_evidence == first.log_evidence and isinstance(again.fit, Answer)
-    further = train(start(Probit()), X, np.sign(y), 0.5, max_iter=16, checkpoint=path)
+    further = train(start(Probit()), Piece(0, X, np.sign(y)), 0.5, max_iter=16, checkpoint=path)
     assert calls and further.log_evidence > first.log_evidence
     monkeypatch.undo()
-    whole = train(start(Probit()), X, np.sign(y), 0.5, max_iter=16)
+    whole = train(start(Probit()), Piece(0, X, np.sign(y)), 0.5, max_iter=16)
     assert to_vector(whole.model.parameters()).tobytes() == to_vector(further.model.parameters()).tobytes()
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda given: given | {"X": X + 1e-9},
-        lambda given: given | {"y": y[::-1].copy()},
+        lambda given: given | {"data": Piece(0, X + 1e-9, y)},
+        lambda given: given | {"data": Piece(0, X, y[::-1].copy())},
         lambda given: given | {"power": 0.4},
         lambda given: given | {"jitter": 1e-7},
         lambda given: given | {"fixed": ["features.Z"]},
-        lambda given: given | {"extras": Extras(np.full(80, 2.0))},
-        lambda given: given | {"blocks": contiguous_blocks(80, 5)},
+        lambda given: given | {"data": Piece(0, X, y, weight=np.full(80, 2.0))},
+        lambda given: given | {"data": Piece(0, X, y, weight=2.0)},
+        lambda given: given | {"data": Piece(0, X, y, known_variance=np.full(80, 2.0))},
+        lambda given: given | {"data": Piece(0, X, y, power=np.full(80, 0.4))},
+        lambda given: given | {"data": Piece(0, X, y, blocks=BLOCKS)},
+        lambda given: given | {"memory": earlier()},
         lambda given: given | {"model": start(Gaussian(0.2))},
         lambda given: given | {"model": replace(start(Gaussian(0.1)), kernel=Matern32(1.0, np.ones(2)))},
         lambda given: (
@@ -104,8 +117,7 @@ def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_pa
 def test_a_checkpoint_of_another_training_is_refused(change, tmp_path):
     given = {
         "model": start(Gaussian(0.1)),
-        "X": X,
-        "y": y,
+        "data": Piece(0, X, y),
         "power": 0.5,
         "max_iter": 2,
         "checkpoint": tmp_path / "c.npz",
@@ -127,17 +139,17 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_left_alone(tmp_path):
 def test_failed_evaluations_are_remembered_as_failed(tmp_path, monkeypatch):
     calls = []
 
-    def fragile(*arguments):
+    def fragile(*arguments, **named):
         calls.append(0)
         if len(calls) == 4:
             raise np.linalg.LinAlgError("no")
-        return model_gradient(*arguments)
+        return model_gradient(*arguments, **named)
 
     monkeypatch.setattr("sparse_pep.training.model_gradient", fragile)
-    given = start(Gaussian(0.1)), X, y, 0.5
+    given = start(Gaussian(0.1)), Piece(0, X, y), 0.5
     first = train(*given, max_iter=10, checkpoint=tmp_path / "c.npz")
     assert first.n_rejected == 1
-    monkeypatch.setattr("sparse_pep.training.model_gradient", lambda *a: pytest.fail("computed again"))
+    monkeypatch.setattr("sparse_pep.training.model_gradient", lambda *a, **k: pytest.fail("computed again"))
     again = train(*given, max_iter=10, checkpoint=tmp_path / "c.npz")
     assert (again.n_rejected, again.log_evidence) == (first.n_rejected, first.log_evidence)
 
@@ -260,7 +272,7 @@ def test_another_question_ends_the_list(tmp_path):
 def test_sums_of_other_kernels_are_other_trainings(tmp_path):
     """Though their parameters have the same names and values."""
     one, other = Constant(1.0) + Linear(1.0), Linear(1.0) + Constant(1.0)
-    given = {"X": X, "y": y, "power": 0.5, "max_iter": 2, "checkpoint": tmp_path / "c.npz"}
+    given = {"data": Piece(0, X, y), "power": 0.5, "max_iter": 2, "checkpoint": tmp_path / "c.npz"}
     assert list(one.parameters()) == list(other.parameters())
     train(replace(start(Gaussian(0.1)), kernel=one), **given)
     with pytest.raises(ValueError, match="other data or arguments"):
