@@ -522,7 +522,6 @@ def check_fit(training: Mapping, weight: str | None, known_variance: str | None)
             raise ValueError(f"{option} belongs to --likelihood gaussian; leave it out.")
     single = (
         ("--weight", weight),
-        ("--known-variance", known_variance),
         ("--power held_out", training["power"] == "held_out" or None),
     )
     for option, value in single:
@@ -607,8 +606,6 @@ def check_pieces(
         ("--test-fraction", test_fraction is not None),
         ("--report", report is not None),
         ("--blocks", training["blocks"] is not None),
-        ("--restarts", training["n_restarts"] > 0),
-        ("--power held_out", training["power"] == "held_out"),
     )
     for option, given in others:
         if given:

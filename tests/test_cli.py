@@ -712,6 +712,10 @@ def test_blocks_reach_the_model():
     tables = [accept("compare", *words, "--splits", 1, "--powers", "1", *more).stdout for more in ((), ("--blocks", 6))]
     assert tables[0] != tables[1]
     assert run("fit", *words, "--blocks", 0).exit_code == 2
+    write_csv("line.csv", ["x", "y", "known"], np.c_[X, y, np.linspace(0.1, 0.4, 60)].tolist())
+    accept("fit", *words, "--power", 1, "--blocks", 6, "--known-variance", "known", "--out", "told.npz")
+    assert load("told.npz").noise_variance_ < blocks.noise_variance_
+    assert "does not go with --blocks" in run("fit", *words, "--blocks", 6, "--weight", "known").stderr
 
 
 # ---- JSON -----------------------------------------------------------------------------------------------------------
@@ -930,7 +934,10 @@ def one_line(*words):
 
 
 @pytest.mark.parametrize("data", ["table.csv", "table.parquet", "parts"])
-@pytest.mark.parametrize("more", [[], ["--weight", "times"], ["--known-variance", "times"], ["--no-standardize"]])
+@pytest.mark.parametrize(
+    "more",
+    [[], ["--weight", "times"], ["--known-variance", "times"], ["--no-standardize"], ["--restarts", 1], ["--power", "held_out"]],
+)
 def test_a_fit_in_pieces_says_what_one_in_memory_says(pieces, data, more):
     words = ["--target", "response", *LEARN, *more]
     whole = told("table.csv", *words, "--out", "whole.npz")
@@ -984,8 +991,8 @@ def test_a_checkpoint_of_a_fit_in_pieces_is_used_and_deleted(pieces, monkeypatch
         result = run(*words, "--checkpoint-every", 0)
     assert result.exit_code == 2 and "the disk is full" in result.stderr and Path("c.ckpt").exists()
     calls = []
-    gradient = sparse_pep.data.scale.source_gradient
-    monkeypatch.setattr("sparse_pep.data.scale.source_gradient", lambda *given: calls.append(1) or gradient(*given))
+    gradient = sparse_pep.training.model_gradient
+    monkeypatch.setattr("sparse_pep.training.model_gradient", lambda *given, **more: calls.append(1) or gradient(*given, **more))
     assert told(*words[1:]) == straight
     assert not calls and not Path("c.ckpt").exists()
 
@@ -1023,8 +1030,6 @@ IN_PIECES = {  # command line, words of the message
     "fit parts --target response --in-pieces --test-fraction 0.2": ["--test-fraction"],
     "fit parts --target response --in-pieces --report r.html": ["--report"],
     "fit parts --target response --in-pieces --blocks 5": ["--blocks"],
-    "fit parts --target response --in-pieces --restarts 1": ["--restarts"],
-    "fit parts --target response --in-pieces --power held_out": ["--power held_out"],
     "fit parts --target response --scheduler tcp://127.0.0.1:1 --restarts 1": ["--restarts"],
     "fit absent --target response --in-pieces": ["no file 'absent'"],
     "fit empty --target response --in-pieces": ["'empty' holds no file", ".parquet"],
@@ -1091,7 +1096,7 @@ def test_a_fit_on_a_cluster_says_what_one_in_memory_says(pieces, labelled, sched
 
 
 def test_workers_read_parquet_files_themselves(pieces, scheduler, monkeypatch):
-    monkeypatch.setattr("sparse_pep.cli.read_training", None)
+    monkeypatch.setattr("sparse_pep.commands.read_training", None)
     accept("fit", "table.parquet", "--target", "response", "--scheduler", scheduler, "--inducing", 3, "--max-iter", 1)
 
 

@@ -436,7 +436,6 @@ OPTIONS = {  # command line, words of the message
     "fit weights.csv --target response --known-variance negative": ["--known-variance", "'negative'", "data row 2", "-1"],
     "fit holes.csv --target response --weight w": ["row 3", "'w'", "missing"],
     "fit weights.csv --target response --weight zero --blocks 3": ["--weight", "--blocks"],
-    f"{FIT} --known-variance age --blocks 3": ["--known-variance", "--blocks"],
     f"{FIT} --power held_out --blocks 3": ["--power", "--blocks"],
     f"{KINDS_OF} --known-variance dose": ["--known-variance", "gaussian"],
     f"{KINDS_OF} --noise-variance 1": ["--noise-variance", "gaussian"],

@@ -136,7 +136,7 @@ def test_tables_in_every_form_become_the_same_arrays(here, monkeypatch, form, ca
     for one, other in zip(joined(source.pieces()), joined(expected.pieces())):
         np.testing.assert_array_equal(one, other)
     assert source.fingerprint() == expected.fingerprint()
-    assert all(array.flags.c_contiguous and not array.flags.writeable for array in source.columns.values() if array.ndim)
+    assert all(array.flags.c_contiguous and not array.flags.writeable for array in source.columns.values() if np.ndim(array))
     assert isinstance(source.columns["X"], np.memmap) == (cache_dir is not None)
 
 
