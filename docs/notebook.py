@@ -15,6 +15,7 @@ from nbdev.processors import FilterDefaults, _default_exp, exec_show_docs
 
 from docs.paper_map import HEADING, anchor
 
+OWN_PLACES = set(re.findall(r' id="([^"$]+)"', (Path(__file__).parent / "template.html").read_text(encoding="utf-8")))  # of the site itself
 DROPPED = {"rm_export", "add_fold", "mv_exports"}  # nbdev's ways of hiding or moving exported code
 
 
@@ -88,7 +89,7 @@ class ApiCells(Processor):
         module = f"{get_config().lib_name}.{self.nb.module_}"
         cells, heads, place = [], [], 0
         texts = [cell.source for cell in self.nb.cells if cell.cell_type == "markdown"]
-        taken = {anchor(match[1]) for text in texts for line in text.splitlines() if (match := HEADING.match(line))}
+        taken = OWN_PLACES | {anchor(match[1]) for text in texts for line in text.splitlines() if (match := HEADING.match(line))}
         for cell in self.nb.cells:
             if not hasattr(cell, "has_sd"):
                 helpers = anchors(cell, taken) if "exporti" in (cell.directives_ or {}) else ""
