@@ -82,7 +82,7 @@ def batch_of(
     Kuu, earlier = factorise(matrix, jitter, "Kuu"), []
     shard = bound(piece, None, model, Kuu, power, kept=Kept(V=True, pulls=True))
     if memory is not None:
-        parts = model.features, model.kernel, Kuu, float(np.mean(shard.power))
+        parts = model.features, model.kernel, Kuu, float(np.mean(power))
         earlier = memory_shards(memory, *parts, model.likelihood.n_latent, to_vector)
     return Batch(shard, earlier, Kuu, pull_Kuu)
 
