@@ -1030,7 +1030,7 @@ IN_PIECES = {  # command line, words of the message
     "fit parts --target response --in-pieces --test-fraction 0.2": ["--test-fraction"],
     "fit parts --target response --in-pieces --report r.html": ["--report"],
     "fit parts --target response --in-pieces --blocks 5": ["--blocks"],
-    "fit parts --target response --scheduler tcp://127.0.0.1:1 --restarts 1": ["--restarts"],
+    "fit parts --target response --scheduler tcp://127.0.0.1:1 --blocks 5": ["--blocks"],
     "fit absent --target response --in-pieces": ["no file 'absent'"],
     "fit empty --target response --in-pieces": ["'empty' holds no file", ".parquet"],
     "fit parts --target respons --in-pieces": ["no column 'respons'", "Did you mean 'response'"],
