@@ -471,6 +471,8 @@ class BlockShard(Shard):
         Which block each row belongs to.
     """
 
+    own_sites = False
+
     def __init__(self, labels: np.ndarray | Partition, **named: object):
         self.partition = labels if isinstance(labels, Partition) else Partition(labels)
         self.left, self.outer = {}, {}

@@ -169,6 +169,8 @@ class Fit:
         Where another search may start: sites (2, C, N), or the state of a source.
     dff, site_precision, site_shift : ndarray (N,), (C, N), (C, N) or (K, N) of K outputs
         Unexplained variances and sites, if the data are in memory, else None.
+    own_sites : bool
+        Whether each datum has a site of its own: sites of blocks cannot be read one by one.
     """
 
     log_evidence: float
@@ -185,6 +187,7 @@ class Fit:
     dff: np.ndarray | None = None
     site_precision: np.ndarray | None = None
     site_shift: np.ndarray | None = None
+    own_sites: bool = True
 
     @property
     def jitter(self) -> float:
@@ -300,7 +303,8 @@ def with_sites(fit: Fit) -> Fit:
         return replace(fit, start=shards.state)
     data = shards.local[0]
     start = None if data.known else data.state.sites
-    return replace(fit, start=start, dff=data.dff, **dict(zip(SITES, data.sites())))
+    sites = dict(zip(SITES, data.sites()), own_sites=data.own_sites)
+    return replace(fit, start=start, dff=data.dff, **sites)
 
 
 SITES = "site_precision", "site_shift"

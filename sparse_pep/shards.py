@@ -469,6 +469,8 @@ class Shard:
 
     # ---- hooks: what differs between single data points and blocks
 
+    own_sites = True  # of each datum
+
     def cut(self) -> list:
         """The rows in chunks."""
         return chunk_slices(len(self.y), len(self.Kuu.lower), self.chunk_size)

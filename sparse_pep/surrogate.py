@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .blocks import BlockShard
 from .inference import Fit, posterior_terms
 from .numerics.linalg import solve_lower
 from .sites import Posterior
@@ -131,8 +130,7 @@ def surrogate(fit: Fit) -> Surrogate:
     >>> print(round(total, 6) == round(fit.log_evidence, 6))
     True
     """
-    local = [] if fit.shards is None else fit.shards.local
-    if fit.site_precision is None or any(isinstance(one, BlockShard) for one in local):
+    if fit.site_precision is None or not fit.own_sites:
         raise ValueError(
             "`fit` must have a site for each data point, in memory; for blocks use `compress`."
         )

@@ -219,5 +219,6 @@ def test_blocks_of_labels():
     np.testing.assert_allclose(value, fit.log_evidence, rtol=1e-9)
     S = np.linalg.inv(np.linalg.inv(problem.Kuu) + small.weights.T @ small.weights)
     np.testing.assert_allclose(S @ small.weights.T @ small.observations, q_moments(fit.posteriors[0])[0], atol=1e-8)
-    with pytest.raises(ValueError, match="for blocks use `compress`"):
-        surrogate(fit)
+    for one in (fit, released(fit)):
+        with pytest.raises(ValueError, match="for blocks use `compress`"):
+            surrogate(one)
