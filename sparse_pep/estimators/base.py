@@ -495,7 +495,8 @@ class PowerEPEstimator(Editable):
         functions, (M, K), (M, M) for K outputs.
     site_precision_, site_shift_ : ndarray (N,)
         The sites; (C, N) for C latent functions. With `blocks` those of each row within its
-        block, on f. A fit to a source has none.
+        block, on f. A fit to a source has none, unless
+        all its rows are one piece in memory.
     converged_ : bool
         Training and inference both.
     n_iter_ : int
