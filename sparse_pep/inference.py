@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['MEMORY', 'PATIENCE', 'SHORTEST', 'FINEST_AND_COARSEST', 'FLOOR', 'SITES', 'posteriors_of', 'posterior_terms', 'State',
            'state_at', 'mixing', 'Pace', 'has_settled', 'much_worse', 'Fit', 'fixed_point', 'next_step', 'with_sites',
-           'released', 'infer', 'left_out_rows', 'left_out_piece', 'left_out', 'leave_one_out']
+           'released', 'infer', 'left_out_piece', 'left_out', 'leave_one_out']
 
 # %% ../nbs/11_inference.ipynb #f913a389
 from collections.abc import Callable, Sequence
@@ -405,15 +405,10 @@ def infer(
     return fixed_point(Shards([shard]), factor, likelihood.log_concave, **options)
 
 # %% ../nbs/11_inference.ipynb #1d613927
-def left_out_rows(shard: Shard, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of each f of a shard given all other rows of the data."""
-    return shard.left_out(posteriors)
-
-
 def left_out_piece(
     piece: object, own: tuple | None, make: Callable, posteriors: Sequence[Posterior]
 ) -> tuple[tuple, tuple]:
-    """`left_out_rows` of a piece, in the place of what belongs to it; nothing adds up."""
+    """`Shard.left_out` of a piece, as if it were its state; there is nothing to add up."""
     return tuple(make(piece, own).left_out(posteriors)), (0,)
 
 

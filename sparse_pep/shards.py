@@ -469,7 +469,7 @@ class Shard:
 
     # ---- hooks: what differs between single data points and blocks
 
-    own_sites = True  # of each datum
+    own_sites = True  # whether each datum has a site of its own
 
     def cut(self) -> list:
         """The rows in chunks."""

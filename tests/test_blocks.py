@@ -44,6 +44,7 @@ from sparse_pep.model import (
 )
 from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import log1p_ratio
+from sparse_pep.numerics.memory import Budget
 from sparse_pep.regression import evidence
 from sparse_pep.shards import Piece
 from sparse_pep.sites import q_moments
@@ -357,7 +358,7 @@ def test_sites_that_are_not_kept_are_computed_again(monkeypatch):
     assert max(held) == held[-1] > 1
     held.clear()
     monkeypatch.setattr("sparse_pep.blocks.KEPT_SITES", 0)
-    monkeypatch.setattr("sparse_pep.model.KEPT_KBB", 0)
+    monkeypatch.setattr("sparse_pep.model.KEPT_BLOCKS", Budget(host=0, device=0))
     fit, again = model_gradient(problem.model, *problem.given(), chunk_size=20)
     assert held and not any(held)
     assert fit.log_evidence == kept.log_evidence
