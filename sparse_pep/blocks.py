@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['STRIPS', 'KEPT_SITES', 'Partition', 'clustered_blocks', 'BlockChunk', 'block_chunks', 'block_cholesky',
            'log_det_ratio', 'inverse_lower', 'gaussian_block_sites', 'unexplained_blocks', 'block_roots', 'outer_sites',
-           'add_symmetric_product', 'block_adjoint_chunk', 'BlockShard', 'block_infer']
+           'add_symmetric_product', 'BlockShard', 'block_infer']
 
 # %% ../nbs/12_blocks.ipynb #09d496c6
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -26,10 +26,9 @@ from sparse_pep.numerics.linalg import (
     log1p_ratio,
     solve_lower,
 )
-from .numerics.memory import Scratch
 from .numerics.threads import chunk_slices
 from .numerics.validation import as_floats
-from .shards import Kept, Shard, SiteState, first_sites
+from .shards import Columns, Kept, Shard
 from .sites import Posterior, cavity
 
 # %% ../nbs/12_blocks.ipynb #922c690d
@@ -165,6 +164,8 @@ class BlockChunk:
     ----------
     members : tuple of ndarray (G, b)
         Numbers of the data: a row a block, an array for each size of block.
+    start : int
+        How many data the chunks before it have.
 
     Examples
     --------
@@ -176,6 +177,7 @@ class BlockChunk:
     """
 
     members: tuple[np.ndarray, ...]
+    start: int = 0
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -220,12 +222,12 @@ def block_chunks(
     last = np.unique(np.searchsorted(ends, stops))
     chunks, first = [], 0
     for end in last + 1:
-        start = ends[first] - sizes[by_size[first]]
+        begin = start = ends[first] - sizes[by_size[first]]
         members = []
         for size, count in zip(*np.unique(sizes[by_size[first:end]], return_counts=True)):
             members.append(data[start : start + size * count].reshape(count, size))
             start += size * count
-        chunks.append(BlockChunk(tuple(members)))
+        chunks.append(BlockChunk(tuple(members), int(begin)))
         first = end
     return chunks
 
@@ -394,69 +396,6 @@ def add_symmetric_product(S: np.ndarray, G: np.ndarray, V: np.ndarray) -> None:
     for start, stop in zip(edges, edges[1:]):
         S[start:stop, :stop] += G[start:stop] @ V[:stop].T
 
-
-def block_adjoint_chunk(
-    Kuu: Factor,
-    whitened: tuple[np.ndarray, np.ndarray],
-    V: np.ndarray,
-    chunk: BlockChunk,
-    sites: Sequence[tuple[np.ndarray, np.ndarray]],
-    power: np.ndarray,
-    weight: np.ndarray,
-    outer: np.ndarray,
-    scratch: Scratch,
-) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray], np.ndarray]:
-    """Adjoints of one chunk of blocks.
-
-    Parameters
-    ----------
-    whitened : ndarray (M,), ndarray (M, M)
-        Mean β and covariance B⁻¹ of q in whitened coordinates.
-    V : ndarray (M, n)
-        Luu⁻¹ Kuf of the chunk; left alone.
-    sites : sequence of (T, ν)
-        For each array of the chunk's members.
-    power, weight : ndarray (N,)
-    outer : ndarray (M, M)
-        Its lower triangle gains Σ w V e Vᵀ.
-    scratch : Scratch
-        Memory to work in, and to return Kuf_bar in.
-
-    Returns
-    -------
-    Kuf_bar : ndarray (M, n)
-    Kbb_bar, d1 : list of ndarray (G, b, b), list of ndarray (G, b)
-        w h and d₁ for each array of members.
-    spread : ndarray (n,)
-        Diagonal of T A T. Cost of all: 5nM² + 6nMb flops; at power 0 less.
-    """
-    beta, cov = whitened
-    VT, Ve = scratch("VT", V.shape), scratch("Ve", V.shape)
-    for (T, _), own, out in zip(sites, chunk.views(V), chunk.views(VT)):
-        np.matmul(own, T, out=out)
-    U, lifted = np.matmul(cov, VT, out=scratch("U", V.shape)), power[chunk.rows].any()
-    spread = column_dots(VT, U)
-    Kbb_bar, slopes, mean = [], [], beta @ V
-    parts = zip(chunk.members, chunk.columns, sites, *map(chunk.views, (V, VT, U, Ve)))
-    for rows, columns, (T, shift), own, own_VT, own_U, out in parts:
-        d1 = shift - np.einsum("gij,gj->gi", T, mean[columns].reshape(rows.shape))
-        w = weight[rows[:, 0], None, None]
-        e = np.zeros_like(T)
-        if lifted:  # else all zero
-            e = own_VT.transpose(0, 2, 1) @ own_U + d1[:, :, None] * d1[:, None, :]
-            e *= power[rows[:, 0], None, None]
-            np.matmul(own, w * e, out=out)
-        Kbb_bar.append(0.5 * w * (e - T))
-        slopes.append(d1)
-    count = weight[chunk.rows]
-    VT -= U
-    VT *= count
-    if lifted:
-        add_symmetric_product(outer, Ve, V)
-        VT -= Ve
-    add_rank_one(VT, beta, count * np.concatenate([d1.ravel() for d1 in slopes]))
-    return solve_lower(Kuu, VT, transpose=True, out=VT), Kbb_bar, slopes, spread
-
 # %% ../nbs/12_blocks.ipynb #98d997b6
 KEPT_SITES = 2_000_000  # entries of the D_b: they and R are kept for the gradient up to 32 MB
 
@@ -474,98 +413,65 @@ class BlockShard(Shard):
     own_sites = False
 
     def __init__(self, labels: np.ndarray | Partition, **named: object):
-        self.partition = labels if isinstance(labels, Partition) else Partition(labels)
-        self.left, self.outer = {}, {}
-        self.partition.require(len(named["y"]))
-        for name in ("power", "weight"):
-            self.partition.shared(named[name], name)
         super().__init__(**named)
+        partition = labels if isinstance(labels, Partition) else Partition(labels)
+        partition.require(len(self.y))
+        partition.shared(self.power, "power"), partition.shared(self.weight, "weight")
+        self.chunks = block_chunks(partition, len(self.Kuu.lower), self.chunk_size)
+        self.rows = [chunk.rows for chunk in self.chunks]
+        self.beyond, self.left = 0.0, {}  # marginals are those of f itself; D or R by chunk
+        self.keeps = True  # whether there is room for the unexplained covariances of all blocks
+        if self.known:
+            self.state = self.state._replace(sites=(1.0 / self.noise, self.y / self.noise))
+            self.keeps = len(self.y) * partition.sizes.max() <= KEPT_SITES
         if not self.keeps:  # D comes with the covariances, anew in each pass
             self.kept = Kept()
 
-    def cut(self) -> list[BlockChunk]:
-        return block_chunks(self.partition, len(self.Kuu.lower), self.chunk_size)
-
-    def rows(self, i: int) -> np.ndarray:
-        return self.chunks[i].rows
-
-    def leave(self, i: int, Kbb: Sequence[np.ndarray], V: np.ndarray) -> int:
+    def explain(self, i: int, Kbb: Sequence[np.ndarray], V: np.ndarray) -> None:
         """Note the unexplained covariance D of each block: as it is, or as a root of it where
         the sites are searched for.
         """
-        chunk, left, n_clipped = self.chunks[i], [], 0
+        chunk, left, self.clipped[i] = self.chunks[i], [], 0
         for rows, K, own in zip(chunk.members, Kbb, chunk.views(V)):
-            D, clipped = unexplained_blocks(K, own)
+            D, n_clipped = unexplained_blocks(K, own)
             self.kff[rows], self.dff[rows] = (np.einsum("gkk->gk", C) for C in (K, D))
             left.append(D if self.known else block_roots(D))
-            n_clipped += clipped
+            self.clipped[i] += n_clipped
         self.left[i] = left
-        return n_clipped
-
-    def is_new(self, i: int) -> bool:
-        return i not in self.left
-
-    @property
-    def keeps(self) -> bool:
-        """Whether there is room for the unexplained covariances of all blocks."""
-        return not self.known or len(self.y) * self.partition.sizes.max() <= KEPT_SITES
 
     def release(self, i: int) -> None:
         """Keep what is known of the blocks of a chunk no longer, if there is no room."""
         if not self.keeps:
-            self.left.pop(i), self.outer.pop((0, i))
+            self.left.pop(i), self.outer.pop((0, i)), self.seen.discard(i)
 
-    beyond = 0.0  # marginals are those of f itself
-
-    def started(self) -> np.ndarray:
-        precision, shift = first_sites(self.likelihood, self.y, self.kff, 0.0, self.offset)
-        share = 1.0 / (1.0 + (1.0 - self.power) * self.dff * precision)
-        return np.stack([share * precision, share * shift])
-
-    def renew(self, state: SiteState) -> None:
-        """Put the search into a new state."""
-        self.outer = {}
-        super().renew(state)
-
-    def sites_of(self, c: int, i: int) -> list[tuple]:
+    def blocks_of(self, c: int, i: int) -> list[tuple]:
         """What the sites of the blocks of a chunk are made of: R with T = RRᵀ, ν and terms of
         log Z where they are known, else T, ν, E and terms.
         """
         if (c, i) not in self.outer:
-            chunk = self.chunks[i]
-            if self.known:
-                self.outer[c, i] = [
-                    gaussian_block_sites(self.y[rows], D, self.noise[rows], self.power[rows[:, 0]])
-                    for rows, D in zip(chunk.members, self.left[i])
-                ]
-            else:
-                precision, shift = self.state.sites[:, c]
-                self.outer[c, i] = [
-                    outer_sites(root, precision[rows], shift[rows], self.power[rows[:, 0]])
-                    for rows, root in zip(chunk.members, self.left[i])
-                ]
+            found, parts = [], zip(self.chunks[i].members, self.left[i])
+            for rows, left in parts:
+                power = self.power[rows[:, 0]]
+                if self.known:
+                    found.append(gaussian_block_sites(self.y[rows], left, self.noise[rows], power))
+                else:
+                    precision, shift = self.state.sites[:, c]
+                    found.append(outer_sites(left, precision[rows], shift[rows], power))
+            self.outer[c, i] = found
         return self.outer[c, i]
 
     def outer_pairs(self, c: int, i: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """T (G, b, b) and ν (G, b) of the blocks of a chunk."""
-        sites = self.sites_of(c, i)
+        sites = self.blocks_of(c, i)
         if self.known:
             return [(R @ R.transpose(0, 2, 1), shift) for R, shift, _ in sites]
         return [(T, shift) for T, shift, *_ in sites]
 
-    def add_sites(
-        self,
-        c: int,
-        i: int,
-        V: np.ndarray,
-        work: np.ndarray,
-        S: np.ndarray,
-        s: np.ndarray,
-        scratch: Scratch,
-    ) -> float:
-        chunk, sites, terms = self.chunks[i], self.sites_of(c, i), 0.0
-        VT = scratch("VT", V.shape)
-        for rows, (T, *_, each), own, out in zip(chunk.members, sites, chunk.views(V), chunk.views(VT)):
+    def add_sites(self, c: int, chunk: Columns, S: np.ndarray, s: np.ndarray) -> float:
+        V, VT = chunk.V, chunk.scratch("VT", chunk.V.shape)
+        blocks, sites, terms = self.chunks[chunk.number], self.blocks_of(c, chunk.number), 0.0
+        parts = zip(blocks.members, sites, blocks.views(V), blocks.views(VT))
+        for rows, (T, *_, each), own, out in parts:
             weight = self.weight[rows[:, 0]]
             scale = np.sqrt(weight) if self.known else weight
             np.matmul(own, scale[:, None, None] * T, out=out)
@@ -574,64 +480,81 @@ class BlockShard(Shard):
             add_outer(S, VT)
         else:
             add_symmetric_product(S, VT, V)
-        s += V @ (self.weight[chunk.rows] * np.concatenate([shift.ravel() for _, shift, *_ in sites]))
-        self.release(i)
+        shifts = np.concatenate([shift.ravel() for _, shift, *_ in sites])
+        s += V @ (self.weight[chunk.rows] * shifts)
+        self.release(chunk.number)
         return float(terms)
 
     def marginals_of(
-        self,
-        c: int,
-        i: int,
-        V: np.ndarray,
-        posterior: Posterior,
-        scratch: Scratch,
+        self, c: int, chunk: Columns, posterior: Posterior
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n,) of each f under the tilted density of its block."""
-        chunk, (precision, shift) = self.chunks[i], self.state.sites[:, c]
+        V, scratch, blocks = chunk.V, chunk.scratch, self.chunks[chunk.number]
+        precision, shift = self.state.sites[:, c]
         half = solve_lower(posterior.B, V, out=scratch("half", V.shape))
         mu, JT = posterior.b @ half, scratch("JT", V.shape)
         mean, var = np.empty((2, V.shape[1]))
-        parts = zip(chunk.members, self.sites_of(c, i), chunk.columns, chunk.views(half), chunk.views(JT))
+        sites, views = self.blocks_of(c, chunk.number), (blocks.views(half), blocks.views(JT))
+        parts = zip(blocks.members, sites, blocks.columns, *views)
         for rows, (_, _, E, _), columns, own, out in parts:
             a, tau = self.power[rows], precision[rows]
             J = np.eye(rows.shape[1]) - a[:, :, None] * E * tau[:, None, :]
             np.matmul(own, J.transpose(0, 2, 1), out=out)
             mu_f = np.einsum("gij,gj->gi", J, mu[columns].reshape(rows.shape))
             mean[columns] = (mu_f + a * np.einsum("gij,gj->gi", E, shift[rows])).ravel()
-            var[columns] = np.einsum("gkk->gk", E).ravel() + column_dots(JT[:, columns], JT[:, columns])
+            spread = column_dots(JT[:, columns], JT[:, columns])
+            var[columns] = np.einsum("gkk->gk", E).ravel() + spread
         return mean, var
 
     def adjoint_of(
         self,
         c: int,
-        i: int,
-        V: np.ndarray,
+        chunk: Columns,
         whitened: tuple[np.ndarray, np.ndarray],
         through: tuple | None,
         outer: np.ndarray,
-        scratch: Scratch,
     ) -> tuple:
-        chunk = self.chunks[i]
-        pairs = self.outer_pairs(c, i)
-        given = whitened, V, chunk, pairs, self.power, self.weight, outer, scratch
-        Kuf_bar, Kbb_bar, slopes, spread = block_adjoint_chunk(self.Kuu, *given)
-        d1 = np.concatenate([one.ravel() for one in slopes])
+        """Kuf_bar (M, n), Kbb_bar (G, b, b) for each array of members, ∂ log Z/∂ log σ² and d₁
+        of a chunk; V is left alone. Cost 5nM² + 6nMb flops, at power 0 less.
+        """
+        (beta, cov), V, scratch, rows = whitened, chunk.V, chunk.scratch, chunk.rows
+        blocks, pairs = self.chunks[chunk.number], self.outer_pairs(c, chunk.number)
+        VT, Ve = scratch("VT", V.shape), scratch("Ve", V.shape)
+        for (T, _), own, out in zip(pairs, blocks.views(V), blocks.views(VT)):
+            np.matmul(own, T, out=out)
+        U, lifted = np.matmul(cov, VT, out=scratch("U", V.shape)), self.power[rows].any()
+        spread = column_dots(VT, U) if through is None else 0.0  # diagonal of T A T
+        Kbb_bar, slopes, mean = [], [], beta @ V
+        views = map(blocks.views, (V, VT, U, Ve))
+        parts = zip(blocks.members, blocks.columns, pairs, *views)
+        for members, columns, (T, shift), own, own_VT, own_U, out in parts:
+            d1 = shift - np.einsum("gij,gj->gi", T, mean[columns].reshape(members.shape))
+            w = self.weight[members[:, 0], None, None]
+            e = np.zeros_like(T)
+            if lifted:  # else all zero
+                e = own_VT.transpose(0, 2, 1) @ own_U + d1[:, :, None] * d1[:, None, :]
+                e *= self.power[members[:, 0], None, None]
+                np.matmul(own, w * e, out=out)
+            Kbb_bar.append(0.5 * w * (e - T))
+            slopes.append(d1.ravel())
+        weight, d1 = self.weight[rows], np.concatenate(slopes)
+        VT -= U
+        VT *= weight
+        if lifted:
+            add_symmetric_product(outer, Ve, V)
+            VT -= Ve
+        add_rank_one(VT, beta, weight * d1)
+        Kuf_bar = solve_lower(self.Kuu, VT, transpose=True, out=VT)
         if not self.known:
             return Kuf_bar, Kbb_bar, 0.0, d1
-        noise, weight = self.noise[chunk.rows], self.weight[chunk.rows]
-        trained = np.broadcast_to(self.trained, self.y.shape)[chunk.rows]
-        T_nn = np.concatenate([np.einsum("gkk->gk", T).ravel() for T, _ in pairs])
-        DT_nn = np.concatenate([np.einsum("gij,gji->gi", D, T).ravel() for D, (T, _) in zip(self.left[i], pairs)])
-        spread = spread if through is None else 0.0
-        slope = 0.5 * (noise * (d1**2 - T_nn + spread) + (1.0 - self.power[chunk.rows]) * DT_nn)
-        self.release(i)
-        return Kuf_bar, Kbb_bar, (weight * trained) @ slope, d1
-
-    def sites(self) -> tuple[np.ndarray, np.ndarray]:
-        """Precisions and shifts (C, n) of the sites of the data points on f."""
-        if not self.known:
-            return tuple(self.state.sites)
-        return 1.0 / self.noise[None], (self.y / self.noise)[None]
+        left = self.left[chunk.number]
+        T_nn = [np.einsum("gkk->gk", T).ravel() for T, _ in pairs]
+        DT_nn = [np.einsum("gij,gji->gi", D, T).ravel() for D, (T, _) in zip(left, pairs)]
+        slope = self.noise[rows] * (d1**2 - np.concatenate(T_nn) + spread)
+        slope += (1.0 - self.power[rows]) * np.concatenate(DT_nn)
+        trained = np.broadcast_to(self.trained, self.y.shape)[rows]
+        self.release(chunk.number)
+        return Kuf_bar, Kbb_bar, 0.5 * (weight * trained) @ slope, d1
 
     def left_out(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (C, n) of each fₙ given all other data, those of its own block
@@ -639,41 +562,29 @@ class BlockShard(Shard):
         distribution.
         """
         mean, var = np.empty((2, len(posteriors), len(self.y)))
-        precision, shift = self.sites()
-        for i, c in np.ndindex(len(self.chunks), len(posteriors)):
-            V, _ = self.whitened(i, Scratch())
-            for rows, m, C in self.without_blocks(i, c, V, posteriors[c]):
-                tau, nu = precision[c, rows], shift[c, rows]
-                lifted = np.eye(rows.shape[1]) + C * tau[:, None, :]
-                right = m + np.einsum("gij,gj->gi", C, nu)
-                mean[c, rows] = np.linalg.solve(lifted, right[..., None])[..., 0]
-                var[c, rows] = np.einsum("gkk->gk", np.linalg.solve(lifted, C))
+        precision, shift = map(np.atleast_2d, self.state.sites)
+        for chunk in self.columns(range(len(self.chunks))):
+            blocks, left = self.chunks[chunk.number], self.left[chunk.number]
+            for c, posterior in enumerate(posteriors):
+                half = solve_lower(posterior.B, chunk.V)
+                mu, pairs = posterior.b @ half, self.outer_pairs(c, chunk.number)
+                parts = zip(blocks.members, blocks.columns, blocks.views(half), pairs, left)
+                for rows, columns, own, (T, nu), D in parts:
+                    D = D if self.known else D @ D.transpose(0, 2, 1)
+                    A, m = own.transpose(0, 2, 1) @ own, mu[columns].reshape(rows.shape)
+                    weight, one = self.weight[rows[:, 0]], np.eye(rows.shape[1])
+                    T, nu = weight[:, None, None] * T, weight[:, None] * nu
+                    gain = A @ np.linalg.inv(one - T @ A)
+                    pulled = np.einsum("gij,gj->gi", T, m) - nu
+                    m, C = m + np.einsum("gij,gj->gi", gain, pulled), gain + D  # of the other blocks
+                    lifted = one + C * precision[c, rows][:, None, :]
+                    right = m + np.einsum("gij,gj->gi", C, shift[c, rows])
+                    mean[c, rows] = np.linalg.solve(lifted, right[..., None])[..., 0]
+                    var[c, rows] = np.einsum("gkk->gk", np.linalg.solve(lifted, C))
         proper = np.all((precision * var < 1.0) & (var > 0.0), axis=0)
         sites = np.where(proper, precision, 0.0), np.where(proper, shift, 0.0)
         mean, var = cavity(mean, var, *sites, 1.0)
         return np.where(proper, mean, np.nan), var
-
-    def without_blocks(self, i: int, c: int, V: np.ndarray, posterior: Posterior) -> Iterator:
-        """Rows (G, b), mean (G, b) and covariance (G, b, b) of the f of each block of a chunk
-        given the data of all other blocks.
-        """
-        chunk, half = self.chunks[i], solve_lower(posterior.B, V)
-        mu, parts = posterior.b @ half, zip(chunk.columns, chunk.views(half))
-        for rows, (T, nu), D, (columns, own) in zip(
-            chunk.members, self.outer_pairs(c, i), self.unexplained(i), parts
-        ):
-            A, m = own.transpose(0, 2, 1) @ own, mu[columns].reshape(rows.shape)
-            weight = self.weight[rows[:, 0]]
-            T, nu = weight[:, None, None] * T, weight[:, None] * nu
-            gain = A @ np.linalg.inv(np.eye(rows.shape[1]) - T @ A)
-            pulled = np.einsum("gij,gj->gi", T, m) - nu
-            yield rows, m + np.einsum("gij,gj->gi", gain, pulled), gain + D
-
-    def unexplained(self, i: int) -> list[np.ndarray]:
-        """D of each block of a chunk, (G, b, b) for each array of its members."""
-        if self.known:
-            return self.left[i]
-        return [root @ root.transpose(0, 2, 1) for root in self.left[i]]
 
 
 def block_infer(

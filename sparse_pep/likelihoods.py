@@ -31,6 +31,8 @@ class Likelihood:
         Whether log p is concave in f.
     n_latent : int
         Latent functions a datum.
+    sites_known : bool
+        Whether the sites follow in closed form.
     widest : float
         Variance of f beyond which training does not go, because the quadrature would take long.
 
@@ -52,6 +54,7 @@ class Likelihood:
     width = 1.0
     log_concave = True
     n_latent = 1
+    sites_known = False
     widest = np.inf
 
     def check(self, y: ArrayLike) -> np.ndarray:
@@ -217,6 +220,7 @@ class Gaussian(Likelihood):
     """
 
     noise_variance: float = 1.0
+    sites_known = True
 
     def __post_init__(self):
         require_positive(self, "noise_variance")

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .features import unexplained_variance
 from .numerics.devices import columns_times
 from sparse_pep.numerics.linalg import (
     Factor,
@@ -31,7 +30,7 @@ from sparse_pep.numerics.linalg import (
     weighted_product,
 )
 from .numerics.memory import Scratch
-from .sites import Posterior, posterior_from_sums, q_moments
+from .sites import Posterior, posterior_from_sums, q_moments, unexplained_variance
 
 # %% ../nbs/06_regression.ipynb #24dc7df4
 def gaussian_sites(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from .inference import FLOOR, Fit, posterior_terms, posteriors_of, released
+from .inference import FLOOR, Fit, posterior_terms, released
 from sparse_pep.model import (
     Model,
     bound,
@@ -44,7 +44,7 @@ from sparse_pep.shards import (
     site_sums,
     step_sites,
 )
-from .sites import Posterior
+from .sites import Posterior, posterior_from_sums
 from .streaming import Memory, memory_shards
 from .training import check_fixed, spaced_rows, weight_of
 
@@ -178,7 +178,8 @@ def posteriors_with(
             precision=total.precision + more.precision, shift=total.shift + more.shift
         )
     try:
-        posteriors = posteriors_of(batch.Kuu, total)
+        parts = zip(total.precision, total.shift)
+        posteriors = [posterior_from_sums(batch.Kuu, *part) for part in parts]
     except np.linalg.LinAlgError:
         return None
     return posteriors if all(q.B.jitter == 0.0 for q in posteriors) else None

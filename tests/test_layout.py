@@ -31,10 +31,7 @@ INFERENCE = set(" ".join(FLOORS[2:4]).split())  # it is given covariances and kn
 COMPUTING = INFERENCE - {"likelihoods", "multiclass"} | {"numerics.linalg", "numerics.blas"}
 
 # What is still wrong, with the reason. Whoever mends one of them takes it out; nothing is added.
-RESIDUAL = "`unexplained_variance`, a function of arrays, lives in `features`"
 KNOWN = {
-    ("shards", "features"): RESIDUAL,
-    ("regression", "features"): RESIDUAL,
     ("features", "interdomain"): "names of feature kinds are looked up in the module that is above",
 }
 KNOWN_FUNCTIONS = {  # what estimators take from modules that compute, classes aside

@@ -90,7 +90,7 @@ def test_regression_is_that_of_all_rows(p, rows, K, mean, extra):
     found, slopes = model_gradient(model, source, 0.3 if private else p.power)
     assert error(found.log_evidence, fit.log_evidence, abs(fit.log_evidence) + targets.size) < 1e-12
     assert error(found.posteriors[0].b, fit.posteriors[0].b, np.max(np.abs(fit.posteriors[0].b)) + 1.0) < 1e-10
-    assert found.n_clipped == fit.n_clipped
+    assert found.sums.n_clipped == fit.sums.n_clipped
     assert gradient_error(slopes, gradient) < 1e-8 or all(
         error(slopes[name], gradient[name], max(np.max(np.abs(gradient[name])), targets.size)) < 1e-10
         for name in slopes

@@ -25,7 +25,6 @@ from sparse_pep.model import (
 )
 from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import factorise, solve_lower
-from sparse_pep.numerics.memory import Scratch
 from sparse_pep.quadrature import Accuracy
 from sparse_pep.shards import Piece, Sums, projections, site_sums
 from sparse_pep.stochastic import (
@@ -293,7 +292,8 @@ def test_a_posterior_without_jitter_and_proper_cavities(power, proper):
         return batch_of(CASES["probit"].model, Piece(0, X[:1], SIGN[:1]), power, JITTER)
 
     batch = fresh()
-    v = batch.shard.whitened(0, Scratch())[0][:, 0]
+    (chunk,) = batch.shard.columns([0])
+    v = chunk.V[:, 0]
     along = np.outer(v, v)[None] / (v @ v)
     sums = site_sums(batch.shard, np.array([[[5.0 / (v @ v)]], [[0.0]]]))
     # 1 − 2 + 5 is a precision, and 1 − 2, that of the cavity at power 1, is none
@@ -308,7 +308,8 @@ def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
     """Sites so negative that only a quarter of the way to them leaves a distribution."""
     case = CASES["student"]
     batch = batch_of(case.model, Piece(0, X[:20], case.y[:20]), 0.0, JITTER)
-    V, _ = batch.shard.whitened(0, Scratch())
+    (chunk,) = batch.shard.columns([0])
+    V = chunk.V
     aim = np.full((1, 20), -3.0 / np.linalg.eigvalsh(V @ V.T)[-1])
 
     def asked(d1, d2, mean, var, power):

@@ -10,7 +10,7 @@ from reference.searched import SearchedGaussian
 
 from sparse_pep.blocks import Partition
 from sparse_pep.estimators import SparsePEPRegressor
-from sparse_pep.features import InducingPoints, unexplained_variance
+from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Derivative, GaussianBlur, Wavelet
 from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
 from sparse_pep.likelihoods import Gaussian
@@ -27,6 +27,7 @@ from sparse_pep.sites import (
     posterior_from_sums,
     q_moments,
     sequential_sweep,
+    unexplained_variance,
 )
 
 KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}

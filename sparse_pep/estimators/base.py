@@ -733,7 +733,7 @@ class PowerEPEstimator(Editable):
         sums = fit.sums
         self.diagnostics_ = outcome.told | {
             "jitter": fit.posteriors[0].Kuu.jitter,
-            "n_clipped": fit.n_clipped,
+            "n_clipped": fit.sums.n_clipped,
             "determined_directions": sum(map(determined_directions, self._posteriors)),
             "n_samples": sums.n_rows,
             "target_variance": data.target_variance(),
