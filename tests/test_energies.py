@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from reference import classification, limits
-from reference.searched import SearchedGaussian
 from scipy.stats import norm
 
 from sparse_pep.blocks import Partition, block_infer
@@ -13,7 +12,7 @@ from sparse_pep.inference import infer
 from sparse_pep.interdomain import GaussianBlur
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
-from sparse_pep.regression import evidence, predict_f_cov
+from sparse_pep.regression import predict_f_cov
 from sparse_pep.sites import q_moments
 
 NOISE = 0.07
@@ -152,10 +151,9 @@ def own_features(name):
     return "data" if name in ("exact GP", "EP", "KL method") else "points"
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-def test_a_method_is_what_its_row_says(method, seed):
-    problem = Problem(seed)
+def test_a_method_is_what_its_row_says(method):
+    problem = Problem(0)
     K = problem.covariances(own_features(method.name))
     (mean, cov, log_evidence), _ = problem.power_ep(method)
     own = REFERENCES[method.name](problem, K)
@@ -190,46 +188,3 @@ def test_changed_models_agree_about_the_features(method):
     expected = limits.conditioned(PRIORS[method.name](problem, K), K.uf.T, K.uu, problem.y, NOISE)
     np.testing.assert_allclose(mean, expected.mean, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(cov, expected.cov, rtol=1e-8, atol=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_projected_likelihood_is_dtc(seed):
-    problem = Problem(seed)
-    K = problem.covariances("points")
-    projected = limits.projected_likelihood(K, problem.y, NOISE)
-    dtc = limits.deterministic_training_conditional(K, problem.y, NOISE)
-    for got, expected in zip(projected, dtc):
-        np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-9)
-
-
-def test_what_dtc_lacks_is_the_trace():
-    problem = Problem(5)
-    K = problem.covariances("points")
-    vfe = next(method for method in METHODS if method.name == "VFE")
-    missing = np.trace(K.ff - K.Q("f", "f")) / (2 * NOISE)
-    dtc = limits.deterministic_training_conditional(K, problem.y, NOISE)
-    np.testing.assert_allclose(dtc.log_evidence - missing, problem.power_ep(vfe)[0].log_evidence, rtol=1e-10)
-
-
-def test_recursion_with_gaussian_noise_needs_one_pass():
-    problem = Problem(6)
-    K = problem.covariances("points")
-    once = limits.csato_opper(K, problem.y, limits.gaussian_slopes(NOISE))
-    iterated = limits.sparse_ep(K, problem.y, limits.gaussian_slopes(NOISE), sweeps=3)
-    for got, expected in zip(once, iterated):
-        np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-9)
-
-
-@pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
-def test_gaussian_noise_by_iteration_is_the_closed_form(power):
-    problem = Problem(8)
-    features, kernel = problem.features["transform"], problem.kernel
-    Kuu, Kuf, kff = features.Kuu(kernel), features.Kuf(kernel, problem.X), kernel.diag(problem.X)
-
-    def by_rows(rows):
-        return Kuf[:, rows].copy(), kff[rows], None
-
-    iterated = infer(Kuu, by_rows, SearchedGaussian(NOISE), problem.y, power, tol=1e-11)
-    closed = evidence(Kuu, Kuf, kff, problem.y, NOISE, power)
-    assert iterated.searched and iterated.converged
-    np.testing.assert_allclose(iterated.log_evidence, closed.log_evidence, rtol=1e-10)

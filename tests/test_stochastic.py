@@ -397,8 +397,8 @@ START = Model(SquaredExponential(2.0, np.array([1.0, 1.0])), InducingPoints(MANY
 def test_training_by_batches_ends_where_training_on_all_data_ends(power):
     how = {"fixed": ["features.Z"], "jitter": 1e-6}
     whole = train(START, MANY, power, tol=1e-8, **how)
-    found = train_stochastic(START, MANY, power, 50, 0.05, 120, **how)
-    assert found.converged and found.n_steps == 720 and found.n_skipped == 0
+    found = train_stochastic(START, MANY, power, 100, 0.05, 120, **how)
+    assert found.converged and found.n_steps == 360 and found.n_skipped == 0
     assert abs(whole.log_evidence - found.log_evidence) < 0.02
     assert found.history[-1] == pytest.approx(found.log_evidence, abs=0.005)
     grid = np.random.default_rng(0).uniform([-1.5, -1], [2.5, 1.5], size=(200, 2))
@@ -410,9 +410,7 @@ def test_training_by_batches_ends_where_training_on_all_data_ends(power):
     np.testing.assert_array_equal(found.model.features.Z, START.features.Z)
 
 
-@pytest.mark.parametrize(
-    "name", ["logit, mean", "poisson, blurred", "student", "gaussian, outputs, memory", "probit, weights", "probit, blocks"]
-)
+@pytest.mark.parametrize("name", ["logit, mean", "gaussian, outputs, memory", "probit, blocks"])
 def test_an_optimum_is_stayed_at(name):
     """From the end of training on all data batches lead nowhere else: their gradients have no bias."""
     case = CASES[name]
@@ -492,15 +490,16 @@ def test_the_callbacks_time_is_not_counted(monkeypatch):
     assert told == [2.0, 3.0, 4.0, 5.0]  # two passes first
 
 
-def test_the_path_and_the_end():
-    result = train_stochastic(START, MANY, 0.5, 150, n_epochs=130, fixed=["kernel.log_variance"])
+def test_the_path_and_the_end(monkeypatch):
+    monkeypatch.setattr(stochastic, "KEPT_POINTS", 8)
+    result = train_stochastic(START, MANY, 0.5, 150, n_epochs=20, fixed=["kernel.log_variance"])
     steps = result.path["iteration"]
-    assert steps[0] == 0 and steps[-1] == 130 and len(steps) <= 66 and np.all(np.diff(steps) > 0)
+    assert steps.tolist() == [0, 3, 6, 9, 12, 15, 18, 20]  # at most 8, and the end
     for name, value in result.model.parameters().items():
         assert result.path["values"][name].shape == (len(steps), *np.shape(value))
         np.testing.assert_allclose(result.path["values"][name][-1], value, rtol=1e-14)
         np.testing.assert_allclose(result.path["values"][name][0], START.parameters()[name], rtol=1e-14)
-    assert result.model.kernel.variance == pytest.approx(2.0) and result.n_iter == 130
+    assert result.model.kernel.variance == pytest.approx(2.0) and result.n_iter == 20
     again = model_evidence(result.model, MANY, 0.5, 1e-6, start=result.start)
     assert again.n_sweeps <= 1 and again.log_evidence == pytest.approx(result.log_evidence, rel=1e-9)
 

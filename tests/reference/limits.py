@@ -63,15 +63,6 @@ def deterministic_training_conditional(K, y, noise):
     return conditioned(K.Q("f", "f"), K.Q("f", "s"), K.ss, y, noise)
 
 
-def projected_likelihood(K, y, noise):
-    """Each likelihood is replaced by the Gaussian of u that is closest in the exclusive KL divergence.
-
-    (Csató 2002; Seeger et al. 2003.) exp E[log p(y|f) | u] is N(y; w'u, noise), but for a constant that they leave out.
-    """
-    W = np.linalg.solve(K.uu, K.uf)
-    return linear_regression(K, W.T, y, noise * np.eye(len(y)))
-
-
 def linear_regression(K, W, y, noise_cov):
     """Exact regression of u on y = W u + noise, and of the function on u."""
     S = np.linalg.inv(np.linalg.inv(K.uu) + W.T @ np.linalg.solve(noise_cov, W))
