@@ -30,16 +30,17 @@ from sparse_pep.numerics.devices import (
     total_product,
 )
 from .numerics.distances import Pairs, centred_pairs
+from .numerics.parameters import Parametric, numbered, with_numbered
 from .numerics.validation import as_floats, inputs_2d, require_kind, shown
 
 # %% ../nbs/01_kernels.ipynb #e1cd2b9b
-class Kernel:
+class Kernel(Parametric):
     """A covariance function k(x, x′).
 
     Subclasses are frozen dataclasses whose fields are the parameters, and define `vjp`, and
     `diag_vjp` unless k(x, x) is the variance everywhere.
-    `trained` names the fields that are trained, as logarithms; of these, `vectors` may have
-    one value for each dimension.
+    `trained` names the fields that are trained, as logarithms (see `numerics.parameters`); of
+    these, `vectors` may have one value for each dimension.
 
     Examples
     --------
@@ -66,7 +67,24 @@ class Kernel:
     active_dims: tuple[int, ...] | None = None
 
     def __post_init__(self):
-        _check_fields(self)
+        kind = type(self).__name__
+        for name in self.trained:
+            value, vector = as_floats(getattr(self, name), f"{name}` of `{kind}"), name in self.vectors
+            fits = value.ndim == 0 or (value.ndim == 1 and value.size and vector)
+            if not fits or not np.all(np.isfinite(value) & (value > 0)):
+                shape = "a number or a vector (D,)" if vector else "one number"
+                raise ValueError(
+                    f"`{name}` of {kind} must be positive and finite, {shape}; got {value}."
+                )
+            object.__setattr__(self, name, value)
+        if self.active_dims is not None:
+            dims = np.atleast_1d(np.asarray(self.active_dims, dtype=object))
+            whole = all(isinstance(d, (int, np.integer)) and type(d) is not bool for d in dims)
+            if not whole or len(set(dims)) != len(dims) or not len(dims) or min(dims) < 0:
+                raise ValueError(
+                    f"`active_dims` must be distinct column numbers from 0; got {shown(self.active_dims)}."
+                )
+            object.__setattr__(self, "active_dims", tuple(map(int, dims)))
 
     def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
         """K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back. K is on a
@@ -102,16 +120,6 @@ class Kernel:
         """The variances k(x, x), (N,), at cost O(ND)."""
         return self.diag_vjp(inputs_2d(X))[0]
 
-    def parameters(self) -> dict[str, np.ndarray]:
-        """The trained parameters, unconstrained: `log_variance` and so on."""
-        return {f"log_{name}": np.log(getattr(self, name)) for name in self.trained}
-
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Kernel":
-        """The same kernel at other values of `parameters()`."""
-        return replace(
-            self, **{name: np.exp(parameters[f"log_{name}"]) for name in self.trained}
-        )
-
     def columns(self, X: np.ndarray) -> np.ndarray:
         """The columns of X that the kernel looks at."""
         if self.active_dims is None:
@@ -146,30 +154,6 @@ class Kernel:
 
     def __mul__(self, other: "Kernel") -> "Product":
         return Product(_terms(Product, self) + _terms(Product, other))
-
-# %% ../nbs/01_kernels.ipynb #90960148
-def _check_fields(kernel: Kernel) -> None:
-    """Turn the trained fields into float64 and `active_dims` into a tuple, and check them."""
-    for name in kernel.trained:
-        value = as_floats(getattr(kernel, name), f"{name}` of `{type(kernel).__name__}")
-        fits = value.ndim == 0 or (
-            value.ndim == 1 and value.size and name in kernel.vectors
-        )
-        if not fits or not np.all(np.isfinite(value) & (value > 0)):
-            shape = "a number or a vector (D,)" if name in kernel.vectors else "one number"
-            raise ValueError(
-                f"`{name}` of {type(kernel).__name__} must be positive and finite, {shape}; "
-                f"got {value}."
-            )
-        object.__setattr__(kernel, name, value)
-    if kernel.active_dims is not None:
-        dims = np.atleast_1d(np.asarray(kernel.active_dims, dtype=object))
-        whole = all(isinstance(d, (int, np.integer)) and type(d) is not bool for d in dims)
-        if not whole or len(set(dims)) != len(dims) or not len(dims) or min(dims) < 0:
-            raise ValueError(
-                f"`active_dims` must be distinct column numbers from 0; got {shown(kernel.active_dims)}."
-            )
-        object.__setattr__(kernel, "active_dims", tuple(map(int, dims)))
 
 # %% ../nbs/01_kernels.ipynb #7b1283a6
 @dataclass(frozen=True, eq=False)
@@ -209,6 +193,7 @@ class Stationary(Kernel):
         return X / to_device(self.fitting("lengthscale", X), X)
 
     def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+        """K (M, n) and its pull-back, from `profile` and the sums above."""
         pairs = centred_pairs(self.scaled(X1), None if X2 is None else self.scaled(X2))
         K, slope = self.profile(pairs)
 
@@ -464,13 +449,6 @@ class White(Level):
         return full((len(X1), X2.shape[0]), 0.0, like=X2)
 
 # %% ../nbs/01_kernels.ipynb #b2b46416
-def numbered(parts: list[dict]) -> dict:
-    """Join dictionaries under the prefixes "0.", "1.", …"""
-    return {
-        f"{i}.{key}": value for i, part in enumerate(parts) for key, value in part.items()
-    }
-
-
 def _others(factors: list[Array], i: int) -> Array | float:
     """The elementwise product of all factors (M, n) but the i-th."""
     rest = factors[:i] + factors[i + 1 :]
@@ -506,16 +484,7 @@ class Combination(Kernel):
         return numbered([kernel.parameters() for kernel in self.kernels])
 
     def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Combination":
-        own = [
-            {key: parameters[f"{i}.{key}"] for key in kernel.parameters()}
-            for i, kernel in enumerate(self.kernels)
-        ]
-        return replace(
-            self,
-            kernels=tuple(
-                kernel.with_parameters(p) for kernel, p in zip(self.kernels, own)
-            ),
-        )
+        return replace(self, kernels=with_numbered(self.kernels, parameters))
 
 # %% ../nbs/01_kernels.ipynb #e38a40b4
 class Sum(Combination):

@@ -7,17 +7,18 @@ __all__ = ['MEANS', 'ZeroMean', 'ConstantMean', 'LinearMean', 'fitting_mean', 's
            'mean_from_config']
 
 # %% ../nbs/02_means.ipynb #2eee2cbf
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .numerics.devices import Array, rows_times
+from .numerics.parameters import Parametric
 from .numerics.validation import as_floats, require_kind, shown
 
 # %% ../nbs/02_means.ipynb #f38570e8
 @dataclass(frozen=True, eq=False)
-class ZeroMean:
+class ZeroMean(Parametric):
     """m(x) = 0, and what the other means share.
 
     Examples
@@ -29,14 +30,12 @@ class ZeroMean:
     """
 
     def __post_init__(self):
-        for field in fields(self):
-            name = f"{field.name}` of `{type(self).__name__}"
-            value = as_floats(getattr(self, field.name), name)
+        for name in self.trained:
+            kind = type(self).__name__
+            value = as_floats(getattr(self, name), f"{name}` of `{kind}")
             if not np.all(np.isfinite(value)):
-                raise ValueError(
-                    f"`{field.name}` of a {type(self).__name__} must be finite; got {value}."
-                )
-            object.__setattr__(self, field.name, value)
+                raise ValueError(f"`{name}` of a {kind} must be finite; got {value}.")
+            object.__setattr__(self, name, value)
 
     def __call__(self, X: Array) -> np.ndarray:
         """m at X (S, D): (S,), or (S, K) for K functions; on the host wherever X is."""
@@ -45,14 +44,6 @@ class ZeroMean:
     def pull(self, X: Array, bar: np.ndarray) -> dict[str, np.ndarray]:
         """Derivatives over `parameters()`, from those over m at X (N, D): `bar` (N,) or (N, K)."""
         return {}
-
-    def parameters(self) -> dict[str, np.ndarray]:
-        """The trained parameters by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "ZeroMean":
-        """The same kind of mean at other values of `parameters()`."""
-        return replace(self, **parameters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +63,7 @@ class ConstantMean(ZeroMean):
     [3. 3.]
     """
 
+    trained = signed = ("intercept",)
     intercept: ArrayLike = 0.0
 
     def __call__(self, X: Array) -> np.ndarray:
@@ -101,6 +93,7 @@ class LinearMean(ZeroMean):
     [1. 0.] [2. 1.]
     """
 
+    trained = signed = ("intercept", "slope")
     intercept: ArrayLike
     slope: ArrayLike
 

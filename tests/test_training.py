@@ -42,7 +42,7 @@ from sparse_pep.shards import Piece
 from sparse_pep.training import (
     SITE_TOL,
     WINDOW,
-    Objective,
+    Ascent,
     WarmGradient,
     climb,
     column_spread,
@@ -506,7 +506,7 @@ def test_a_likelihood_at_the_edge_of_its_range_is_turned_back_from():
     """exp(40) odds round a flip probability to one half, which is none."""
     X, y = wave(25)
     model = counting(likelihood=NoisyProbit(0.05))
-    objective = Objective(model, model.parameters(), lambda m: model_gradient(m, Piece(0, X, np.sign(y)), 1.0, 1e-8))
+    objective = Ascent(model, lambda m: model_gradient(m, Piece(0, X, np.sign(y)), 1.0, 1e-8))
     vector = to_vector(model.parameters())
     value, _ = objective(vector)
     vector[2] = 40.0
