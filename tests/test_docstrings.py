@@ -22,8 +22,8 @@ from docs.notebook import without_examples
 UNSORTED = """
     estimators.base estimators.arguments estimators.checks estimators.encoding estimators.fitting
     estimators.diagnostics estimators.persistence estimators.classifier estimators.general
-    kernels means interdomain regression shards inference blocks energies streaming model
-    training stochastic numerics.files numerics.checkpoints numerics.devices numerics.linalg
+    regression shards inference blocks energies streaming
+    stochastic numerics.files numerics.checkpoints numerics.devices numerics.linalg
     numerics.validation numerics.blas numerics.memory numerics.threads numerics.distances
     data.sources data.passes data.cluster studies.trials studies.runner studies.experiments
     studies.statistics studies.findings datasets report commands
