@@ -7,7 +7,7 @@ __all__ = ['FEATURE_KINDS', 'Features', 'InducingPoints', 'features_to_config', 
 
 # %% ../nbs/03_features.ipynb #99b7c126
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 
 import numpy as np
@@ -15,14 +15,15 @@ from numpy.typing import ArrayLike
 
 from .kernels import Kernel
 from .numerics.devices import Array, as_numpy
+from .numerics.parameters import Parametric
 from .numerics.validation import inputs_2d
 
 # %% ../nbs/03_features.ipynb #e6dcee0e
-class Features:
+class Features(Parametric):
     """M inducing variables, each a linear functional of f.
 
-    Subclasses are frozen dataclasses, have a length M, and define `Kuu_vjp`, `Kuf_vjp`,
-    `parameters` and `with_parameters`.
+    Subclasses are frozen dataclasses, have a length M, name the fields that are `trained`, and
+    define `Kuu_vjp` and `Kuf_vjp`.
 
     Examples
     --------
@@ -34,6 +35,8 @@ class Features:
     [[1.    0.607]]
     [[0.707 0.551]]
     """
+
+    signed = ("Z", "frequency")  # of all kinds of features
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -57,14 +60,6 @@ class Features:
     def Kuf(self, kernel: Kernel, X: ArrayLike) -> Array:
         """Covariance (M, N) of the inducing variables with the function at X (N, D)."""
         return self.Kuf_vjp(kernel, inputs_2d(X))[0]
-
-    def parameters(self) -> dict[str, np.ndarray]:
-        """The trained parameters, unconstrained."""
-        raise NotImplementedError
-
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Features":
-        """The same features at other values of `parameters()`."""
-        raise NotImplementedError
 
 # %% ../nbs/03_features.ipynb #32fc14d3
 @dataclass(frozen=True, eq=False)
@@ -93,6 +88,7 @@ class InducingPoints(Features):
     2 [1. 3.]
     """
 
+    trained = ("Z",)
     Z: np.ndarray
 
     def __post_init__(self):
@@ -107,32 +103,25 @@ class InducingPoints(Features):
         return len(self.Z)
 
     def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable]:
-        return self.named(kernel.vjp(self.Z))
+        return self._named(*kernel.vjp(self.Z))
 
     def Kuf_vjp(self, kernel: Kernel, X: Array) -> tuple[Array, Callable]:
         if X.shape[1] != self.Z.shape[1]:
             raise ValueError(
                 f"`X` has {X.shape[1]} columns, but the pseudo-inputs `Z` of the features have {self.Z.shape[1]}."
             )
-        return self.named(kernel.vjp(self.Z, X))
+        return self._named(*kernel.vjp(self.Z, X))
 
-    def named(self, vjp: tuple[np.ndarray, Callable]) -> tuple[np.ndarray, Callable]:
-        """A kernel's (matrix, pull-back) with the derivative for the first argument given
-        the name it has here, Z.
+    def _named(self, matrix: Array, pull: Callable) -> tuple[Array, Callable]:
+        """A kernel's matrix and pull-back, with the derivative for the first argument given the
+        name that it has here, Z.
         """
-        matrix, pull = vjp
 
         def pull_back(bar: np.ndarray) -> tuple[dict, dict]:
             kernel_gradient, Z_bar = pull(bar)
             return kernel_gradient, {"Z": Z_bar}
 
         return matrix, pull_back
-
-    def parameters(self) -> dict[str, np.ndarray]:
-        return {"Z": self.Z}
-
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "InducingPoints":
-        return replace(self, Z=parameters["Z"])
 
 # %% ../nbs/03_features.ipynb #c1ccbf94
 FEATURE_KINDS = {

@@ -12,19 +12,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma, erfcx, expit, gammaln, log_ndtr, logit
 
+from .numerics.parameters import Parametric
 from .numerics.validation import as_floats, is_number, shown
 from .quadrature import STRICT, Accuracy, Tilted, tilted_moments
 from .sites import gaussian_tilted
 
 # %% ../nbs/08_likelihoods.ipynb #996c0157
-class Likelihood:
+class Likelihood(Parametric):
     """p(y|f), one latent function value a datum.
 
     Subclasses are frozen dataclasses and define `log_density` and `predict`; those with
-    trained parameters also `parameters`, `with_parameters` and `slopes`.
+    `trained` fields also `slopes`.
 
     Attributes
     ----------
+    positive : tuple of str
+        Fields that are checked to be positive numbers.
+    sites_known : bool
+        Whether the sites are exact and known before any search, as for Gaussian noise.
     width : float
         Length over which log p bends, units of f.
     log_concave : bool
@@ -51,11 +56,20 @@ class Likelihood:
     [-0.507 -0.921]
     """
 
+    positive = ()
+    sites_known = False
     width = 1.0
     log_concave = True
     n_latent = 1
     sites_known = False
     widest = np.inf
+
+    def __post_init__(self):
+        for name in self.positive:
+            value = getattr(self, name)
+            if not is_number(value) or not np.isfinite(value) or value <= 0.0:
+                raise ValueError(f"`{name}` must be a positive number; got {shown(value)}.")
+            object.__setattr__(self, name, float(value))
 
     def check(self, y: ArrayLike) -> np.ndarray:
         """y (N,) as float64. ValueError if the likelihood cannot have produced it."""
@@ -76,14 +90,6 @@ class Likelihood:
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         """∂ log p/∂θ for each of `parameters()`; y and f broadcast."""
         return []
-
-    def parameters(self) -> dict[str, np.ndarray]:
-        """The trained parameters by name, unconstrained."""
-        return {}
-
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Likelihood":
-        """The same likelihood at other values of `parameters()`."""
-        return self
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
         """How large f may be, judged by y (N,), units f²: where training starts; `weight` (N,)
@@ -219,11 +225,10 @@ class Gaussian(Likelihood):
     [0.] [1.5]
     """
 
+    trained = positive = ("noise_variance",)
+    sites_known = True
     noise_variance: float = 1.0
     sites_known = True
-
-    def __post_init__(self):
-        require_positive(self, "noise_variance")
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
         return weighted_variance(y, weight) or 1.0
@@ -246,12 +251,6 @@ class Gaussian(Likelihood):
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         return [0.5 * ((y - f) ** 2 / self.noise_variance - 1.0)]
 
-    def parameters(self) -> dict[str, np.ndarray]:
-        return {"log_noise_variance": np.log(self.noise_variance)}
-
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Gaussian":
-        return replace(self, noise_variance=float(np.exp(parameters["log_noise_variance"])))
-
     def closed(self, power: np.ndarray) -> np.ndarray:
         return np.ones(power.shape, dtype=bool)
 
@@ -268,15 +267,10 @@ class Gaussian(Likelihood):
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return f + np.sqrt(self.noise_variance) * rng.normal(size=np.shape(f))
 
-# %% ../nbs/08_likelihoods.ipynb #390406d2
-def require_positive(likelihood: Likelihood, *names: str) -> None:
-    """Raise a ValueError unless these fields are positive, finite numbers."""
-    for name in names:
-        value = getattr(likelihood, name)
-        if not is_number(value) or not np.isfinite(value) or value <= 0.0:
-            raise ValueError(f"`{name}` must be a positive number; got {shown(value)}.")
-
 # %% ../nbs/08_likelihoods.ipynb #9b8113c6
+FAR_LEFT = -100.0  # below it, hazard + x comes from the series above
+
+
 def log_normal_tail(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """log Φ(x) and φ(x)/Φ(x), each of the shape of x, to full relative accuracy in both
     tails."""
@@ -288,19 +282,6 @@ def log_normal_tail(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         left, np.sqrt(2 / np.pi) / r, gauss / (np.sqrt(2 * np.pi) * (1.0 - tail))
     )
     return log_cdf, hazard
-
-
-FAR_LEFT = -100.0
-
-
-def hazard_gap(x: np.ndarray, hazard: np.ndarray) -> np.ndarray:
-    """hazard + x, elementwise, to twelve digits."""
-    if np.min(x, initial=0.0) > FAR_LEFT:
-        return hazard + x
-    t = np.maximum(-x, -FAR_LEFT)
-    q = t**-2
-    series = (1.0 - q * (2.0 - q * (10.0 - 74.0 * q))) / t
-    return np.where(x < FAR_LEFT, series, hazard + x)
 
 
 class Binary(Likelihood):
@@ -350,7 +331,13 @@ class Probit(Binary):
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         x = y * f
         ell, hazard = log_normal_tail(x)
-        return ell, y * hazard, -hazard * hazard_gap(x, hazard)
+        gap = hazard + x
+        if np.min(x, initial=0.0) <= FAR_LEFT:  # the series has twelve digits there
+            t = np.maximum(-x, -FAR_LEFT)
+            q = t**-2
+            series = (1.0 - q * (2.0 - q * (10.0 - 74.0 * q))) / t
+            gap = np.where(x < FAR_LEFT, series, gap)
+        return ell, y * hazard, -hazard * gap
 
     def closed(self, power: np.ndarray) -> np.ndarray:
         return power == 1.0
@@ -536,10 +523,8 @@ class NegativeBinomial(Counts):
     [2.718] [6.413]
     """
 
+    trained = positive = ("dispersion",)
     dispersion: float = 1.0
-
-    def __post_init__(self):
-        require_positive(self, "dispersion")
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> float:
         return float(np.log(self.dispersion))
@@ -563,12 +548,6 @@ class NegativeBinomial(Counts):
             - y
             + (y + r) * expit(t)
         ]
-
-    def parameters(self) -> dict[str, np.ndarray]:
-        return {"log_dispersion": np.log(self.dispersion)}
-
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "NegativeBinomial":
-        return replace(self, dispersion=float(np.exp(parameters["log_dispersion"])))
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rate, square = self.rates(mean, var)
@@ -601,12 +580,10 @@ class StudentT(Likelihood):
     [1.    0.481]
     """
 
+    trained, positive = ("scale",), ("df", "scale")
     df: float = 4.0
     scale: float = 1.0
     log_concave = False
-
-    def __post_init__(self):
-        require_positive(self, "df", "scale")
 
     @property
     def width(self) -> float:
@@ -644,12 +621,6 @@ class StudentT(Likelihood):
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         square = (y - f) ** 2
         return [(self.df + 1.0) * square / (self.df * self.scale**2 + square) - 1.0]
-
-    def parameters(self) -> dict[str, np.ndarray]:
-        return {"log_scale": np.log(self.scale)}
-
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "StudentT":
-        return replace(self, scale=float(np.exp(parameters["log_scale"])))
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         noise = self.scale**2 * self.df / (self.df - 2.0) if self.df > 2.0 else np.inf

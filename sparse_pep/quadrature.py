@@ -15,20 +15,10 @@ import numpy as np
 from .numerics.linalg import expm1_ratio, log1p_ratio
 
 # %% ../nbs/07_quadrature.ipynb #eed3c02b
-def column(log_density: Callable, rows: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+def column(log_density: Callable, rows: np.ndarray, f: np.ndarray) -> tuple:
     """ℓ, ℓ′, ℓ″ at one f for each of `rows`, each (n,)."""
-    return [value[:, 0] for value in log_density(rows, f[:, None])[:3]]
-
-
-def between(
-    low: np.ndarray, high: np.ndarray, mean: np.ndarray, var: np.ndarray
-) -> np.ndarray:
-    """A point between `low` and `high`: the middle of close ends, otherwise of their orders of
-    magnitude, as seen from the cavity.
-    """
-    spread = np.sqrt(var)
-    ends = (np.arcsinh((end - mean) / spread) for end in (low, high))
-    return mean + spread * np.sinh(0.5 * sum(ends))
+    ell, slope, curvature, *_ = log_density(rows, f[:, None])
+    return ell[:, 0], slope[:, 0], curvature[:, 0]
 
 
 def across(
@@ -69,8 +59,11 @@ def find_modes(
         near, new = np.abs(ascent) <= 0.1 * np.sqrt(bend), f + ascent / bend
         good = (new >= low[rows]) & (new <= high[rows]) & (turn % 4 < 3)
         mode[rows] = np.where(near, f, new)
-        cut = rows[~(near | good)]
-        mode[cut] = between(low[cut], high[cut], mean[cut], var[cut])
+        cut = rows[~(near | good)]  # the middle of close ends, else of their orders of magnitude
+        spread = np.sqrt(var[cut])
+        left = np.arcsinh((low[cut] - mean[cut]) / spread)
+        right = np.arcsinh((high[cut] - mean[cut]) / spread)
+        mode[cut] = mean[cut] + spread * np.sinh(0.5 * (left + right))
         rows = rows[~near]
     return mode
 
@@ -242,36 +235,27 @@ def integrands(
 SMALL = 0.01  # −α z below which z comes from R
 
 
-def log_integral(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> np.ndarray:
-    """αz (n,) of `rows` from the mass, with an absolute error of some units in the last place."""
-    return at.top[rows] + np.log(sums[MASS] / np.sqrt(2.0 * np.pi * at.var[rows]))
-
-
-def by_position(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> np.ndarray:
-    """Whether the moments of f, rather than those of ℓ′, give d1 and d2 of `rows` (n,)."""
-    bend = np.abs(sums[CURVATURE] / sums[MASS])
-    return at.power[rows] * at.var[rows] * bend > 1.0
-
-
 def moments(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> tuple:
-    """z, d1 and d2 of `rows`, each (n,), from their sums (7 + E, n)."""
+    """z, d1 and d2 of `rows`, each (n,), from their sums (7 + E, n); and whether z comes from R,
+    and d1 and d2 from the moments of f.
+    """
     x, xx, slope, slope2, bend = sums[X : CURVATURE + 1] / sums[MASS]
     power, var = at.power[rows], at.var[rows]
     above = power * sums[PLAIN]
-    log_mean = log_integral(at, rows, sums)
+    log_mean = at.top[rows] + np.log(sums[MASS] / np.sqrt(2.0 * np.pi * var))
     small = log_mean > -SMALL
     log_z = np.where(
         small,
         sums[PLAIN] * log1p_ratio(np.where(small & (above > -0.5), above, 0.0)),
         log_mean / np.where(power == 0.0, 1.0, power),
     )
-    far = by_position(at, rows, sums)
+    far = power * var * np.abs(bend) > 1.0
     scale = np.where(far, power * var, 1.0)
     d1 = np.where(far, (x + (at.mode - at.mean)[rows]) / scale, at.slope[rows] + slope)
     d2 = np.where(
         far, ((xx - x**2) / var - 1.0) / scale, bend + power * (slope2 - slope**2)
     )
-    return log_z, d1, d2
+    return log_z, d1, d2, small, far
 
 # %% ../nbs/07_quadrature.ipynb #6aefe51d
 def trapezoid(
@@ -303,22 +287,16 @@ def estimated_error(
     """Relative error (n,) of the worst of z, d1 and d2, estimated from what `trapezoid`
     found; relative to `floor`, in units of the cavity, for what is smaller.
     """
-    sums, *rough, ends = found
-    fine, mass, power = moments(at, rows, sums), sums[MASS], at.power[rows]
-    spread = np.sqrt(at.var[rows])
-    d1_scale = np.abs(fine[1]) + 0.01 * np.abs(fine[2]) * spread  # d1 may be 0
-    sizes = np.abs(fine[0]), d1_scale * spread, np.abs(fine[2]) * spread**2
-    units = np.ones_like(spread), spread, spread**2
-    scales = [np.maximum(size, floor) / unit for size, unit in zip(sizes, units)]
-    second, third = (
-        np.abs(
-            [(a - b) / scale for a, b, scale in zip(fine, moments(at, rows, part), scales)]
-        )
-        for part in rough
-    )
+    sums, every_second, every_third, ends = found
+    *fine, small, far = moments(at, rows, sums)
+    mass, power, spread = sums[MASS], at.power[rows], np.sqrt(at.var[rows])
+    units = np.stack([np.ones_like(spread), spread, spread**2])
+    sizes = np.abs(fine) * units
+    sizes[1] += 0.01 * sizes[2]  # d1 may be 0
+    scales = np.maximum(sizes, floor) / units
+    second = np.abs(np.subtract(fine, moments(at, rows, every_second)[:3])) / scales
+    third = np.abs(np.subtract(fine, moments(at, rows, every_third)[:3])) / scales
     step_error = second * np.clip(second / (third + 1e-300), np.sqrt(third), 1.0)
-    far = by_position(at, rows, sums)
-    small = log_integral(at, rows, sums) > -SMALL
     log_cut = ends[MASS] / (mass * np.where(power == 0.0, 1.0, power))
     cuts = (
         np.where(small, ends[PLAIN], log_cut) / scales[0],
@@ -330,15 +308,10 @@ def estimated_error(
 
 # %% ../nbs/07_quadrature.ipynb #5f14309e
 STEP, STEPS_A_SPREAD = 0.1, 0.6  # of u, and of the tilted density's own spread
-FEWEST, SIZES = 24, np.array([12, 18, 24, 36, 48, 72, 96, 144, 192, 288])
+FEWEST, SIZES = 24, np.array([12, 18, 24, 36, 48, 72, 96, 144, 192, 288, 0])  # 0: too many
 WIDEST = 10.0  # widths: further away than this, the map is looked at again
 BLOCK = 12_000  # nodes worked on at a time: they stay in the processor's cache
 CALL = 1_000  # nodes that cost as much as the overhead of one block
-
-
-def size_for(wanted: np.ndarray) -> np.ndarray:
-    """The smallest of `SIZES` that is not below what is wanted (n,); 0 where none is."""
-    return np.append(SIZES, 0)[np.searchsorted(SIZES, wanted)]
 
 
 def joined(size: np.ndarray) -> np.ndarray:
@@ -362,14 +335,15 @@ def few_nodes(
     """Sums (7 + E, N) by `trapezoid` and their relative error (N,), infinite for those that
     need more than 288 nodes.
     """
-    ends = [find_reach(at, sign, log_concave, accuracy) for sign in (-1, 1)]
-    wide = np.maximum(*ends) > WIDEST * at.width
-    centre = np.where(wide, np.clip(at.bend - at.mode, -ends[0], ends[1]), 0.0)
-    left = np.arcsinh((ends[0] + centre) / at.width)
-    right = np.arcsinh((ends[1] - centre) / at.width)
+    back = find_reach(at, -1, log_concave, accuracy)
+    ahead = find_reach(at, 1, log_concave, accuracy)
+    wide = np.maximum(back, ahead) > WIDEST * at.width
+    centre = np.where(wide, np.clip(at.bend - at.mode, -back, ahead), 0.0)
+    left = np.arcsinh((back + centre) / at.width)
+    right = np.arcsinh((ahead - centre) / at.width)
     longest = np.minimum(STEP, STEPS_A_SPREAD * at.spread / at.width) / accuracy.share
     wanted = np.maximum((left + right) / longest, FEWEST * accuracy.share)
-    size = size_for(wanted)
+    size = SIZES[np.searchsorted(SIZES[:-1], wanted)]
     sums, error = np.empty((7 + n_more, len(left))), np.full(len(left), np.inf)
     rows = np.flatnonzero(size)
     while len(rows):
@@ -386,7 +360,8 @@ def few_nodes(
         error[rows] = estimated_error(at, rows, found, accuracy.floor)
         rows = rows[~(error[rows] < accuracy.relative)]
         digits = np.log(accuracy.relative) / np.log(np.minimum(error[rows], 0.5))
-        size[rows] = size_for(size[rows] * np.clip(1.1 * digits, 1.3, 2.0))
+        wanted = size[rows] * np.clip(1.1 * digits, 1.3, 2.0)
+        size[rows] = SIZES[np.searchsorted(SIZES[:-1], wanted)]
         rows = rows[size[rows] > 0]
     return sums, error
 
@@ -415,20 +390,6 @@ def add_panels(total: np.ndarray, owner: np.ndarray, values: np.ndarray) -> None
         row += np.bincount(owner, value, len(row))
 
 
-def raise_scales(
-    scale: np.ndarray, at: TiltedDensities, rows: np.ndarray, floor: float
-) -> None:
-    """Raise the sizes (7 + E, n) of integrals to those of what they are added to, and to the
-    floor.
-    """
-    mass, var = scale[MASS], at.var[rows]
-    scale[SLOPE] = np.maximum(scale[SLOPE], np.abs(at.slope[rows]) * mass)
-    scale[SLOPE] = np.maximum(scale[SLOPE], floor * mass / np.sqrt(var))
-    scale[CURVATURE] = np.maximum(scale[CURVATURE], floor * mass / var)
-    scale[SLOPE2] = np.maximum(scale[SLOPE2], scale[CURVATURE])
-    scale[PLAIN] = np.maximum(scale[PLAIN], floor)
-
-
 def many_nodes(
     at: TiltedDensities, rows: np.ndarray, accuracy: Accuracy = STRICT
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -441,14 +402,19 @@ def many_nodes(
     start, end = cuts[:, :-1].ravel(), cuts[:, 1:].ravel()
     whole = panel_sums(at, rows[owner], start, end)
     total, size, error = np.zeros((3, len(whole), len(rows)))
+    var, floor = at.var[rows], accuracy.floor
+    slope = np.maximum(np.abs(at.slope[rows]), floor / np.sqrt(var))
     for turn in range(HALVINGS):
         middle = 0.5 * (start + end)
         first = panel_sums(at, rows[owner], start, middle)
         second = panel_sums(at, rows[owner], middle, end)
         both, gap = first + second, np.abs(first + second - whole)
         scale = size.copy()
-        add_panels(scale, owner, np.abs(both))
-        raise_scales(scale, at, rows, accuracy.floor)
+        add_panels(scale, owner, np.abs(both))  # next: raised to what they are added to
+        scale[SLOPE] = np.maximum(scale[SLOPE], slope * scale[MASS])
+        scale[CURVATURE] = np.maximum(scale[CURVATURE], floor * scale[MASS] / var)
+        scale[SLOPE2] = np.maximum(scale[SLOPE2], scale[CURVATURE])
+        scale[PLAIN] = np.maximum(scale[PLAIN], floor)
         loose = 0.01 * accuracy.relative * 2.0**turn  # rounding has its share
         allowed = loose * scale[:, owner] + TINY
         open_ = np.any(gap > allowed, axis=0) & (turn < HALVINGS - 1)
@@ -571,7 +537,7 @@ def tilted_moments(
         if len(hard):
             sums[:, hard], error[hard] = many_nodes(at, hard, accuracy)
         result = Tilted(
-            *moments(at, np.arange(len(error)), sums), error, sums[7:] / sums[MASS]
+            *moments(at, np.arange(len(error)), sums)[:3], error, sums[7:] / sums[MASS]
         )
         lost = np.flatnonzero(~(sum(map(np.abs, result[:3])) < np.inf) | ~(error < LOST))
         if len(lost):

@@ -92,7 +92,7 @@ def test_error_is_honest_by_the_panels(likelihood, y):
     with np.errstate(all="ignore"):
         at = locate(density(likelihood, np.full(size, y)), mean, var, power, 3.0 * likelihood.width)
         sums, claimed = few_nodes(at, likelihood.log_concave, 0)
-        exact, few = moments(at, rows, many_nodes(at, rows)[0]), moments(at, rows, sums)
+        exact, few = moments(at, rows, many_nodes(at, rows)[0])[:3], moments(at, rows, sums)[:3]
     accepted = claimed < expectations.TOLERANCE
     true = relative_errors(few, exact, var)[accepted]
     assert np.mean(accepted) > 0.3
