@@ -23,8 +23,7 @@ UNSORTED = """
     estimators.base estimators.arguments estimators.checks estimators.encoding estimators.fitting
     estimators.diagnostics estimators.persistence estimators.classifier estimators.general
     kernels means interdomain regression shards inference blocks energies streaming model
-    training stochastic numerics.files numerics.checkpoints numerics.devices numerics.linalg
-    numerics.validation numerics.blas numerics.memory numerics.threads numerics.distances
+    training stochastic
     data.sources data.passes data.cluster studies.trials studies.runner studies.experiments
     studies.statistics studies.findings datasets report commands
 """.split()
