@@ -96,9 +96,9 @@ class Pairs:
         a2, b2 = self.norms
         level = np.log(variance) - 0.5 * a2[:, None]
         left = np.column_stack([self.A, level, np.ones(len(level))])
-        ones = namespace_of(b2).ones_like(b2)
-        right = concatenate([self.B.T, ones[None, :], -0.5 * b2[None, :]], axis=0)
-        return exp_in_place(to_device(left, self.B) @ right)
+        ones, halves = namespace_of(b2).ones_like(b2), -0.5 * b2
+        right = concatenate([self.B, ones[:, None], halves[:, None]], axis=1)
+        return exp_in_place(to_device(left, self.B) @ right.T)
 
     def moments(self, W: Array) -> tuple[Array, np.ndarray, float]:
         """First and second moments of the differences under weights, and the sum of weights.
@@ -120,12 +120,12 @@ class Pairs:
         if not self.expands:
             return self._moments_by_differences(W)
         A, B = to_device(self.A, W), to_device(self.B, W)
-        xp, columns = namespace_of(W), rows_times(np.ones(W.shape[0]), W)
-        WB = thin_product(W, concatenate([B, xp.ones_like(B[:, :1])], axis=1))
-        WB, rows = WB[:, :-1], WB[:, -1:]
-        first = WB - A * rows
-        second = rows_times(columns, B * B) - as_numpy(xp.sum(A * (WB + first), axis=0))
-        return first if on_device(self.A) else as_numpy(first), second, float(columns.sum())
+        rows, columns = rows_times(W, np.ones(W.shape[1])), rows_times(np.ones(W.shape[0]), W)
+        WB = thin_product(W, B)
+        first = WB - A * to_device(rows, W)[:, None]
+        own = namespace_of(W).sum(A * (WB + first), axis=0)
+        second = rows_times(columns, B * B) - as_numpy(own)
+        return first if on_device(self.A) else as_numpy(first), second, float(rows.sum())
 
     def _moments_by_differences(self, W: Array) -> tuple[Array, np.ndarray, float]:
         """`moments`, one dimension after the other."""
@@ -169,7 +169,7 @@ def quadratic_of_differences(
         level = constant + np.sum((first + second * z) * z, axis=1)
         left = np.column_stack([-first - 2 * second * z, second, level])
         ones = namespace_of(x).ones_like(x[:, :1])
-        return to_device(left, x) @ concatenate([x.T, (x * x).T, ones.T], axis=0)
+        return to_device(left, x) @ concatenate([x, x * x, ones], axis=1).T
     f, s, total = (to_device(part, x) for part in (first, second, constant[:, None]))
     for d, gap in enumerate(pairs.differences()):  # −Δ
         total = total - (f[:, d : d + 1] - s[:, d : d + 1] * gap) * gap
