@@ -17,8 +17,8 @@ from sklearn.cluster import KMeans
 from .inference import Fit, infer
 from .likelihoods import Likelihood
 from sparse_pep.numerics.linalg import (
-    add_outer,
     add_rank_one,
+    add_weighted,
     column_dots,
     log1p_ratio,
     solve_lower,
@@ -465,7 +465,7 @@ class BlockShard(Shard):
         return [(T, shift) for T, shift, *_ in sites]
 
     def add_sites(self, c: int, chunk: Columns, S: np.ndarray, s: np.ndarray) -> float:
-        V, VT = chunk.V, chunk.scratch("VT", chunk.V.shape)
+        V, VT = chunk.V, chunk.scratch.beside("VT", chunk.V)
         blocks, sites, terms = self.chunks[chunk.number], self.blocks_of(c, chunk.number), 0.0
         parts = zip(blocks.members, sites, blocks.views(V), blocks.views(VT))
         for rows, (T, *_, each), own, out in parts:
@@ -474,7 +474,7 @@ class BlockShard(Shard):
             np.matmul(own, scale[:, None, None] * T, out=out)
             terms += weight @ each
         if self.known:
-            add_outer(S, VT)
+            add_weighted(S, VT, 1.0)
         else:
             add_symmetric_product(S, VT, V)
         shifts = np.concatenate([shift.ravel() for _, shift, *_ in sites])
@@ -488,8 +488,8 @@ class BlockShard(Shard):
         """Mean and variance (n,) of each f under the tilted density of its block."""
         V, scratch, blocks = chunk.V, chunk.scratch, self.chunks[chunk.number]
         precision, shift = self.state.sites[:, c]
-        half = solve_lower(posterior.B, V, out=scratch("half", V.shape))
-        mu, JT = posterior.b @ half, scratch("JT", V.shape)
+        half = solve_lower(posterior.B, V, out=scratch.beside("half", V))
+        mu, JT = posterior.b @ half, scratch.beside("JT", V)
         mean, var = np.empty((2, V.shape[1]))
         sites, views = self.blocks_of(c, chunk.number), (blocks.views(half), blocks.views(JT))
         parts = zip(blocks.members, sites, blocks.columns, *views)
@@ -516,10 +516,10 @@ class BlockShard(Shard):
         """
         (beta, cov), V, scratch, rows = whitened, chunk.V, chunk.scratch, chunk.rows
         blocks, pairs = self.chunks[chunk.number], self.outer_pairs(c, chunk.number)
-        VT, Ve = scratch("VT", V.shape), scratch("Ve", V.shape)
+        VT, Ve = scratch.beside("VT", V), scratch.beside("Ve", V)
         for (T, _), own, out in zip(pairs, blocks.views(V), blocks.views(VT)):
             np.matmul(own, T, out=out)
-        U, lifted = np.matmul(cov, VT, out=scratch("U", V.shape)), self.power[rows].any()
+        U, lifted = np.matmul(cov, VT, out=scratch.beside("U", V)), self.power[rows].any()
         spread = column_dots(VT, U) if through is None else 0.0  # diagonal of T A T
         Kbb_bar, slopes, mean = [], [], beta @ V
         views = map(blocks.views, (V, VT, U, Ve))

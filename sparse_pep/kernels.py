@@ -20,11 +20,11 @@ from numpy.typing import ArrayLike
 from sparse_pep.numerics.devices import (
     Array,
     as_numpy,
-    columns_times,
     concatenate,
     divide_or_zero,
     full,
     namespace_of,
+    rows_times,
     select_columns,
     to_device,
     total_product,
@@ -385,7 +385,7 @@ class Linear(Kernel):
         parts = to_device(variance, X) * X**2
 
         def pull(kff_bar: np.ndarray) -> dict:
-            slopes = columns_times(kff_bar, parts)
+            slopes = rows_times(kff_bar, parts)
             return {"log_variance": slopes if self.variance.ndim else slopes.sum()}
 
         return as_numpy(namespace_of(X).sum(parts, axis=1)), pull

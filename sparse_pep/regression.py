@@ -11,21 +11,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .numerics.devices import columns_times
+from .numerics.devices import rows_times
 from sparse_pep.numerics.linalg import (
     Factor,
     add_rank_one,
     add_weighted,
     column_dots,
     factorise,
-    inverse_factor,
+    inverse_gram,
     log1p_ratio,
-    lower_gram,
     mirror,
     product,
     scale_columns,
     solve_lower,
-    weighted_product,
 )
 from .numerics.memory import Scratch
 from .sites import Posterior, posterior_from_sums, q_moments, unexplained_variance
@@ -251,7 +249,7 @@ def predict_f(
     V = solve_lower(posterior.Kuu, Kus, out=Kus)
     unexplained, _ = unexplained_variance(kss, V)
     T = solve_lower(posterior.B, V, out=V)
-    return columns_times(posterior.b, T), unexplained + column_dots(T, T)
+    return rows_times(posterior.b.T, T), unexplained + column_dots(T, T)
 
 
 def predict_f_cov(
@@ -336,7 +334,7 @@ def adjoint_chunk(
     beta, cov = whitened
     U = product(cov, V, out=scratch.beside("U", V))  # B⁻¹ V
     var = column_dots(V, U)
-    d1 = shift.T - precision * columns_times(beta, V)
+    d1 = shift.T - precision * rows_times(beta.T, V)
     outputs = np.atleast_2d(d1)
     e = power * (len(outputs) * precision**2 * var + (outputs**2).sum(axis=0))
     total = len(outputs) * precision  # of all outputs
@@ -379,10 +377,10 @@ def short_adjoint_chunk(
     and Luu⁻ᵀβ, the other arguments are as in `adjoint_chunk`. Cost 2nM² flops.
     """
     G, beta, back = through
-    d1 = shift.T - precision * columns_times(beta, V)
+    d1 = shift.T - precision * rows_times(beta.T, V)
     outputs = np.atleast_2d(d1)
     total = weight * len(outputs) * precision
-    bar = weighted_product(G, V, total, out=scratch.beside("bar", V))
+    bar = product(G, V, total, out=scratch.beside("bar", V))
     for b, d in zip(np.atleast_2d(back.T), outputs):
         bar = add_rank_one(bar, b, weight * d)
     return bar, -0.5 * total, d1
@@ -401,8 +399,8 @@ def whitened_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     """Mean β (M,), or (M, K) of K outputs, and covariance B⁻¹ (M, M) of q in whitened
     coordinates. Cost O(M³).
     """
-    root = inverse_factor(posterior.B)
-    return root.T @ posterior.b, lower_gram(root)
+    beta = solve_lower(posterior.B, posterior.b, transpose=True)
+    return beta, inverse_gram(posterior.B)
 
 
 def Kuu_adjoint(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .numerics.devices import Array, columns_times
+from .numerics.devices import Array, rows_times
 from sparse_pep.numerics.linalg import (
     Factor,
     column_dots,
@@ -155,7 +155,7 @@ def marginals(
     [1.  0.5] [0.25   0.0625]
     """
     T = solve_lower(posterior.B, V, out=out)
-    return columns_times(posterior.b, T), column_dots(T, T)
+    return rows_times(posterior.b.T, T), column_dots(T, T)
 
 # %% ../nbs/05_sites.ipynb #e2e04d3c
 def cavity(

@@ -1,6 +1,5 @@
 """Training that is stopped at any moment, by any signal, goes on and ends where it would have ended."""
 
-import csv
 import json
 import os
 import signal
@@ -8,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ rng = np.random.default_rng(6)
 X = rng.uniform(0, 5, size=(80, 2))
 y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=80)
 BLOCKS = np.arange(80) // 5
-TARGETS = {"Gaussian": y, "Probit": np.sign(y), "Poisson": np.round(np.exp(y))}
+TARGETS = {"gaussian": y, "probit": np.sign(y), "poisson": np.round(np.exp(y))}
 
 
 class Killed(BaseException):
@@ -45,88 +45,103 @@ def earlier():
     return remember(fit.posteriors, fit.log_evidence, model.features)
 
 
-@pytest.mark.parametrize("after", [1, 7, 23, 36])
-@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit(), Poisson()], ids=lambda kind: type(kind).__name__)
-@pytest.mark.parametrize("blocks", [None, BLOCKS], ids=["single", "blocks"])
-def test_killed_after_any_evaluation_it_ends_the_same(likelihood, blocks, after, tmp_path, monkeypatch):
-    path, targets = tmp_path / "c.npz", TARGETS[type(likelihood).__name__]
-    options, data = {"max_iter": 12, "n_restarts": 2}, Piece(0, X, targets, blocks=blocks)
-    whole = train(start(likelihood), data, 0.5, **options)
-    left = [after]
+def counted(limit, calls):
+    """`model_gradient`, noting its calls in `calls`; killed once there have been `limit` of them."""
 
     def mortal(*arguments, **named):
-        left[0] -= 1
-        if left[0] < 0:
+        if len(calls) == limit:
             raise Killed
+        calls.append(0)
         return model_gradient(*arguments, **named)
 
-    with monkeypatch.context() as patch:
-        patch.setattr("sparse_pep.training.model_gradient", mortal)
-        with pytest.raises(Killed):
-            train(start(likelihood), data, 0.5, **options, checkpoint=path, checkpoint_every=0.0)
+    return mortal
+
+
+OPTIONS = {"max_iter": 8, "n_restarts": 1}
+LIKELIHOODS = {"gaussian": Gaussian(0.1), "probit": Probit(), "poisson": Poisson()}
+
+
+@cache
+def uninterrupted(name, in_blocks):
+    """The data, and a training that nothing stops."""
+    data = Piece(0, X, TARGETS[name], blocks=BLOCKS if in_blocks else None)
+    return data, train(start(LIKELIHOODS[name]), data, 0.5, **OPTIONS)
+
+
+@pytest.mark.parametrize("after", [1, 7, 17])  # the first evaluation, the first climb, and the second one
+@pytest.mark.parametrize("name", LIKELIHOODS)
+@pytest.mark.parametrize("in_blocks", [False, True], ids=["single", "blocks"])
+def test_killed_after_any_evaluation_it_ends_the_same(name, in_blocks, after, tmp_path, monkeypatch):
+    path, (data, whole), before, later = tmp_path / "c.npz", uninterrupted(name, in_blocks), [], []
+    monkeypatch.setattr("sparse_pep.training.model_gradient", counted(after, before))
+    with pytest.raises(Killed):
+        train(start(LIKELIHOODS[name]), data, 0.5, **OPTIONS, checkpoint=path, checkpoint_every=0.0)
     owner = read_archive(path, "sparse_pep checkpoint", 1)["owner"]
-    held, left[0] = len(Checkpoint(path, owner).answers), 10_000
-    assert 1 <= held <= after
-    with monkeypatch.context() as patch:
-        patch.setattr("sparse_pep.training.model_gradient", mortal)
-        resumed = train(start(likelihood), data, 0.5, **options, checkpoint=path)
+    held = len(Checkpoint(path, owner).answers)
+    assert 1 <= held <= after == len(before)
+    monkeypatch.setattr("sparse_pep.training.model_gradient", counted(None, later))
+    resumed = train(start(LIKELIHOODS[name]), data, 0.5, **OPTIONS, checkpoint=path)
     assert to_vector(resumed.model.parameters()).tobytes() == to_vector(whole.model.parameters()).tobytes()
-    for name in ("log_evidence", "n_iter", "n_evaluations", "n_rejected", "n_sweeps", "message", "jitter"):
-        assert getattr(resumed, name) == getattr(whole, name), name
+    for field in ("log_evidence", "n_iter", "n_evaluations", "n_rejected", "n_sweeps", "message", "jitter"):
+        assert getattr(resumed, field) == getattr(whole, field), field
     assert np.array_equal(resumed.history, whole.history)
     assert np.array_equal(resumed.start, whole.start)
-    assert (whole.start is None) == isinstance(likelihood, Gaussian)
-    assert 10_000 - left[0] == len(Checkpoint(path, owner).answers) - held  # nothing is computed twice
+    assert (whole.start is None) == (name == "gaussian")
+    assert len(later) == len(Checkpoint(path, owner).answers) - held  # nothing is computed twice
 
 
 def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_path, monkeypatch):
-    path = tmp_path / "c.npz"
-    first = train(start(Probit()), Piece(0, X, np.sign(y)), 0.5, max_iter=8, checkpoint=path)
-    calls = []
-    monkeypatch.setattr("sparse_pep.training.model_gradient", lambda *a, **k: calls.append(0) or model_gradient(*a, **k))
-    again = train(start(Probit()), Piece(0, X, np.sign(y)), 0.5, max_iter=8, checkpoint=path)
+    def climb(max_iter, **options):
+        return train(start(Probit()), Piece(0, X, np.sign(y)), 0.5, max_iter=max_iter, **options)
+
+    calls, kept = [], {"checkpoint": tmp_path / "c.npz"}
+    first = climb(4, **kept)
+    monkeypatch.setattr("sparse_pep.training.model_gradient", counted(None, calls))
+    again = climb(4, **kept)
     assert not calls and again.log_evidence == first.log_evidence and isinstance(again.fit, Answer)
-    further = train(start(Probit()), Piece(0, X, np.sign(y)), 0.5, max_iter=16, checkpoint=path)
+    further = climb(8, **kept)
     assert calls and further.log_evidence > first.log_evidence
-    monkeypatch.undo()
-    whole = train(start(Probit()), Piece(0, X, np.sign(y)), 0.5, max_iter=16)
-    assert to_vector(whole.model.parameters()).tobytes() == to_vector(further.model.parameters()).tobytes()
+    assert to_vector(climb(8).model.parameters()).tobytes() == to_vector(further.model.parameters()).tobytes()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda given: given | {"data": Piece(0, X + 1e-9, y)},
-        lambda given: given | {"data": Piece(0, X, y[::-1].copy())},
-        lambda given: given | {"power": 0.4},
-        lambda given: given | {"jitter": 1e-7},
-        lambda given: given | {"fixed": ["features.Z"]},
-        lambda given: given | {"data": Piece(0, X, y, weight=np.full(80, 2.0))},
-        lambda given: given | {"data": Piece(0, X, y, weight=2.0)},
-        lambda given: given | {"data": Piece(0, X, y, known_variance=np.full(80, 2.0))},
-        lambda given: given | {"data": Piece(0, X, y, power=np.full(80, 0.4))},
-        lambda given: given | {"data": Piece(0, X, y, blocks=BLOCKS)},
-        lambda given: given | {"memory": earlier()},
-        lambda given: given | {"model": start(Gaussian(0.2))},
-        lambda given: given | {"model": replace(start(Gaussian(0.1)), kernel=Matern32(1.0, np.ones(2)))},
-        lambda given: (
-            given | {"model": replace(start(Gaussian(0.1)), kernel=SquaredExponential(1.0, np.ones(2), (1, 0)))}
-        ),
-    ],
-)
-def test_a_checkpoint_of_another_training_is_refused(change, tmp_path):
-    given = {
-        "model": start(Gaussian(0.1)),
-        "data": Piece(0, X, y),
-        "power": 0.5,
-        "max_iter": 2,
-        "checkpoint": tmp_path / "c.npz",
-    }
+def change(part, value):
+    """The model with another part."""
+    return replace(start(Gaussian(0.1)), **{part: value})
+
+
+OTHERS = {
+    "inputs": {"data": Piece(0, X + 1e-9, y)},
+    "targets": {"data": Piece(0, X, y[::-1].copy())},
+    "power": {"power": 0.4},
+    "jitter": {"jitter": 1e-7},
+    "fixed": {"fixed": ["features.Z"]},
+    "weights": {"data": Piece(0, X, y, weight=np.full(80, 2.0))},
+    "weight": {"data": Piece(0, X, y, weight=2.0)},
+    "known variance": {"data": Piece(0, X, y, known_variance=np.full(80, 2.0))},
+    "powers": {"data": Piece(0, X, y, power=np.full(80, 0.4))},
+    "blocks": {"data": Piece(0, X, y, blocks=BLOCKS)},
+    "memory": {"memory": earlier()},
+    "likelihood": {"model": change("likelihood", Gaussian(0.2))},
+    "kernel": {"model": change("kernel", Matern32(1.0, np.ones(2)))},
+    "columns": {"model": change("kernel", SquaredExponential(1.0, np.ones(2), (1, 0)))},
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The arguments of a training that has written its checkpoint."""
+    given = {"model": start(Gaussian(0.1)), "data": Piece(0, X, y), "power": 0.5, "max_iter": 2}
+    given["checkpoint"] = tmp_path_factory.mktemp("finished") / "c.npz"
     train(**given)
-    before = (tmp_path / "c.npz").read_bytes()
+    return given
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
+def test_a_checkpoint_of_another_training_is_refused(other, finished):
+    before = finished["checkpoint"].read_bytes()
     with pytest.raises(ValueError, match="other data or arguments.*delete it, or name another file"):
-        train(**change(given))
-    assert (tmp_path / "c.npz").read_bytes() == before
+        train(**finished | other)
+    assert finished["checkpoint"].read_bytes() == before
 
 
 def test_a_file_that_is_no_checkpoint_is_refused_and_left_alone(tmp_path):
@@ -188,7 +203,7 @@ def test_what_is_saved_comes_back(tmp_path):
 
 @pytest.mark.parametrize(("estimator", "targets"), [(SparsePEPRegressor, y), (SparsePEPClassifier, y > 0)])
 def test_estimators_take_a_checkpoint(estimator, targets, tmp_path):
-    options = {"n_inducing": 5, "random_state": 0, "max_iter": 15, "tol": 1e-9, "n_restarts": 1}
+    options = {"n_inducing": 5, "random_state": 0, "max_iter": 5, "tol": 1e-9, "n_restarts": 1}
     plain = estimator(**options).fit(X, targets)
     first = estimator(**options, checkpoint=tmp_path / "c.npz").fit(X, targets)
     second = estimator(**options, checkpoint=tmp_path / "c.npz").fit(X, targets)
@@ -199,55 +214,27 @@ def test_estimators_take_a_checkpoint(estimator, targets, tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize("likelihood", ["gaussian", "auto"])
-def test_fit_killed_by_the_system_goes_on(likelihood, tmp_path):
+def test_fit_killed_by_the_system_goes_on(tmp_path):
     """kill -9 in the middle, several times over; the model is the one of a run left in peace."""
-    inputs = np.random.default_rng(0).normal(size=(1500, 4))
-    values = np.sin(3 * inputs[:, 0]) * inputs[:, 1] + 0.1 * inputs[:, 2]
-    values = (values > 0).astype(int) if likelihood == "auto" else values
-    with open(tmp_path / "data.csv", "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerows([["a", "b", "c", "d", "y"], *np.column_stack([inputs, values]).tolist()])
-    words = [
-        "fit",
-        "data.csv",
-        "--target",
-        "y",
-        "--likelihood",
-        likelihood,
-        "--inducing",
-        "30",
-        "--max-iter",
-        "60",
-        "--quiet",
-    ]
+    inputs = np.random.default_rng(0).normal(size=(500, 4))
+    labels = np.sin(3 * inputs[:, 0]) * inputs[:, 1] + 0.1 * inputs[:, 2] > 0
+    np.savetxt(tmp_path / "data.csv", np.column_stack([inputs, labels]), delimiter=",", header="a,b,c,d,y", comments="", fmt="%.17g")
+    words = "fit data.csv --target y --likelihood auto --inducing 20 --max-iter 50 --quiet".split()
     run = [sys.executable, "-c", "from sparse_pep.cli import main; main()", *words]
-    here = {
-        "cwd": tmp_path,
-        "env": os.environ | {"OMP_NUM_THREADS": "1"},
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.PIPE,
-        "text": True,
-    }
+    here = {"cwd": tmp_path, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     subprocess.run([*run, "--out", "whole.npz"], check=True, **here)
     saved = ["--out", "model.npz", "--checkpoint", "c.npz", "--checkpoint-every", "0"]
-    kills, answers = 0, 0
-    for _ in range(3):
+    held = 0
+    for _ in range(2):
         process = subprocess.Popen([*run, *saved], **here)
-        until = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < until:
-            time.sleep(0.02)
+        answers, until = held, time.monotonic() + 60
+        while held < answers + 8 and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.01)
             if (tmp_path / "c.npz").exists():
                 held = len(read_archive(tmp_path / "c.npz", "sparse_pep checkpoint", 1)["questions"])
-                if held >= answers + 8:
-                    answers = held
-                    break
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            kills += 1
+        process.send_signal(signal.SIGKILL)
         process.communicate()
-        assert process.returncode == -signal.SIGKILL and not (tmp_path / "model.npz").exists()
-    assert kills == 3
+        assert process.returncode == -signal.SIGKILL and held >= answers + 8 and not (tmp_path / "model.npz").exists()
     done = subprocess.run([*run, *saved, "--json"], check=True, **here)
     assert json.loads(done.stdout)["file"] == "model.npz" and not (tmp_path / "c.npz").exists()
     ours, theirs = (load(tmp_path / name) for name in ("model.npz", "whole.npz"))

@@ -9,17 +9,16 @@ from hypothesis import strategies as st
 from reference.compare import error, properties
 
 from sparse_pep.numerics.linalg import (
-    add_outer,
     add_weighted,
     column_dots,
     factorise,
+    inverse_gram,
     log1p_ratio,
-    lower_gram,
     mirror,
+    product,
     scale_columns,
     solve_lower,
     thin_product,
-    weighted_product,
 )
 
 seeds = st.integers(0, 2**32 - 1)
@@ -134,6 +133,16 @@ def test_solve_lower_against_scipy(M, n, seed, decades, transpose):
         assert error(solve_lower(factor, np.asfortranarray(right), transpose), got) == 0.0
 
 
+@properties
+@given(sizes, seeds, st.sampled_from([1.0, 8.0, 13.0]))
+def test_the_inverse_of_a_matrix_from_its_factor(M, seed, decades):
+    K = covariance(M, seed, decades)
+    inverse = inverse_gram(factorise(K))
+    np.testing.assert_array_equal(inverse, inverse.T)
+    condition = np.linalg.cond(K)
+    assert error(inverse, np.linalg.inv(K)) < 1e-14 * condition
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_residual_stays_small_where_the_factor_is_ill_conditioned(seed):
     """A solve leaves a residual of a rounding; a product with the inverse of so ill-conditioned a factor leaves more."""
@@ -145,12 +154,12 @@ def test_residual_stays_small_where_the_factor_is_ill_conditioned(seed):
 
 @properties
 @given(sizes, st.integers(0, 9), seeds)
-def test_add_outer_and_mirror(M, n, seed):
+def test_outer_products_are_added_to_the_lower_triangle(M, n, seed):
     rng = np.random.default_rng(seed)
     S, V = rng.normal(size=(M, M)), rng.normal(size=(M, n))
     S = S + S.T
     expected, upper = S + V @ V.T, np.triu(S, 1)
-    add_outer(S, V)
+    add_weighted(S, V, 1.0)
     np.testing.assert_array_equal(np.triu(S, 1), upper)
     assert error(mirror(S), expected, 1.0 + n) < 1e-14
 
@@ -164,8 +173,8 @@ def test_columns_scaled_dotted_and_summed(M, n, seed, common):
     D = np.diag(weight)
     assert error(scale_columns(V, weight), V @ D, 1.0) < 1e-14
     assert error(column_dots(V, U), np.diag(V.T @ U), 1.0 + M) < 1e-14
-    assert error(weighted_product(A, V, weight, out=np.empty((M, n))), A @ V @ D, 1.0 + M) < 1e-14
-    assert error(lower_gram(np.tril(A)), np.tril(A).T @ np.tril(A), 1.0 + M) < 1e-14
+    assert error(product(A, V, weight, out=np.empty((M, n))), A @ V @ D, 1.0 + M) < 1e-14
+    assert error(product(A, V), A @ V, 1.0 + M) < 1e-14
     S, work = np.zeros((M, M)), np.empty((M, n))
     add_weighted(S, V, weight, work)
     add_weighted(S, V.copy(), weight, V.copy())

@@ -59,7 +59,7 @@ from sparse_pep.model import (
     predictive_log_density,
     to_vector,
 )
-from ..numerics.devices import to_host
+from ..numerics.devices import as_numpy
 from sparse_pep.numerics.validation import (
     as_floats,
     inputs_2d,
@@ -67,7 +67,6 @@ from sparse_pep.numerics.validation import (
     require_finite,
     require_real,
     require_rows,
-    require_table,
     shown,
 )
 from ..regression import predict_f_cov
@@ -309,8 +308,8 @@ class Predictor(Fitted):
                 f"{what} needs `X` as an array in memory, since it relates all rows to each other; got a source. "
                 "Means and standard deviations of a source come from `predict` and `predict_f`."
             )
-        X = to_host(X)
-        require_table(X)  # scikit-learn's checks do not say what or where
+        X = as_numpy(X, dtype=None)
+        require_real(X, "X", least=1)  # scikit-learn's checks do not say what or where
         X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
         require_finite(X, "X")
         return self._encoding.inputs(X)
@@ -658,7 +657,7 @@ class PowerEPEstimator(Editable):
 
     def _rows(self, X, y, sample_weight, known_variance, first=True) -> InMemory:
         """Rows in memory that count, checked; those after the first fit against the first."""
-        X, y = self._checked(to_host(X), to_host(y), first)
+        X, y = self._checked(as_numpy(X, dtype=None), as_numpy(y, dtype=None), first)
         whole = self.blocks is not None  # all rows stay in their blocks
         rows, extras = counted(len(y), sample_weight, known_variance, keep_all=whole)
         if whole:
@@ -682,7 +681,7 @@ class PowerEPEstimator(Editable):
     ) -> tuple[np.ndarray, np.ndarray]:
         """X (N, D) as float64 and y (N,) or (N, K), checked."""
         least = 2 if first else 1
-        n_rows = require_table(X, least)  # scikit-learn's checks do not say what or where
+        n_rows = len(require_real(X, "X", least))  # scikit-learn's checks do not say what or where
         if y is not None:
             y = self._checked_targets(y)
             require_rows(n_rows, y, self._many_outputs)

@@ -18,7 +18,7 @@ from .encoding import Encoding
 from .fitting import Data, InMemory
 from ..likelihoods import Gaussian
 from ..model import model_bounds
-from ..numerics.validation import require_rows, require_table
+from ..numerics.validation import require_real, require_rows
 from ..regression import predict_f_cov
 
 # %% ../../nbs/internals/estimators/regressor.ipynb #0000ac9c
@@ -187,7 +187,7 @@ class SparsePEPRegressor(RealTargets):
         X, y, sample_weight = self._compared(X, y, sample_weight)
         y = self._checked_targets(y)
         if not isinstance(X, Source):
-            require_rows(require_table(X), y, several=True)
+            require_rows(len(require_real(X, "X", least=1)), y, several=True)
         return super().score(X, y, sample_weight)
 
     @property
