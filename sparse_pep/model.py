@@ -7,7 +7,7 @@ __all__ = ['Model', 'model_evidence', 'model_gradient', 'model_predict', 'model_
 
 # %% ../nbs/17_model.ipynb #1ce59af0
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,7 +25,6 @@ from sparse_pep.numerics.devices import (
     Array,
     as_numpy,
     device_of,
-    on_host,
     require_host,
     unit_roundoff,
 )
@@ -461,13 +460,13 @@ def model_gradient(
     features.Z [ 2.94  0.14  0.38 -2.65]
     """
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
-    Kuu, lent = factorise(matrix, jitter, "Kuu"), nullcontext()
-    if data.resident and model.likelihood.sites_known:
-        (piece,) = data.pieces()
-        size = piece.X.shape[0] * len(matrix)
-        with device_of(piece.X):
-            lent = LENDER.lend(size) if KEPT_V.allows(size) and on_host(piece.X) else lent
-    with lent as room:
+    Kuu, room = factorise(matrix, jitter, "Kuu"), None
+    with ExitStack() as lent:
+        if data.resident and model.likelihood.sites_known:
+            (piece,) = data.pieces()
+            size = piece.X.shape[0] * len(matrix)
+            with device_of(piece.X):
+                room = lent.enter_context(LENDER.lend(size)) if KEPT_V.allows(size) else None
         given = Kuu, start, tol, memory
         fit = settled(model, data, power, *given, room=room, chunk_size=chunk_size)
         found = energy_gradient(fit)
