@@ -6,7 +6,7 @@
 __all__ = ['TILE', 'Model', 'to_vector', 'from_vector', 'chunk_covariances', 'within_blocks', 'block_covariances', 'room_for',
            'bound', 'require_one_output', 'state_of', 'shards_of', 'settled', 'model_evidence', 'model_gradient',
            'lent_room', 'gradient_by_name', 'one_or_all', 'model_predict', 'model_bounds', 'model_left_out',
-           'predictive_log_density', 'model_leave_one_out']
+           'predictive_log_density', 'model_leave_one_out', 'model_covariance', 'model_posterior']
 
 # %% ../nbs/17_model.ipynb #1ce59af0
 from collections.abc import Callable, Iterator, Sequence
@@ -42,9 +42,9 @@ from sparse_pep.numerics.memory import (
     Scratch,
 )
 from .numerics.threads import chunk_slices, map_chunks, one_blas_thread
-from .regression import predict_f, upper_bound
+from .regression import predict_f, predict_f_cov, upper_bound
 from .shards import Kept, Piece, Shard, Shards, SiteState, per_row
-from .sites import Posterior
+from .sites import Posterior, determined_directions, q_moments
 from .streaming import Memory, memory_shards
 
 if TYPE_CHECKING:
@@ -713,3 +713,62 @@ def model_leave_one_out(
         model.likelihood, y[proper], mean[..., proper], var[..., proper]
     )
     return density
+
+# %% ../nbs/17_model.ipynb #e5a10002
+@one_blas_thread()
+def model_covariance(
+    model: Model, posteriors: Sequence[Posterior], X: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and joint covariance of f at X (S, D), mean function included.
+
+    Returns
+    -------
+    mean : ndarray (S,), or (C, S) of C latent functions, or (K, S) of K outputs
+    cov : ndarray (S, S), or (C, S, S) of C latent functions
+        Outputs share it. Cost 2SM² + 4S²M flops for each posterior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.features import InducingPoints
+    >>> from sparse_pep.kernels import SquaredExponential
+    >>> from sparse_pep.model import Model, model_covariance, model_evidence
+    >>> from sparse_pep.shards import Piece
+    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
+    >>> model = Model(SquaredExponential(), InducingPoints(X[::10]))
+    >>> fit = model_evidence(model, Piece(0, X, np.sin(2.0 * X[:, 0])))
+    >>> mean, cov = model_covariance(model, fit.posteriors, np.array([[1.5], [9.0]]))
+    >>> print(mean.round(1), cov.round(1))
+    [0.1 0. ] [[0.1 0. ]
+     [0.  1. ]]
+    """
+    Kus, Kss = model.features.Kuf(model.kernel, X), model.kernel(X)
+    parts = [predict_f_cov(posterior, Kus, Kss) for posterior in posteriors]
+    mean, cov = (one_or_all(part) for part in zip(*parts))
+    return mean + model.mean(X).T, cov
+
+
+def model_posterior(posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray, float]:
+    """Moments of q(u), and how many directions of u the data determine, of all posteriors
+    together. Cost O(M³) for each.
+
+    Returns
+    -------
+    mean : ndarray (M,), or (C, M) of C latent functions, or (M, K) of K outputs
+    cov : ndarray (M, M) or (C, M, M)
+    directions : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.model import model_posterior
+    >>> from sparse_pep.numerics.linalg import factorise
+    >>> from sparse_pep.sites import posterior_from_sums
+    >>> q = posterior_from_sums(factorise(np.eye(2)), np.diag([9.0, 0.0]), np.zeros(2))
+    >>> mean, cov, directions = model_posterior([q])
+    >>> print(mean, np.diag(cov).round(1), round(directions, 1))
+    [0. 0.] [0.1 1. ] 0.9
+    """
+    moments = [q_moments(posterior) for posterior in posteriors]
+    mean, cov = (one_or_all(part) for part in zip(*moments))
+    return mean, cov, sum(map(determined_directions, posteriors))

@@ -20,8 +20,6 @@ from docs.notebook import without_examples
 
 # Modules whose `__all__` still lists helpers: the table goes when these notebooks keep helpers in `exporti` cells.
 UNSORTED = """
-    estimators.base estimators.arguments estimators.checks estimators.encoding estimators.fitting
-    estimators.diagnostics estimators.persistence estimators.classifier estimators.general
     kernels means interdomain regression shards inference blocks energies streaming model
     training stochastic numerics.files numerics.checkpoints numerics.devices numerics.linalg
     numerics.validation numerics.blas numerics.memory numerics.threads numerics.distances

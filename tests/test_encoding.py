@@ -76,7 +76,7 @@ def test_inputs_are_translated_where_they_are(tmp_path):
     both = Encoding(Gaussian(), 1.0, 2.0, **scaling)
     piece = next(EncodedSource(in_pieces(X, Y), both).pieces())
     assert np.array_equal(piece.X, first.X) and np.allclose(piece.y, (Y[:170] - 1.0) / 2.0, rtol=1e-15)
-    assert np.array_equal(both.of_inputs.inputs(X), both.inputs(X))
+    assert np.array_equal(both.of_inputs().inputs(X), both.inputs(X))
 
 
 def test_fingerprints_tell_encodings_apart():

@@ -9,7 +9,7 @@ from reference.compare import differences, error, properties
 from reference.problems import problems
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
-from sparse_pep.estimators.checks import Extras, distinct_rows
+from sparse_pep.estimators.checks import distinct_rows
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, NegativeBinomial, Poisson, Probit, StudentT
@@ -357,43 +357,39 @@ class TestDistinctRows:
     def test_all_rows_are_found_again(self):
         Y, known = np.column_stack([y, np.round(y)]), np.round(rng.uniform(size=30), 1)
         again = rng.integers(0, 30, size=200)
-        seen = distinct_rows(X[again], Y[again], Extras(known_variance=known[again]))
-        assert len(seen.first) == len(np.unique(again)) and seen.extras.weight.sum() == 200
-        for part in (X[again], Y[again], known[again]):
-            assert np.array_equal(part[seen.first][seen.inverse], part)
-        assert np.array_equal(seen.extras.known_variance, known[again][seen.first])
+        piece = Piece(0, X[again], Y[again], known_variance=known[again])
+        seen, inverse = distinct_rows(piece)
+        assert len(seen.X) == len(np.unique(again)) and seen.weight.sum() == 200
+        for part in ("X", "y", "known_variance"):
+            assert np.array_equal(getattr(seen, part)[inverse], getattr(piece, part))
 
     @pytest.mark.parametrize("values", [2, 5, 1000])
     def test_they_are_those_of_numpy_in_sorted_order(self, values):
         """With few values many columns are needed to tell rows apart, with many the first will do."""
         table = rng.integers(0, values, size=(400, 6)).astype(float)
         weight, power = rng.uniform(0.5, 2.0, 400), rng.integers(0, 2, 400) / 2
-        seen = distinct_rows(table[:, :5], table[:, 5], Extras(weight), power)
+        seen, found = distinct_rows(Piece(0, table[:, :5], table[:, 5], weight, power=power))
         keys = np.column_stack([table, power])
-        _, first, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        assert np.array_equal(seen.first, first) and np.array_equal(seen.inverse, inverse.ravel())
-        np.testing.assert_allclose(seen.extras.weight, np.bincount(inverse.ravel(), weight), rtol=1e-14)
+        expected, inverse = np.unique(keys, axis=0, return_inverse=True)
+        assert np.array_equal(np.column_stack([seen.X, seen.y, seen.power]), expected)
+        assert np.array_equal(found, inverse.ravel())
+        np.testing.assert_allclose(seen.weight, np.bincount(inverse.ravel(), weight), rtol=1e-14)
 
     def test_what_differs_in_anything_is_different(self):
-        twice, first = np.vstack([X, X]), slice(0, 30)
-        assert len(distinct_rows(twice, np.append(y, y), Extras()).first) == 30
-        for targets, extras, power in (
-            (np.append(y, y + 1e-12), Extras(), None),
-            (np.append(y, y), Extras(known_variance=np.arange(60.0)), None),
-            (np.append(y, y), Extras(), np.repeat([0.2, 0.3], 30)),
-            (np.append(np.repeat("a", 30), np.repeat("b", 30)), Extras(), None),
+        twice, same = np.vstack([X, X]), np.append(y, y)
+        assert len(distinct_rows(Piece(0, twice, same))[0].X) == 30
+        for piece in (
+            Piece(0, twice, np.append(y, y + 1e-12)),
+            Piece(0, twice, same, known_variance=np.arange(60.0)),
+            Piece(0, twice, same, power=np.repeat([0.2, 0.3], 30)),
+            Piece(0, twice, np.repeat(["a", "b"], 30)),
+            Piece(0, X, y),
         ):
-            assert distinct_rows(twice, targets, extras, power).inverse is None
-        assert distinct_rows(X, y, Extras()).first == slice(None) and first == slice(0, 30)
+            seen, inverse = distinct_rows(piece)
+            assert seen is piece and inverse is None
 
     def test_zeros_of_both_signs_are_one(self):
-        assert len(distinct_rows(np.array([[0.0], [-0.0]]), np.ones(2), Extras()).first) == 1
-
-    def test_sites_of_all_rows(self):
-        seen = distinct_rows(np.array([[1.0], [0.0], [1.0]]), np.array([2.0, 3.0, 2.0]), Extras())
-        spread = seen.all_sites(np.array([[[10.0, 20.0]], [[1.0, 2.0]]]))
-        assert spread.tolist() == [[[20.0, 10.0, 20.0]], [[2.0, 1.0, 2.0]]]
-        assert seen.all_sites(None) is None and seen.all_sites("of a source") == "of a source"
+        assert len(distinct_rows(Piece(0, np.array([[0.0], [-0.0]]), np.ones(2)))[0].X) == 1
 
     def test_private_powers_and_blocks_go_with_their_rows(self):
         twice, targets = np.vstack([X, X]), np.append(y, y)
