@@ -90,8 +90,13 @@ class Data:
 
     @cached_property
     def moments(self) -> tuple[Moments, Moments]:
-        """Weighted moments of the inputs and of the targets. One pass over the rows, once."""
-        return source_moments(self.rows if self.inverse is None else self.few)
+        """Weighted moments of the inputs, and of the targets unless they are text. One pass over
+        the rows, once.
+        """
+        rows = self.rows if self.inverse is None else self.few
+        if isinstance(rows, Piece) and rows.y.dtype.kind not in "biuf":
+            rows = rows._replace(y=None)
+        return source_moments(rows)
 
     def scaling(self, name: str) -> tuple[float | np.ndarray, float | np.ndarray]:
         """Centre and scale of the columns of "X" or "y", or of the only target."""
