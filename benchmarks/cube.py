@@ -14,10 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from sparse_pep.data.passes import source_moments
 from sparse_pep.datasets import Dataset, load_classification, load_regression
-from sparse_pep.estimators.encoding import centre_and_spread
 from sparse_pep.features import Features, InducingPoints
 from sparse_pep.interdomain import GaussianBlur
+from sparse_pep.shards import Piece
 from sparse_pep.studies.trials import run_split
 from sparse_pep.training import column_spread, kmeans_points
 
@@ -30,8 +31,8 @@ NAMES = {"SMSE": "smse", "SMLL": "smll", "error": "error", "NLL": "nll", "conver
 def starting_features(kind: str, data: Dataset, split: int, n_inducing: int) -> Features:
     """Features of the kind for the standardised training inputs of a split."""
     train = data.splits[split][0]
-    mean, spread = centre_and_spread(data.X[train])
-    X = (data.X[train] - mean) / spread
+    moments, _ = source_moments(Piece(0, data.X[train]))
+    X = (data.X[train] - moments.mean) / moments.spread
     Z = kmeans_points(X, n_inducing, np.random.default_rng(split))
     if kind == "InducingPoints":
         return InducingPoints(Z)

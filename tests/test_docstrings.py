@@ -20,9 +20,7 @@ from docs.notebook import without_examples
 
 # Modules whose `__all__` still lists helpers: the table goes when these notebooks keep helpers in `exporti` cells.
 UNSORTED = """
-    estimators.base estimators.arguments estimators.checks estimators.encoding estimators.fitting
-    estimators.diagnostics estimators.persistence estimators.classifier estimators.general data.sources
-    data.passes data.cluster studies.trials studies.runner studies.experiments studies.statistics
+    data.sources data.passes data.cluster studies.trials studies.runner studies.experiments studies.statistics
     studies.findings datasets report commands
 """.split()
 MODULES = sorted(reference.homes())

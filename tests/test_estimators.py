@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -26,16 +27,26 @@ from sparse_pep.estimators import (
     SparsePEP,
     SparsePEPClassifier,
     SparsePEPRegressor,
-    fitting,
+    base,
     load,
 )
 from sparse_pep.estimators.arguments import section_of
+from sparse_pep.estimators.classifier import classifier_likelihood
+from sparse_pep.estimators.general import likelihood_named
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Derivative, GaussianBlur, Mixture
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
-from sparse_pep.likelihoods import Gaussian, NoisyProbit, Poisson, Probit
-from sparse_pep.model import model_evidence
-from sparse_pep.multiclass import Softmax
+from sparse_pep.likelihoods import (
+    LIKELIHOODS,
+    Gaussian,
+    Logit,
+    NegativeBinomial,
+    NoisyProbit,
+    Poisson,
+    Probit,
+)
+from sparse_pep.model import model_evidence, to_vector
+from sparse_pep.multiclass import MultinomialProbit, Softmax
 from sparse_pep.shards import Piece
 from sparse_pep.training import SITE_TOL
 
@@ -44,12 +55,44 @@ X = RNG.uniform(-3, 3, size=(40, 2))
 y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=40)
 X_TEST = RNG.uniform(-3, 3, size=(7, 2))
 KERNEL = SquaredExponential(1.2, [0.9, 2.0])
+KEPT = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "optimizer": None}
+SIDE = (X[:, 0] + 0.5 * X[:, 1] > 0).astype(int)
+THIRD = np.digitize(X[:, 0], [-1.0, 1.0])
+COUNTS = np.random.default_rng(1).poisson(np.exp(1.0 + y))
 
 
 def fixed_model(**arguments):
     """A fitted model whose parameters were kept as given."""
-    given = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "noise_variance": 0.1, "optimizer": None} | arguments
-    return SparsePEPRegressor(**given).fit(X, y)
+    return SparsePEPRegressor(**(KEPT | {"noise_variance": 0.1} | arguments)).fit(X, y)
+
+
+def classifier(labels=SIDE, **arguments):
+    return SparsePEPClassifier(**(KEPT | arguments)).fit(X, labels)
+
+
+def counts(**arguments):
+    return SparsePEP(**(KEPT | {"likelihood": "poisson"} | arguments)).fit(X, COUNTS)
+
+
+def vector_of(model):
+    """The parameters of a model, one after the other."""
+    return to_vector(model.parameters())
+
+
+def check_slope(model, h, tolerance):
+    """The gradient of the evidence along a random direction is that of central differences."""
+    theta = vector_of(model)
+    value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
+    assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-10)
+    assert model.log_marginal_likelihood() == model.log_marginal_likelihood_value_
+    by_name = model.log_marginal_likelihood_gradient()
+    assert list(by_name) == list(model.parameters())
+    assert error(to_vector(by_name), gradient, 1 + np.max(np.abs(gradient))) < 1e-6
+    direction = RNG.normal(size=len(theta))
+    direction /= np.linalg.norm(direction)
+    moved = [model.log_marginal_likelihood(theta + k * h * direction) for k in (1, -1, 2, -2)]
+    numeric = (8 * (moved[0] - moved[1]) - (moved[2] - moved[3])) / (12 * h)
+    assert abs(numeric - gradient @ direction) < tolerance * (1 + np.linalg.norm(gradient))
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +103,15 @@ def trained():
         return SparsePEPRegressor(n_inducing=8, max_iter=30, random_state=0, normalize_y=True).fit(X, y)
 
 
-@parametrize_with_checks([SparsePEPRegressor()])
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(
+    [
+        SparsePEPRegressor(n_inducing=5, max_iter=5, random_state=0),
+        SparsePEPRegressor(optimizer="adam", n_inducing=5, n_epochs=4, batch_size=15, random_state=0, standardize=True),
+        SparsePEPClassifier(n_inducing=5, max_iter=1, random_state=0, standardize=True),
+        SparsePEP(likelihood="student_t", n_inducing=5, max_iter=1, random_state=0),
+    ]
+)
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -69,71 +120,6 @@ def with_value(array, index, value):
     array = array.copy()
     array[index] = value
     return array
-
-
-BAD_DATA = {
-    "NaN in X": (with_value(X, (5, 1), np.nan), y, ["X", "NaN", "row 5", "column 1"]),
-    "infinity in X": (with_value(X, (0, 0), -np.inf), y, ["X", "infinity", "row 0", "column 0"]),
-    "NaN in y": (X, with_value(y, 7, np.nan), ["y", "NaN", "row 7"]),
-    "infinity in y": (X, with_value(y, 39, np.inf), ["y", "infinity", "row 39"]),
-    "two bad rows": (with_value(X, ([3, 9], 0), np.nan), y, ["row 3", "2 such"]),
-    "y too short": (X, y[:-1], ["40", "39"]),
-    "X of one dimension": (X[:, 0], y, ["2D", "1D"]),
-    "y with a constant column": (X, np.column_stack([y, 0 * y + 2.5]), ["column 1 of `y`", "2.5"]),
-    "y of three dimensions": (X, y.reshape(-1, 1, 1), ["`y`", "(40, 1, 1)"]),
-    "y of one value": (X, np.full(40, 2.5), ["y", "one value", "2.5"]),
-    "one datum": (X[:1], y[:1], ["1 sample"]),
-    "no columns": (X[:, :0], y, ["0 feature"]),
-    "text": (np.full((40, 2), "a"), y, ["`X`", "'a'", "row 0"]),
-    "complex": (X + 1j, y, ["omplex"]),
-}
-
-
-@pytest.mark.parametrize("case", BAD_DATA)
-def test_bad_data(case):
-    bad_X, bad_y, words = BAD_DATA[case]
-    model = SparsePEPRegressor(n_inducing=4, max_iter=2)
-    with pytest.raises(ValueError) as caught:
-        model.fit(bad_X, bad_y)
-    assert all(word in str(caught.value) for word in words), str(caught.value)
-    with pytest.raises(NotFittedError):
-        model.predict(X)  # nothing is half done
-
-
-BAD_ARGUMENTS = {
-    "power above one": ({"power": 1.5}, ["power", "[0, 1]", "1.5"]),
-    "power below zero": ({"power": -1e-9}, ["power", "[0, 1]"]),
-    "power not a number": ({"power": np.nan}, ["power", "[0, 1]"]),
-    "one of the powers": ({"power": np.linspace(0, 1.01, 40)}, ["power", "[0, 1]"]),
-    "powers of another length": ({"power": np.full(39, 0.5)}, ["power", "40", "39"]),
-    "negative noise": ({"noise_variance": -0.1}, ["noise_variance", "positive", "-0.1"]),
-    "no noise": ({"noise_variance": 0.0}, ["noise_variance", "positive"]),
-    "infinite noise": ({"noise_variance": np.inf}, ["noise_variance", "positive"]),
-    "no inducing points": ({"n_inducing": 0}, ["n_inducing", "positive"]),
-    "no iterations": ({"max_iter": 0}, ["max_iter", "positive"]),
-    "negative jitter": ({"jitter": -1e-8}, ["jitter", "[0, 1)"]),
-    "chunks of nothing": ({"chunk_size": 0}, ["chunk_size"]),
-    "unknown optimizer": ({"optimizer": "sgd"}, ["optimizer", "lbfgs", "sgd"]),
-    "kernel by name": ({"kernel": "rbf"}, ["kernel", "Kernel", "rbf"]),
-    "kernel class": ({"kernel": SquaredExponential}, ["kernel", "Kernel"]),
-    "features as an array": ({"features": X[:3]}, ["features", "Features"]),
-    "features of another dimension": ({"features": InducingPoints(X[:3, :1])}, ["2 columns", "features have 1"]),
-    "fixed parameter misspelt": ({"fixed": ["features.z"]}, ["fixed", "features.z", "features.Z"]),
-    "lengthscales of another dimension": ({"kernel": SquaredExponential(1.0, np.ones(3))}, ["lengthscale", "3", "2"]),
-    "columns that are not there": ({"kernel": SquaredExponential(active_dims=(4,))}, ["active_dims", "4", "2"]),
-}
-
-
-@pytest.mark.parametrize("case", BAD_ARGUMENTS)
-@pytest.mark.parametrize("optimizer", ["lbfgs", None])
-def test_bad_arguments(case, optimizer):
-    arguments, words = BAD_ARGUMENTS[case]
-    model = SparsePEPRegressor(**({"n_inducing": 4, "max_iter": 2, "optimizer": optimizer} | arguments))
-    with pytest.raises(ValueError) as caught:
-        model.fit(X, y)
-    assert all(word in str(caught.value) for word in words), str(caught.value)
-    with pytest.raises(NotFittedError):
-        model.predict(X)
 
 
 def test_a_fit_that_fails_leaves_the_fit_before_it():
@@ -152,7 +138,7 @@ def test_an_interrupted_fit_leaves_the_fit_before_it(monkeypatch):
 
     model = fixed_model()
     expected = vars(model).copy()
-    monkeypatch.setattr(fitting, "model_evidence", interrupted)
+    monkeypatch.setattr(base, "model_evidence", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, 100 * y)
     assert vars(model) == expected
@@ -166,32 +152,6 @@ def test_fewer_data_than_inducing_points_warns_and_reduces():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         SparsePEPRegressor(n_inducing=6, optimizer=None).fit(np.vstack([X[:6]] * 3), np.tile(y[:6], 3))
-
-
-def test_prediction_before_fit_and_with_wrong_input(trained):
-    for call in (
-        lambda m: m.predict(X),
-        lambda m: m.predict_f(X),
-        lambda m: m.sample_y(X),
-        lambda m: m.predict_log_density(X, y),
-        lambda m: m.parameters(),
-        lambda m: m.log_marginal_likelihood(),
-        lambda m: m.log_marginal_likelihood_gradient(),
-        lambda m: m.save("nowhere.npz"),
-    ):
-        with pytest.raises(NotFittedError):
-            call(SparsePEPRegressor())
-    for columns in (1, 3):
-        with pytest.raises(ValueError, match=f"{columns} features.*expecting 2"):
-            trained.predict(np.ones((4, columns)))
-    with pytest.raises(ValueError, match="X contains NaN.*row 1, column 0"):
-        trained.predict(with_value(X_TEST, (1, 0), np.nan), return_std=True)
-    with pytest.raises(ValueError, match="return_std.*return_cov"):
-        trained.predict(X, return_std=True, return_cov=True)
-    with pytest.raises(ValueError, match=r"y.*\(7,\).*\(6,\)"):
-        trained.predict_log_density(X_TEST, np.ones(6))
-    with pytest.raises(ValueError, match="parameters"):
-        trained.log_marginal_likelihood(np.zeros(2))
 
 
 @pytest.mark.parametrize(
@@ -262,18 +222,8 @@ def test_results_agree_with_each_other():
     np.testing.assert_array_equal(model.sample_y(X_TEST, 3, random_state=1), model.sample_y(X_TEST, 3, random_state=1))
 
 
-def test_log_marginal_likelihood_at_other_parameters(trained):
-    theta = np.concatenate([np.ravel(v) for v in trained.parameters().values()])
-    value, gradient = trained.log_marginal_likelihood(theta, eval_gradient=True)
-    assert value == pytest.approx(trained.log_marginal_likelihood_value_, rel=1e-12)
-    assert trained.log_marginal_likelihood() == trained.log_marginal_likelihood_value_
-    by_name = trained.log_marginal_likelihood_gradient()
-    assert list(by_name) == list(trained.parameters())
-    assert error(np.concatenate([np.ravel(v) for v in by_name.values()]), gradient, 1 + np.max(np.abs(gradient))) < 1e-6
-    direction = RNG.normal(size=len(theta))
-    moved = [trained.log_marginal_likelihood(theta + h * direction) for h in (1e-4, -1e-4, 2e-4, -2e-4)]
-    numeric = (8 * (moved[0] - moved[1]) - (moved[2] - moved[3])) / 12e-4
-    assert abs(numeric - gradient @ direction) < 1e-5 * np.linalg.norm(gradient) * np.linalg.norm(direction) + 1e-6
+def test_evidence_and_gradient(trained):
+    check_slope(trained, 1e-4, 1e-5)
 
 
 def test_parameter_names_of_composite_kernels():
@@ -292,10 +242,7 @@ def test_parameter_names_of_composite_kernels():
 def test_normalize_y_is_a_change_of_units():
     shifted = 1e4 + 50 * y
     plain, scaled = (
-        SparsePEPRegressor(
-            kernel=KERNEL, features=InducingPoints(X[:6]), noise_variance=0.1, optimizer=None, normalize_y=n
-        )
-        for n in (False, True)
+        SparsePEPRegressor(**KEPT, noise_variance=0.1, normalize_y=n) for n in (False, True)
     )
     plain.fit(X, (shifted - shifted.mean()) / shifted.std())
     scaled.fit(X, shifted)
@@ -311,29 +258,30 @@ def test_normalize_y_is_a_change_of_units():
 
 PREDICT_ELSEWHERE = """
 import sys, numpy as np, sparse_pep
-model = sparse_pep.load(sys.argv[1])
-mean, std = model.predict(np.load(sys.argv[2]), return_std=True)
-np.savez(sys.argv[3], mean=mean, std=std, q=model.q_cov_)
-assert model.predict(np.load(sys.argv[2]), return_cov=True)[1].shape == (7, 7)
+tests = np.load("X.npy")
+for path in sys.argv[1:]:
+    model = sparse_pep.load(path)
+    mean, std = model.predict(tests, return_std=True)
+    np.savez(path + ".out.npz", mean=mean, std=std, q=model.q_cov_)
+    assert model.predict(tests, return_cov=True)[1].shape == (7, 7)
 """
 
 
-@pytest.mark.parametrize("case", ["trained", "private powers", "composite", "ill conditioned"])
-def test_a_saved_model_predicts_the_same_bits_in_another_process(case, trained, tmp_path):
-    model = {
-        "trained": lambda: trained,
-        "private powers": lambda: fixed_model(power=np.linspace(0, 1, 40)),
-        "composite": lambda: fixed_model(kernel=KERNEL + Linear(0.2) * Matern32(0.5, 1.0, active_dims=(1,))),
-        "ill conditioned": lambda: fixed_model(features=InducingPoints(X[:1] + 1e-4 * RNG.normal(size=(9, 2)))),
-    }[case]()
-    model.save(tmp_path / "model.npz")
+def test_saved_models_predict_the_same_bits_in_another_process(trained, tmp_path):
+    models = {
+        "trained": trained,
+        "powers": fixed_model(power=np.linspace(0, 1, 40)),
+        "composite": fixed_model(kernel=KERNEL + Linear(0.2) * Matern32(0.5, 1.0, active_dims=(1,))),
+        "ill": fixed_model(features=InducingPoints(X[:1] + 1e-4 * RNG.normal(size=(9, 2)))),
+    }
+    for name, model in models.items():
+        model.save(tmp_path / name)
     np.save(tmp_path / "X.npy", X_TEST)
-    paths = [str(tmp_path / name) for name in ("model.npz", "X.npy", "out.npz")]
-    subprocess.run([sys.executable, "-c", PREDICT_ELSEWHERE, *paths], check=True)
-    got, (mean, std) = np.load(tmp_path / "out.npz"), model.predict(X_TEST, return_std=True)
-    np.testing.assert_array_equal(got["mean"], mean)
-    np.testing.assert_array_equal(got["std"], std)
-    np.testing.assert_array_equal(got["q"], model.q_cov_)
+    subprocess.run([sys.executable, "-c", PREDICT_ELSEWHERE, *models], check=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    for name, model in models.items():
+        got, (mean, std) = np.load(tmp_path / f"{name}.out.npz"), model.predict(X_TEST, return_std=True)
+        for part, expected in (("mean", mean), ("std", std), ("q", model.q_cov_)):
+            np.testing.assert_array_equal(got[part], expected)
 
 
 def test_everything_comes_back_from_a_file(trained, tmp_path):
@@ -341,17 +289,8 @@ def test_everything_comes_back_from_a_file(trained, tmp_path):
     trained.save(path, extra={"target": "y", "columns": ["a", "b"], "X_mean": np.array([1.5, -2.0])})
     back = load(path)
     assert [p.name for p in tmp_path.iterdir()] == ["model.npz"]  # and no file aside
-    for name in (
-        "log_marginal_likelihood_value_",
-        "noise_variance_",
-        "n_iter_",
-        "converged_",
-        "y_mean_",
-        "y_scale_",
-        "n_features_in_",
-    ):
-        assert getattr(back, name) == getattr(trained, name), name
-    for name in ("q_mean_", "q_cov_", "site_precision_", "site_shift_"):
+    numbers = ("log_marginal_likelihood_value_", "noise_variance_", "n_iter_", "converged_", "y_mean_", "y_scale_", "n_features_in_")
+    for name in (*numbers, "q_mean_", "q_cov_", "site_precision_", "site_shift_"):
         np.testing.assert_array_equal(getattr(back, name), getattr(trained, name))
     assert back.diagnostics_.keys() == trained.diagnostics_.keys() - {"parameter_trace"}
     assert back.extra_["columns"] == ["a", "b"]
@@ -458,7 +397,7 @@ def test_clone_and_pickle(trained):
 
 def test_pandas_input_and_its_column_names(tmp_path):
     frame, target = (pd.DataFrame(X, columns=["width", "height"]), pd.Series(y, index=np.arange(40) + 100))
-    model = SparsePEPRegressor(kernel=KERNEL, features=InducingPoints(X[:6]), optimizer=None).fit(frame, target)
+    model = SparsePEPRegressor(**KEPT).fit(frame, target)
     assert list(model.feature_names_in_) == ["width", "height"]
     test = pd.DataFrame(X_TEST, columns=["width", "height"])
     np.testing.assert_array_equal(model.predict(test), fixed_model(noise_variance=1.0).predict(X_TEST))
@@ -481,31 +420,26 @@ def test_pipeline_cross_validation_and_search_over_the_power():
     assert search.best_estimator_.score(X, y) > 0.5
 
 
-@pytest.mark.parametrize("form", ["fortran", "strided", "read only", "list", "float32", "integers"])
+FORMS = {
+    "fortran": np.asfortranarray,
+    "strided": lambda A: np.repeat(A, 2, axis=0)[::2],
+    "read only": lambda A: np.frombuffer(A.tobytes()).reshape(A.shape),
+    "list": np.ndarray.tolist,
+    "float32": lambda A: A.astype(np.float32),
+    "integers": lambda A: A.astype(int),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_forms_of_input(form):
     """What counts is the numbers: their order in memory, and where they can be, their type, change nothing."""
-    inputs, targets = (np.round(X * 64) / 64, np.round(y * 64) / 64)  # exact in single precision
-    if form == "integers":
-        inputs, targets = np.round(X * 3), np.round(y * 10)
-    expected = SparsePEPRegressor(kernel=KERNEL, features=InducingPoints(X[:6]), optimizer=None).fit(inputs, targets)
-    changed = {
-        "fortran": lambda A: np.asfortranarray(A),
-        "strided": lambda A: np.repeat(A, 2, axis=0)[::2],
-        "read only": lambda A: read_only(A),
-        "list": lambda A: A.tolist(),
-        "float32": lambda A: A.astype(np.float32),
-        "integers": lambda A: A.astype(int),
-    }[form]
+    steps = (3, 10) if form == "integers" else (64, 64)  # exact in single precision
+    inputs, targets = (np.round(values * step) / (1 if form == "integers" else step) for values, step in zip((X, y), steps))
+    expected, changed = SparsePEPRegressor(**KEPT).fit(inputs, targets), FORMS[form]
     model = clone(expected).fit(changed(inputs), changed(targets))
     assert model.log_marginal_likelihood_value_ == pytest.approx(expected.log_marginal_likelihood_value_, rel=1e-14)
     assert error(model.predict(changed(inputs)), expected.predict(inputs)) < 1e-13
     assert model.predict(changed(inputs)).dtype == np.float64
-
-
-def read_only(array):
-    array = array.copy()
-    array.flags.writeable = False
-    return array
 
 
 def test_the_same_seed_gives_the_same_model_and_the_data_are_left_alone():
@@ -521,15 +455,8 @@ def test_training_that_stops_early_says_so():
         model = SparsePEPRegressor(n_inducing=5, max_iter=1, random_state=0).fit(X, y)
     assert not model.converged_
     assert model.n_iter_ == 1
-    assert {
-        "message",
-        "n_evaluations",
-        "n_rejected",
-        "jitter",
-        "jitter_largest",
-        "n_clipped",
-        "log_evidence_trace",
-    } <= set(model.diagnostics_)
+    told = "message n_evaluations n_rejected jitter jitter_largest n_clipped log_evidence_trace"
+    assert set(told.split()) <= set(model.diagnostics_)
 
 
 def test_fixed_parameters_are_kept_through_the_estimator():
@@ -549,7 +476,7 @@ def test_real_data_beat_the_mean(name, power, data_dir):
     data = load_regression(name, data_dir)
     train, test = data.splits[0]
     model = make_pipeline(
-        StandardScaler(), SparsePEPRegressor(n_inducing=50, power=power, max_iter=15, normalize_y=True, random_state=0)
+        StandardScaler(), SparsePEPRegressor(n_inducing=30, power=power, max_iter=10, normalize_y=True, random_state=0)
     )
     model.fit(data.X[train], data.y[train])
     mean, std = model.predict(data.X[test], return_std=True)
@@ -602,31 +529,6 @@ LABELS = {
     "bools": np.array([False, True]),
     "floats": np.array([-1.0, 1.0, 5.0]),
 }
-SIDE = (X[:, 0] + 0.5 * X[:, 1] > 0).astype(int)
-THIRD = np.digitize(X[:, 0], [-1.0, 1.0])
-
-
-def classifier(labels=SIDE, **arguments):
-    """A fitted classifier whose parameters were kept as given."""
-    given = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "optimizer": None} | arguments
-    return SparsePEPClassifier(**given).fit(X, labels)
-
-
-def counts(**arguments):
-    given = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "likelihood": "poisson", "optimizer": None}
-    return SparsePEP(**(given | arguments)).fit(X, COUNTS)
-
-
-COUNTS = np.random.default_rng(1).poisson(np.exp(1.0 + y))
-SMALL = {"n_inducing": 5, "max_iter": 4, "random_state": 0}
-
-
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [SparsePEPClassifier(**SMALL, standardize=True), SparsePEP(likelihood="student_t", **(SMALL | {"max_iter": 1}))]
-)
-def test_scikit_learn_of_other_likelihoods(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("name", LABELS)
@@ -683,58 +585,18 @@ def test_what_a_classifier_says_agrees_with_itself(power, likelihood):
     assert draws.shape == (7, 4000)
     for c in range(C):
         assert np.max(np.abs(np.mean(draws == c, axis=1) - proba[:, c])) < 0.04
-    assert {"smallest_cavity", "quadrature_error", "sweeps_last", "largest_site_change", "smallest_step"} <= set(
-        model.diagnostics_
-    )
-    assert model.diagnostics_["largest_site_change"] <= 1e-8
-    assert model.diagnostics_["sweeps_last"] > 0
-    assert (model.diagnostics_["smallest_cavity"] == 1.0) == (power == 0.0)
+    told = model.diagnostics_
+    assert told["largest_site_change"] <= 1e-8 and told["sweeps_last"] > 0 and {"quadrature_error", "smallest_step"} <= set(told)
+    assert (told["smallest_cavity"] == 1.0) == (power == 0.0)
 
 
 def test_likelihoods_by_number_of_classes():
-    kind = {
-        (name, several): type(classifier(THIRD if several else SIDE, likelihood=name).likelihood_).__name__
-        for name in ("auto", "probit", "logit")
-        for several in (False, True)
-    }
-    assert kind == {
-        ("auto", False): "Probit",
-        ("auto", True): "Softmax",
-        ("probit", False): "Probit",
-        ("probit", True): "MultinomialProbit",
-        ("logit", False): "Logit",
-        ("logit", True): "Softmax",
-    }
+    expected = {"auto": (Probit, Softmax), "probit": (Probit, MultinomialProbit), "logit": (Logit, Softmax)}
+    for name, kinds in expected.items():
+        for several, kind in enumerate(kinds):
+            assert type(classifier_likelihood(name, 2 + several)) is kind
     assert classifier(SIDE, likelihood="softmax").predict_proba(X_TEST).shape == (7, 2)
-    given = classifier(SIDE, likelihood=NoisyProbit(0.2)).likelihood_
-    assert given == NoisyProbit(0.2)
-
-
-BAD_LABELS = {
-    "one class": (np.full(40, "same"), {}, ["one class", "same", "40"]),
-    "continuous": (y, {}, ["continuous"]),
-    "NaN": (with_value(1.0 * SIDE, 4, np.nan), {}, ["y", "NaN", "row 4"]),
-    "NaN in X": (SIDE, {}, ["X", "NaN", "row 5", "column 1"]),
-    "two columns": (np.column_stack([SIDE, SIDE]), {}, ["1d", "(40, 2)"]),
-    "probit object of three": (THIRD, {"likelihood": Probit()}, ["likelihood", "Probit", "3 classes"]),
-    "noisy probit of three": (THIRD, {"likelihood": "noisy_probit"}, ["NoisyProbit", "3 classes"]),
-    "softmax of four": (THIRD, {"likelihood": Softmax(4)}, ["Softmax", "3 classes"]),
-    "counts": (SIDE, {"likelihood": Poisson()}, ["Poisson", "2 classes"]),
-    "unknown name": (SIDE, {"likelihood": "cauchy"}, ["likelihood", "softmax", "cauchy"]),
-    "class for an object": (SIDE, {"likelihood": Probit}, ["likelihood", "softmax"]),
-}
-
-
-@pytest.mark.parametrize("case", BAD_LABELS)
-def test_bad_labels(case):
-    labels, arguments, words = BAD_LABELS[case]
-    model = SparsePEPClassifier(n_inducing=4, max_iter=2, **arguments)
-    with pytest.raises(ValueError) as caught:
-        model.fit(with_value(X, (5, 1), np.nan) if case == "NaN in X" else X, labels)
-    assert all(word in str(caught.value) for word in words), str(caught.value)
-    assert not hasattr(model, "classes_")
-    with pytest.raises(NotFittedError):
-        model.predict(X)
+    assert classifier(SIDE, likelihood=NoisyProbit(0.2)).likelihood_ == NoisyProbit(0.2)
 
 
 @pytest.mark.parametrize("labels", [np.array([0, 2] * 3 + [0]), np.full(7, "no"), np.full(7, np.nan)])
@@ -745,29 +607,6 @@ def test_labels_that_were_not_fitted(labels):
         text = classifier(LABELS[kind][SIDE] + "!")
         with pytest.raises(ValueError, match="labels that were fitted"):
             text.predict_log_density(X_TEST, labels)
-
-
-BAD_COUNTS = {
-    "negative": (COUNTS - 50, {}, ["counts", "Poisson", "row"]),
-    "fractions": (COUNTS + 0.5, {}, ["counts", "Poisson"]),
-    "normalised": (COUNTS, {"normalize_y": True}, ["normalize_y", "Poisson"]),
-    "several latent functions": (COUNTS, {"likelihood": Softmax(3)}, ["SparsePEPClassifier", "3 latent"]),
-    "unknown name": (COUNTS, {"likelihood": "cauchy"}, ["likelihood", "Poisson", "cauchy"]),
-    "no likelihood": (COUNTS, {"likelihood": None}, ["likelihood", "None"]),
-    "one value": (np.full(40, 3), {}, ["one value"]),
-    "NaN": (with_value(1.0 * COUNTS, 7, np.nan), {}, ["NaN", "row 7"]),
-}
-
-
-@pytest.mark.parametrize("case", BAD_COUNTS)
-def test_bad_counts(case):
-    targets, arguments, words = BAD_COUNTS[case]
-    model = SparsePEP(**({"n_inducing": 4, "max_iter": 2, "likelihood": "poisson"} | arguments))
-    with pytest.raises(ValueError) as caught:
-        model.fit(X, targets)
-    assert all(word in str(caught.value) for word in words), str(caught.value)
-    with pytest.raises(NotFittedError):
-        model.predict(X)
 
 
 def test_counts_agree_with_themselves(tmp_path):
@@ -799,7 +638,7 @@ def test_counts_agree_with_themselves(tmp_path):
 
 @pytest.mark.parametrize("normalize_y", [False, True])
 def test_gaussian_noise_is_the_regressor(normalize_y):
-    given = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "optimizer": None, "normalize_y": normalize_y}
+    given = KEPT | {"normalize_y": normalize_y}
     ours = SparsePEP(likelihood=Gaussian(0.1), **given).fit(X, y)
     theirs = SparsePEPRegressor(noise_variance=0.1, **given).fit(X, y)
     assert ours.log_marginal_likelihood_value_ == theirs.log_marginal_likelihood_value_
@@ -827,7 +666,7 @@ def test_leave_one_out_of_an_exact_model_is_leaving_one_out(normalize_y):
 @pytest.mark.parametrize("model", [lambda: classifier(power=1.0), counts, lambda: classifier(THIRD)])
 def test_leave_one_out_is_worse_than_with_the_datum_itself(model):
     model = model()
-    targets = COUNTS if isinstance(model, SparsePEP) else model._encoding.back(model._data.y)
+    targets = COUNTS if isinstance(model, SparsePEP) else model._encoding.back(model._data.rows.y)
     inner, outer = model.leave_one_out(), model.predict_log_density(X, targets)
     assert inner.shape == (40,)
     assert np.all(np.isfinite(inner))
@@ -839,17 +678,7 @@ def test_leave_one_out_is_worse_than_with_the_datum_itself(model):
     "model", [classifier, counts, lambda: classifier(THIRD), lambda: classifier(likelihood="noisy_probit")]
 )
 def test_evidence_and_gradient_of_other_likelihoods(model):
-    model = model()
-    theta = np.concatenate([np.ravel(v) for v in model.parameters().values()])
-    assert model.log_marginal_likelihood() == model.log_marginal_likelihood_value_
-    value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
-    assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-10)
-    assert list(model.log_marginal_likelihood_gradient()) == list(model.parameters())
-    direction = RNG.normal(size=len(theta))
-    direction /= np.linalg.norm(direction)
-    moved = [model.log_marginal_likelihood(theta + h * direction) for h in (1e-3, -1e-3, 2e-3, -2e-3)]
-    numeric = (8 * (moved[0] - moved[1]) - (moved[2] - moved[3])) / 12e-3
-    assert abs(numeric - gradient @ direction) < 1e-6 * (1 + np.linalg.norm(gradient))
+    check_slope(model(), 1e-3, 1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -894,7 +723,7 @@ def test_inference_that_does_not_converge_is_said(monkeypatch):
     def impatient(*arguments, **named):
         return replace(model_evidence(*arguments, **named), converged=False, change=0.5)
 
-    monkeypatch.setattr(fitting, "model_evidence", impatient)
+    monkeypatch.setattr(base, "model_evidence", impatient)
     with pytest.warns(ConvergenceWarning, match="inference did not converge.*0.5"):
         assert not classifier().converged_
 
@@ -915,10 +744,9 @@ def test_a_file_from_before_there_were_likelihoods(trained, tmp_path):
     np.testing.assert_array_equal(back.predict(X_TEST, return_std=True), trained.predict(X_TEST, return_std=True))
 
 
-@pytest.mark.parametrize("name", ["Poisson", "poisson", "NegativeBinomial", "negative_binomial", "negative-binomial"])
-def test_names_of_likelihoods(name):
-    expected = "Poisson" if "oisson" in name else "NegativeBinomial"
-    assert type(counts(likelihood=name).likelihood_).__name__ == expected
+def test_names_of_likelihoods():
+    for kind, names in ((Poisson, ["Poisson", "poisson"]), (NegativeBinomial, ["NegativeBinomial", "negative_binomial", "negative-binomial"])):
+        assert all(type(likelihood_named(name, LIKELIHOODS)) is kind for name in names)
 
 
 def test_labels_that_cannot_be_saved(tmp_path):
@@ -942,12 +770,12 @@ def test_blocks_reach_training_evidence_and_files(kind, tmp_path):
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, targets)
     partition = Partition(BLOCKS)
-    data = Piece(0, X, model._data.y, blocks=partition.labels)
+    data = Piece(0, X, model._data.rows.y, blocks=partition.labels)
     expected = model_evidence(model._model, data, power[BLOCKS], model.jitter)
     assert error(model.log_marginal_likelihood_value_, expected.log_evidence) < 1e-8
     without = model_evidence(model._model, data._replace(blocks=None), power[BLOCKS], model.jitter)
     assert error(model.log_marginal_likelihood_value_, without.log_evidence) > 1e-6
-    theta = np.concatenate([np.ravel(value) for value in model.parameters().values()])
+    theta = vector_of(model)
     direction = np.random.default_rng(1).normal(size=len(theta))
     _, slope = model.log_marginal_likelihood(theta, eval_gradient=True)
     ends = [model.log_marginal_likelihood(theta + h * direction) for h in (1e-4, -1e-4)]
@@ -982,35 +810,12 @@ def test_sites_within_blocks_are_those_of_f():
 
 def test_a_block_size_makes_blocks_of_neighbours():
     model = fixed_model(blocks=4, power=1.0)
-    assert model._blocks.sizes.max() <= 4
-    spread = [np.ptp(X[model._blocks.labels == b], axis=0).max() for b in range(len(model._blocks))]
+    assert np.bincount(model._blocks).max() <= 4
+    spread = [np.ptp(X[model._blocks == b], axis=0).max() for b in np.unique(model._blocks)]
     assert np.median(spread) < 0.5 * np.ptp(X)
     assert fixed_model(blocks=1, power=1.0).log_marginal_likelihood_value_ == pytest.approx(
         fixed_model(power=1.0).log_marginal_likelihood_value_, rel=1e-10
     )
-
-
-@pytest.mark.parametrize(
-    "arguments, words",
-    [
-        ({"blocks": BLOCKS[:-1]}, ["blocks", "39", "40"]),
-        ({"blocks": 0}, ["blocks", "got 0"]),
-        ({"blocks": 2.5}, ["blocks", "got 2.5"]),
-        ({"blocks": True}, ["blocks", "got True"]),
-        ({"blocks": "five"}, ["blocks", "got 'five'"]),
-        ({"blocks": BLOCKS, "power": np.ones(7)}, ["power", "8 blocks", "40 data"]),
-        ({"blocks": BLOCKS, "power": np.linspace(0, 1, 40)}, ["power", "same for all data of a block"]),
-        ({"blocks": BLOCKS, "power": 1.5}, ["power", "[0, 1]", "1.5"]),
-        ({"features": []}, ["features", "[]"]),
-        ({"features": [InducingPoints(X[:3]), "points"]}, ["features", "points"]),
-        ({"features": GaussianBlur(X[:3, :1], 0.1)}, ["column"]),
-    ],
-)
-def test_blocks_and_features_that_do_not_fit_are_refused(arguments, words):
-    with pytest.raises(ValueError) as refusal:
-        fixed_model(**arguments)
-    for word in words:
-        assert word in str(refusal.value)
 
 
 def test_a_list_of_features_is_a_mixture(tmp_path):
@@ -1058,22 +863,12 @@ def test_summary_says_what_was_fitted_and_how_it_ended(kind, targets, tmp_path):
 ADAM = {"optimizer": "adam", "n_inducing": 6, "n_epochs": 8, "batch_size": 15, "random_state": 0}
 
 
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks([SparsePEPRegressor(**ADAM, standardize=True)])
-def test_scikit_learn_with_adam(estimator, check):
-    check(estimator)
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_adam_climbs_and_tells_what_it_did(tmp_path):
     given = ADAM | {"n_epochs": 12}
-    model, again = (SparsePEPRegressor(**given).fit(X, y) for _ in range(2))
-    other = SparsePEPRegressor(**(given | {"random_state": 1})).fit(X, y)
-    assert (
-        model.log_marginal_likelihood_value_
-        == again.log_marginal_likelihood_value_
-        != other.log_marginal_likelihood_value_
-    )
+    model, again, other = (SparsePEPRegressor(**(given | {"random_state": seed})).fit(X, y) for seed in (0, 0, 1))
+    ends = [one.log_marginal_likelihood_value_ for one in (model, again, other)]
+    assert ends[0] == ends[1] != ends[2]
     told = model.diagnostics_
     assert model.n_iter_ == 12 and told["n_evaluations"] == 12 * 3 and told["n_rejected"] == 0
     assert told["log_evidence_trace"].shape == told["drift_trace"].shape == (13,)
@@ -1109,25 +904,6 @@ def test_adam_shows_its_progress_if_asked(verbose, capfd):
     assert ("log Z a datum" in capfd.readouterr().err) == bool(verbose)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"blocks": 5}, ["`blocks`", "lbfgs", "5"]),
-        ({"n_restarts": 2}, ["`n_restarts`", "lbfgs", "2"]),
-        ({"checkpoint": "here.npz"}, ["`checkpoint`", "lbfgs", "here.npz"]),
-        ({"power": "held_out"}, ["held_out", "lbfgs"]),
-        ({"batch_size": 0}, ["`batch_size`", "0"]),
-        ({"batch_size": 2.5}, ["`batch_size`", "2.5"]),
-        ({"learning_rate": -0.1}, ["`learning_rate`", "-0.1"]),
-        ({"n_epochs": 0}, ["`n_epochs`", "0"]),
-    ],
-)
-def test_what_adam_has_not(arguments, words):
-    with pytest.raises(ValueError) as caught:
-        SparsePEPRegressor(**(ADAM | arguments)).fit(X, y)
-    assert all(word in str(caught.value) for word in words), str(caught.value)
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_adam_counts_weights_and_goes_on_with_later_data():
     weight = np.where(np.arange(40) < 10, 0.0, 2.0)
@@ -1160,7 +936,7 @@ def test_a_device_gives_the_same_model(kind):
     X = rng.normal(size=(120, 2))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=120)
     y = y if kind is SparsePEPRegressor else (y > 0).astype(int)
-    how = {"n_inducing": 8, "random_state": 0, "tol": 1e-2}
+    how = {"n_inducing": 8, "random_state": 0, "max_iter": 5, "tol": 1e9}
     here, there = kind(**how).fit(X, y), kind(device="torch", **how).fit(torch.asarray(X), torch.asarray(y))
     assert abs(here.log_marginal_likelihood_value_ - there.log_marginal_likelihood_value_) < 1e-6
     assert np.allclose(here.predict_f(X)[0], there.predict_f(torch.asarray(X))[0], atol=1e-5)
@@ -1204,7 +980,7 @@ def test_a_model_from_a_file_predicts_with_numpy(tmp_path):
 def test_a_fit_does_not_change_with_the_arguments():
     """What later calls need is kept: `set_params` is for the next fit."""
     model = fixed_model(jitter=1e-8)
-    theta = np.concatenate([np.ravel(v) for v in model.parameters().values()])
+    theta = vector_of(model)
     before = model.log_marginal_likelihood(theta, eval_gradient=True), model.summary(), model.predict(X_TEST)
     model.set_params(jitter=0.1, chunk_size=3, optimizer="adam", blocks=4, device="torch", n_inducing=2)
     value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
@@ -1228,11 +1004,12 @@ def test_a_saved_model_keeps_what_it_was_fitted_with(tmp_path):
 UNITS, SHIFT = np.array([1e3, 0.02]), np.array([-7.0, 300.0])
 
 
-@pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier, SparsePEP])
-@pytest.mark.parametrize("optimizer", [None, "lbfgs", "adam"])
+@pytest.mark.parametrize(
+    ("kind", "optimizer"), [(SparsePEPRegressor, "lbfgs"), (SparsePEPRegressor, "adam"), (SparsePEPClassifier, None), (SparsePEP, "lbfgs")]
+)
 @pytest.mark.filterwarnings("ignore")
 def test_standardised_inputs_are_those_of_a_scaler(kind, optimizer):
-    given = ADAM | {"max_iter": 4, "optimizer": optimizer, "n_epochs": 3}
+    given = ADAM | {"max_iter": 2, "optimizer": optimizer, "n_epochs": 2}
     own, targets = UNITS * X + SHIFT, y if kind is SparsePEPRegressor else SIDE
     given |= {"likelihood": "poisson"} if kind is SparsePEP else {}
     model = kind(**given, standardize=True).fit(own, targets)

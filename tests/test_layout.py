@@ -36,9 +36,6 @@ KNOWN = {
 }
 KNOWN_FUNCTIONS = {  # what estimators take from modules that compute, classes aside
     "factor_from_lower": "`load` makes the posterior of a file; `model` should",
-    "q_moments": "q(u) is computed at the end of `fit`; `model` should",
-    "predict_f_cov": "joint predictions go past `model`",
-    "determined_directions": "joint predictions go past `model`",
     "clustered_blocks": "the argument `blocks` is turned into labels here",
     "released": "V is let go at the end of `fit`; `model` should",
 }

@@ -216,7 +216,7 @@ def test_data_with_known_noise_are_not_left_out(models):
 def test_what_is_left_out_has_the_density_that_leave_one_out_gives(models, name):
     model, X, y = models(name)
     mean, var = left_out(model)
-    density = model.likelihood_.predict_log_density(model._data.y, mean, var) - np.log(model.y_scale_)
+    density = model.likelihood_.predict_log_density(model._data.rows.y, mean, var) - np.log(model.y_scale_)
     np.testing.assert_allclose(density, model.leave_one_out(), atol=1e-6)
     assert not np.allclose(mean, latent_at(model, X)[0], atol=1e-6)
 
@@ -225,7 +225,7 @@ def test_what_is_left_out_has_the_density_that_leave_one_out_gives(models, name)
 def test_the_latent_function_is_that_of_the_likelihood(models, name):
     model, X, y = models(name)
     mean, var = latent_at(model, X)
-    density = model.likelihood_.predict_log_density(model._data.y, mean, var) - np.log(model.y_scale_)
+    density = model.likelihood_.predict_log_density(model._data.rows.y, mean, var) - np.log(model.y_scale_)
     np.testing.assert_allclose(density, model.predict_log_density(X, y))
 
 

@@ -10,16 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.sources import Piece, Source
+from ..data.sources import Source
 from .arguments import estimator
 from .base import RealTargets, require_count
 from .checks import seeded
-from .encoding import Encoding
-from .fitting import Data, InMemory
 from ..likelihoods import Gaussian
-from ..model import model_bounds
+from ..model import model_bounds, model_covariance
 from ..numerics.validation import require_real, require_rows
-from ..regression import predict_f_cov
 
 # %% ../../nbs/internals/estimators/regressor.ipynb #0000ac9c
 @estimator
@@ -107,7 +104,7 @@ class SparsePEPRegressor(RealTargets):
         ConvergenceWarning
             If training did not converge.
         """
-        return self._all_or_nothing(self._fit, X, y, sample_weight, known_variance)
+        return self._fit(X, y, sample_weight, known_variance)
 
     def partial_fit(
         self,
@@ -121,22 +118,10 @@ class SparsePEPRegressor(RealTargets):
         """
         if not hasattr(self, "_model"):
             return self.fit(X, y, sample_weight, known_variance)
-        return self._all_or_nothing(self._go_on, X, y, sample_weight, known_variance)
+        return self._go_on(X, y, sample_weight, known_variance)
 
-    def _encoding_of(self, data: Data, few: Piece) -> Encoding:
-        """How the data become what the model sees; of their rows, `few` are at hand."""
-        several = few.y.ndim == 2
-        if several and self.blocks is not None:
-            raise ValueError("`blocks` go with one output; y has several columns.")
-        if several and np.any(few.known_variance) and self.normalize_y:
-            raise ValueError(
-                "`known_variance` goes with `normalize_y=False` where y has several columns, which have scales of their own."
-            )
-        return super()._encoding_of(data, few)
-
-    def _starting_likelihood(self, few: Piece) -> Gaussian:
+    def _starting_likelihood(self) -> Gaussian:
         """The likelihood to start from."""
-        self._warn_if_far_from_zero(few.y)
         return Gaussian(self.noise_variance)
 
     def predict_log_density(
@@ -166,14 +151,14 @@ class SparsePEPRegressor(RealTargets):
                 "`log_marginal_likelihood_bounds` needs all training data; after `partial_fit` the earlier ones are gone."
             )
         asked = data.asked(self._numerics)
-        rows, jitter = asked["data"], asked["jitter"]
-        return model_bounds(self._model, rows, jitter, asked.get("chunk_size"))
+        return model_bounds(self._model, asked["data"], asked["jitter"], asked["chunk_size"])
 
     def _bounds(self) -> tuple[float, float] | None:
         """The bounds, where all the training data are there."""
         data = getattr(self, "_data", None)
-        all_there = isinstance(data, InMemory) and data.memory is None
-        return self.log_marginal_likelihood_bounds() if all_there else None
+        if data is None or isinstance(data.rows, Source) or data.memory is not None:
+            return None
+        return self.log_marginal_likelihood_bounds()
 
     def score(
         self,
@@ -187,7 +172,7 @@ class SparsePEPRegressor(RealTargets):
         X, y, sample_weight = self._compared(X, y, sample_weight)
         y = self._checked_targets(y)
         if not isinstance(X, Source):
-            require_rows(len(require_real(X, "X", least=1)), y, several=True)
+            require_rows(len(require_real(X, "X", 1)), y, several=True)
         return super().score(X, y, sample_weight)
 
     @property
@@ -219,11 +204,10 @@ class SparsePEPRegressor(RealTargets):
             noisy = self._spread(var + self.noise_variance_)
             return (mean, np.sqrt(noisy)) if return_std else mean
         X = self._test_inputs(X, "`return_cov`")
-        Kus, Kss = self.features_.Kuf(self.kernel_, X), self.kernel_(X)
-        mean, cov = predict_f_cov(self._posteriors[0], Kus, Kss)
+        mean, cov = model_covariance(self._model, self._posteriors, X)
         cov += self.noise_variance_ * np.eye(len(X))
         cov = np.multiply.outer(cov, np.square(self.y_scale_) * np.ones(self._outputs))
-        return self._encoding.back((mean + self.mean_(X).T).T), cov
+        return self._encoding.back(mean.T), cov
 
     def sample_y(
         self,
