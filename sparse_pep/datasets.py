@@ -402,18 +402,14 @@ def shipped_set(name: str) -> Dataset:
 
 def check_dataset(name: str, kind: str, data_dir: str | os.PathLike | None = None) -> None:
     """Raise a ValueError that says what there is unless `name` is a set of this kind."""
-    data_directory(data_dir)
     known = list_datasets(data_dir, kind)
     if name in known:
         return
     for other in SHIPPED:
         if name in list_datasets(data_dir, other):
             raise ValueError(f"`name`: {name!r} is a {other} set; use `load_{other}`.")
-    where = (
-        ""
-        if data_directory(data_dir)
-        else " Name a data folder (`data_dir` or SPARSE_PEP_DATA) for more."
-    )
+    more = " Name a data folder (`data_dir` or SPARSE_PEP_DATA) for more."
+    where = "" if data_directory(data_dir) else more
     raise ValueError(
         f"`name`: there is no data set {name!r}; there are: {', '.join(known)}.{where}"
     )
@@ -549,8 +545,8 @@ def read_idx(path: str | os.PathLike, n_axes: int) -> np.ndarray:
 MNIST = (("train", 60_000), ("t10k", 10_000))
 
 
-def mnist_part(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images (N, 784) and digits (N,), uint8, of "train" or "t10k"."""
+def mnist_part(folder: Path, part: str, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The `size` images (N, 784) and digits (N,), uint8, of "train" or "t10k"."""
     paths = [folder / f"{part}-{kind}-ubyte.gz" for kind in ("images-idx3", "labels-idx1")]
     for path in paths:
         if not path.is_file():
@@ -564,7 +560,11 @@ def mnist_part(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(
             f"`data_dir`: '{folder}' must hold images of 28 x 28 and labels from 0 to 9; got {images.shape[1:]} and {digits.max()}."
         )
-    return images.reshape(len(images), 784), digits
+    if len(digits) != size:
+        raise ValueError(
+            f"`data_dir`: the part '{part}' of MNIST has {size} images; '{folder}' has {len(digits)}."
+        )
+    return images.reshape(size, 784), digits
 
 
 def load_mnist(
@@ -603,12 +603,7 @@ def load_mnist(
         raise ValueError(
             "`data_dir` must name the folder of data sets that holds `mnist/`, or the environment variable SPARSE_PEP_DATA."
         )
-    parts = [mnist_part(folder / "mnist", part) for part, _ in MNIST]
-    for (part, size), (_, labels) in zip(MNIST, parts):
-        if len(labels) != size:
-            raise ValueError(
-                f"`data_dir`: the part '{part}' of MNIST has {size} images; '{folder / 'mnist'}' has {len(labels)}."
-            )
+    parts = [mnist_part(folder / "mnist", part, size) for part, size in MNIST]
     X = np.concatenate([images for images, _ in parts]) / 255.0
     y = np.concatenate([labels for _, labels in parts]).astype(np.int64)
     y = 1 - 2 * (y % 2) if digits == "even_odd" else y
@@ -651,9 +646,8 @@ def snelson_like(n: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     x = rng.uniform(0.0, 5.0, n)
     x = np.where(x > 2.5, x + 1.0, x)
-    return x[:, None], np.sin(2.1 * x) + 0.5 * np.cos(4.7 * x) + 0.2 * rng.standard_normal(
-        n
-    )
+    y = np.sin(2.1 * x) + 0.5 * np.cos(4.7 * x) + 0.2 * rng.standard_normal(n)
+    return x[:, None], y
 
 # %% ../nbs/internals/datasets.ipynb #141ee256
 def banana_like(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -695,17 +689,17 @@ def banana_like(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 # %% ../nbs/internals/datasets.ipynb #195ecf89
 def check_vectors(**vectors: ArrayLike) -> list[np.ndarray]:
-    """Arguments as float vectors, checked to be finite and not empty, under their own
-    names.
-
-    Raises
-    ------
-    ValueError
-        If one is not one-dimensional, is empty or holds NaN or infinity.
+    """Arguments as float vectors (S,). A ValueError names one that is empty, has not the shape of
+    the first, or holds NaN or infinity.
     """
-    out = []
+    out: list[np.ndarray] = []
     for name, values in vectors.items():
         values = as_floats(values, name)
+        if out and values.shape != out[0].shape:
+            first = next(iter(vectors))
+            raise ValueError(
+                f"`{name}` must have the shape of `{first}`, {out[0].shape}; its shape is {values.shape}."
+            )
         if values.ndim != 1 or len(values) == 0:
             raise ValueError(
                 f"`{name}` must be a vector with at least one value; its shape is {values.shape}."
@@ -716,6 +710,16 @@ def check_vectors(**vectors: ArrayLike) -> list[np.ndarray]:
             )
         out.append(values)
     return out
+
+
+def spread_of(values: np.ndarray, name: str, use: str) -> float:
+    """The variance of targets; a ValueError if they are all the same."""
+    spread = np.var(values)
+    if not spread > 0.0:
+        raise ValueError(
+            f"`{name}` must hold at least two different values: its variance is {use} of the score."
+        )
+    return spread
 
 # %% ../nbs/internals/datasets.ipynb #dcbc0624
 def smse(y_true: ArrayLike, mean: ArrayLike) -> float:
@@ -750,16 +754,7 @@ def smse(y_true: ArrayLike, mean: ArrayLike) -> float:
     (1.0, 0.0)
     """
     y_true, mean = check_vectors(y_true=y_true, mean=mean)
-    if mean.shape != y_true.shape:
-        raise ValueError(
-            f"`mean` must have the shape of `y_true`, {y_true.shape}; its shape is {mean.shape}."
-        )
-    spread = np.var(y_true)
-    if not spread > 0.0:
-        raise ValueError(
-            "`y_true` must hold at least two different values: its variance is the unit of the score."
-        )
-    return float(np.mean((y_true - mean) ** 2) / spread)
+    return float(np.mean((y_true - mean) ** 2) / spread_of(y_true, "y_true", "the unit"))
 
 # %% ../nbs/internals/datasets.ipynb #1873a0f4
 def smll(y_true: ArrayLike, mean: ArrayLike, var: ArrayLike, y_train: ArrayLike) -> float:
@@ -802,21 +797,11 @@ def smll(y_true: ArrayLike, mean: ArrayLike, var: ArrayLike, y_train: ArrayLike)
     >>> print(round(smll(y_test, [3.0, 1.0], [0.1, 0.1], y_train), 3))  # sure, and wrong
     18.171
     """
-    y_true, mean, var, y_train = check_vectors(
-        y_true=y_true, mean=mean, var=var, y_train=y_train
-    )
-    for name, values in (("mean", mean), ("var", var)):
-        if values.shape != y_true.shape:
-            raise ValueError(
-                f"`{name}` must have the shape of `y_true`, {y_true.shape}; its shape is {values.shape}."
-            )
+    y_true, mean, var = check_vectors(y_true=y_true, mean=mean, var=var)
+    (y_train,) = check_vectors(y_train=y_train)
     if not np.all(var > 0.0):
         raise ValueError(f"`var` must be positive; the smallest value is {np.min(var)}.")
-    spread = np.var(y_train)
-    if not spread > 0.0:
-        raise ValueError(
-            "`y_train` must hold at least two different values: its variance is part of the score."
-        )
+    spread = spread_of(y_train, "y_train", "part")
     trivial = gaussian_log_density(y_true, np.mean(y_train), spread)
     return float(np.mean(trivial - gaussian_log_density(y_true, mean, var)))
 
@@ -882,13 +867,8 @@ def classification_error(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 # %% ../nbs/internals/datasets.ipynb #04d9e4dc
 def check_proba(proba: ArrayLike, n_rows: int, n_classes: int) -> np.ndarray:
-    """Class probabilities as a float array, checked: shape (n_rows, n_classes), nothing
-    below 0, each row summing to 1 to 1e-6.
-
-    Raises
-    ------
-    ValueError
-        If they are not; the message names the row.
+    """Class probabilities as a float array (n_rows, n_classes); a ValueError names a row with
+    something below 0, or whose sum is not 1 to 1e-6.
     """
     proba = as_floats(proba, "proba")
     if proba.shape != (n_rows, n_classes):
