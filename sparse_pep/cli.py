@@ -33,9 +33,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
 class OneLineErrors(click.Group):
     """A group of commands whose errors are one line on standard error and exit status 2."""
 
-    def main(
-        self, args: Sequence[str] | None = None, *rest: object, **options: object
-    ) -> None:
+    def main(self, args: Sequence[str] | None = None, *rest: object, **options: object) -> None:
         """Run the command line; ends by `SystemExit`."""
         args = list(sys.argv[1:] if args is None else args) or ["--help"]
         try:
@@ -114,6 +112,22 @@ class Power(click.ParamType):
         return number
 
 # %% ../nbs/internals/cli.ipynb #7115cf1d
+def number_option(
+    *names: str, default: float | None, help: str, kind: click.ParamType | None = None
+) -> Callable:
+    """An option that is a number, whole and at least 1 unless `kind` says otherwise, whose default
+    the help shows.
+    """
+    kind = click.IntRange(1) if kind is None else kind
+    shown = default is not None
+    return click.option(*names, default=default, show_default=shown, type=kind, help=help)
+
+
+quiet_option = click.option("--quiet", is_flag=True, help="No progress bar.")
+data_dir_option = click.option(
+    "--data-dir", help="Folder of data sets; else the variable SPARSE_PEP_DATA."
+)
+max_iter_option = number_option("--max-iter", default=MAX_ITER, help="Most iterations.")
 json_option = click.option(
     "--json",
     "as_json",
@@ -122,128 +136,78 @@ json_option = click.option(
 )
 
 
-def training_options(command: Callable) -> Callable:
-    """Give a command the options of training that `fit` and `compare` share, named as the
-    estimators' arguments are.
-    """
-    for option in (
-        click.option("--quiet", is_flag=True, help="No progress bar."),
-        click.option(
-            "--seed",
-            "random_state",
-            default=0,
-            show_default=True,
-            type=click.IntRange(0, 2**32 - 1),
-            help="Seed of the random numbers.",
-        ),
-        click.option(
-            "--tol",
-            default=TOL,
-            show_default=True,
-            type=FiniteRange(0, min_open=True),
-            help="Converged when 20 iterations gain less than this many nats a datum.",
-        ),
-        click.option(
-            "--max-iter",
-            default=MAX_ITER,
-            show_default=True,
-            type=click.IntRange(1),
-            help="Most iterations.",
-        ),
-        click.option(
-            "--kernel",
-            default="se",
-            show_default=True,
-            type=click.Choice(KERNELS),
-            help="Squared exponential or a Matérn; the rougher the function, the smaller the number.",
-        ),
-        click.option(
-            "--blocks",
-            type=click.IntRange(1),
-            metavar="SIZE",
-            help="Approximate neighbours together, at most so many (PITC at power 1).",
-        ),
-    ):
-        command = option(command)
-    return command
+def inducing_option(default: int) -> Callable:
+    """The option for the number of inducing points."""
+    return number_option("--inducing", "n_inducing", default=default, help="Number of pseudo-points, M.")
+
+
+def with_options(*options: Callable) -> Callable:
+    """What gives a command all these options, which its help lists in this order."""
+
+    def give(command: Callable) -> Callable:
+        """The command with the options."""
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return give
+
+
+training_options = with_options(
+    click.option("--blocks", type=click.IntRange(1), metavar="SIZE",
+        help="Approximate neighbours together, at most so many (PITC at power 1)."),
+    click.option("--kernel", default="se", show_default=True, type=click.Choice(KERNELS),
+        help="Squared exponential or a Matérn; the rougher the function, the smaller the number."),
+    max_iter_option,
+    number_option("--tol", default=TOL, kind=FiniteRange(0, min_open=True),
+        help="Converged when 20 iterations gain less than this many nats a datum."),
+    number_option("--seed", "random_state", default=0, kind=click.IntRange(0, 2**32 - 1),
+        help="Seed of the random numbers."),
+    quiet_option,
+)  # fmt: skip
 
 # %% ../nbs/internals/cli.ipynb #a33651ef
-def fit_options(command: Callable) -> Callable:
-    """Give a command the options that only `fit` has, named as the estimators' arguments
-    are.
-    """
-    model = (
-        click.option("--power", default=0.5, show_default=True, type=Power(), metavar="POWER",
-            help="0: VFE, 1: FITC. Or auto (0.5), log_loss (1 in regression), held_out: the best of five on a fifth of the rows."),
-        click.option("--inducing", "n_inducing", default=100, show_default=True, type=click.IntRange(1),
-            help="Number of pseudo-points, M."),
-        click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME",
-            type=click.Choice(LIKELIHOODS),
-            help=f"What the target is. Numbers: gaussian, student_t (with outliers). Labels: {', '.join(CLASSIFIERS)}. "
-            "Counts: poisson, negative_binomial."),
-        click.option("--noise-variance", show_default="1.0", type=FiniteRange(0, min_open=True),
-            help="Where training of gaussian noise starts, in units of the (standardised) target squared."),
-        click.option("--mean", type=click.Choice(["constant", "linear"]),
-            help="Mean function; without it predictions far from the data return to the mean of the target."),
-        click.option("--restarts", "n_restarts", default=0, show_default=True, type=click.IntRange(0),
-            help="Further starts; the best end is kept."),
-    )  # fmt: skip
-    rows = (
-        click.option("--weight", metavar="COLUMN",
-            help="Column that says how often each row counts; not an input."),
-        click.option("--known-variance", metavar="COLUMN",
-            help="Column with the known noise variance of each target, units of the target squared; not an input."),
-        click.option("--test-fraction", type=FiniteRange(0, 1, min_open=True, max_open=True),
-            help="Hold out and score this share."),
-        click.option("--standardize/--no-standardize", default=True, show_default=True,
-            help="Scale inputs and target to unit variance."),
-    )  # fmt: skip
-    large = (
-        click.option("--in-pieces", is_flag=True,
-            help="Read the file, or all in a folder, once, and keep its numbers on disk: for data larger than memory."),
-        click.option("--cache-dir", metavar="FOLDER",
-            help="Folder for the arrays that --in-pieces makes of a table, removed at the end. Default: that for temporary files."),
-        click.option("--scheduler", metavar="ADDRESS",
-            help="Work on the Dask cluster with this scheduler; its workers read Parquet files themselves."),
-    )  # fmt: skip
-    files = (
-        click.option("--report", help="HTML file with the figures, one page without scripts."),
-        click.option("--checkpoint",
-            help="File that training is saved to; if it exists, training goes on from there. Deleted at the end."),
-        click.option("--checkpoint-every", default=30.0, show_default=True, type=FiniteRange(0),
-            help="Seconds between two saves, at least."),
-    )  # fmt: skip
-    for option in reversed((*model, *rows, *large, *files)):
-        command = option(command)
-    return command
+fit_options = with_options(
+    click.option("--power", default=0.5, show_default=True, type=Power(), metavar="POWER",
+        help="0: VFE, 1: FITC. Or auto (0.5), log_loss (1 in regression), held_out: the best of five on a fifth of the rows."),
+    inducing_option(100),
+    click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME", type=click.Choice(LIKELIHOODS),
+        help=f"What the target is. Numbers: gaussian, student_t (with outliers). Labels: {', '.join(CLASSIFIERS)}. "
+        "Counts: poisson, negative_binomial."),
+    click.option("--noise-variance", show_default="1.0", type=FiniteRange(0, min_open=True),
+        help="Where training of gaussian noise starts, in units of the (standardised) target squared."),
+    click.option("--mean", type=click.Choice(["constant", "linear"]),
+        help="Mean function; without it predictions far from the data return to the mean of the target."),
+    number_option("--restarts", "n_restarts", default=0, kind=click.IntRange(0),
+        help="Further starts; the best end is kept."),
+    click.option("--weight", metavar="COLUMN",
+        help="Column that says how often each row counts; not an input."),
+    click.option("--known-variance", metavar="COLUMN",
+        help="Column with the known noise variance of each target, units of the target squared; not an input."),
+    click.option("--test-fraction", type=FiniteRange(0, 1, min_open=True, max_open=True),
+        help="Hold out and score this share."),
+    click.option("--standardize/--no-standardize", default=True, show_default=True,
+        help="Scale inputs and target to unit variance."),
+    click.option("--in-pieces", is_flag=True,
+        help="Read the file, or all in a folder, once, and keep its numbers on disk: for data larger than memory."),
+    click.option("--cache-dir", metavar="FOLDER",
+        help="Folder for the arrays that --in-pieces makes of a table, removed at the end. Default: that for temporary files."),
+    click.option("--scheduler", metavar="ADDRESS",
+        help="Work on the Dask cluster with this scheduler; its workers read Parquet files themselves, unless there are --blocks."),
+    click.option("--report", help="HTML file with the figures, one page without scripts."),
+    click.option("--checkpoint",
+        help="File that training is saved to; if it exists, training goes on from there. Deleted at the end."),
+    number_option("--checkpoint-every", default=30.0, kind=FiniteRange(0),
+        help="Seconds between two saves, at least."),
+)  # fmt: skip
 
 # %% ../nbs/internals/cli.ipynb #c3fb7ad2
 @main.command("demo")
-@click.option(
-    "--out",
-    default="demo",
-    show_default=True,
-    help="Folder for the figure, the model and the held-out rows.",
-)
-@click.option(
-    "--inducing",
-    default=50,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Number of pseudo-points, M.",
-)
-@click.option(
-    "--max-iter",
-    default=MAX_ITER,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Most training iterations.",
-)
-@click.option(
-    "--quick",
-    is_flag=True,
-    help="At most 20 pseudo-points and 100 iterations.",
-)
+@click.option("--out", default="demo", show_default=True,
+    help="Folder for the figure, the model and the held-out rows.")  # fmt: skip
+@inducing_option(50)
+@max_iter_option
+@click.option("--quick", is_flag=True, help="At most 20 pseudo-points and 100 iterations.")
 def demo_command(**options: object) -> None:
     """Train on two data sets of scikit-learn at three powers, and draw a fit in one
     dimension and a classifier in two.
@@ -264,9 +228,8 @@ def demo_command(**options: object) -> None:
 # %% ../nbs/internals/cli.ipynb #a2fda822
 @main.command("fit")
 @click.argument("data")
-@click.option(
-    "--target", required=True, help="Column to predict; every other column is an input."
-)
+@click.option("--target", required=True,
+    help="Column to predict; every other column is an input.")  # fmt: skip
 @click.option("--out", default="model.npz", show_default=True, help="Model file to write.")
 @fit_options
 @training_options
@@ -289,7 +252,8 @@ def fit_command(**options: object) -> None:
 
     With --in-pieces or --scheduler DATA may also be a folder of files, and what is in memory
     does not grow with their size. The files are read once; their numbers are kept on disk, 8
-    bytes each, or by the workers.
+    bytes each, or by the workers. With --blocks neighbours are then looked for within each
+    piece, and always among rows of the same --weight.
 
     Exit status: 0 if a model was written, 2 for wrong input, 130 if it was stopped.
 
@@ -308,16 +272,10 @@ def fit_command(**options: object) -> None:
 @main.command("predict")
 @click.argument("model")
 @click.argument("data")
-@click.option(
-    "--out",
-    show_default="predictions.csv; none with --json",
-    help="CSV file to write; - is standard output.",
-)
-@click.option(
-    "--in-pieces",
-    is_flag=True,
-    help="From a file or a folder of files to a file: for data larger than memory.",
-)
+@click.option("--out", show_default="predictions.csv; none with --json",
+    help="CSV file to write; - is standard output.")
+@click.option("--in-pieces", is_flag=True,
+    help="From a file or a folder of files to a file: for data larger than memory.")  # fmt: skip
 @json_option
 def predict_command(**options: object) -> None:
     """Predict the rows of the CSV or Parquet file DATA with a model file written by `fit`.
@@ -342,46 +300,19 @@ def predict_command(**options: object) -> None:
 @main.command("compare")
 @click.argument("data", required=False)
 @click.option("--target", help="Column of DATA to predict.")
-@click.option(
-    "--data",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Data set by name; may be repeated. Default: diabetes.",
-)
-@click.option("--data-dir", help="Folder of data sets; else the variable SPARSE_PEP_DATA.")
-@click.option(
-    "--powers",
-    default="0,0.5,1",
-    show_default=True,
-    help="Powers to compare, separated by commas.",
-)
-@click.option(
-    "--inducing",
-    "n_inducing",
-    default=50,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Number of pseudo-points, M.",
-)
-@click.option(
-    "--splits",
-    default=3,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Number of train/test splits.",
-)
-@click.option(
-    "--likelihood",
-    metavar="NAME",
-    type=click.Choice(LIKELIHOODS),
-    help="What the target is, see `fit`. Default: auto for named sets of labels, else gaussian.",
-)
+@click.option("--data", "names", multiple=True, metavar="NAME",
+    help="Data set by name; may be repeated. Default: diabetes.")
+@data_dir_option
+@click.option("--powers", default="0,0.5,1", show_default=True,
+    help="Powers to compare, separated by commas.")
+@inducing_option(50)
+@number_option("--splits", default=3, help="Number of train/test splits.")
+@click.option("--likelihood", metavar="NAME", type=click.Choice(LIKELIHOODS),
+    help="What the target is, see `fit`. Default: auto for named sets of labels, else gaussian.")
 @click.option("--out", help="CSV file for the single scores.")
 @click.option("--figure", help="PNG file with the scores against the power.")
-@click.option(
-    "--report", help="HTML file with tables and figures, one page without scripts."
-)
+@click.option("--report",
+    help="HTML file with tables and figures, one page without scripts.")  # fmt: skip
 @training_options
 @json_option
 def compare_command(**options: object) -> None:
@@ -409,22 +340,13 @@ def compare_command(**options: object) -> None:
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--quick", is_flag=True, help="A small version, a minute or less each.")
 @click.option("--full", is_flag=True, help="The whole grid of the paper.")
-@click.option(
-    "--results",
-    default="results",
-    show_default=True,
-    help="Folder of the results; what is there is not done again.",
-)
-@click.option("--data-dir", help="Folder of data sets; else the variable SPARSE_PEP_DATA.")
-@click.option(
-    "--workers", type=click.IntRange(1), help="Processes. Default: one for each core."
-)
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Run on the Dask cluster with its scheduler there.",
-)
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@click.option("--results", default="results", show_default=True,
+    help="Folder of the results; what is there is not done again.")
+@data_dir_option
+@number_option("--workers", default=None, help="Processes. Default: one for each core.")
+@click.option("--scheduler", metavar="ADDRESS",
+    help="Run on the Dask cluster with its scheduler there.")
+@quiet_option  # fmt: skip
 @json_option
 def reproduce_command(**options: object) -> None:
     """Run the experiments of the paper again: the studies NAME..., or all of them.

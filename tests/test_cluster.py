@@ -99,8 +99,9 @@ def no_test_waits_for_ever():
 
 @pytest.fixture(scope="module")
 def processes():
-    """Two workers that can be killed; on a busy machine others take long to come."""
-    with dask.config.set({"distributed.deploy.lost-worker-timeout": "2 minutes"}), connect(2) as client:
+    """Two workers that can be killed; on a busy machine others take long to come. Nobody calls the dead for half a minute."""
+    how = {"distributed.deploy.lost-worker-timeout": "2 minutes", "distributed.comm.timeouts.connect": "6 s"}
+    with dask.config.set(how), connect(2) as client:
         yield client
 
 
@@ -162,22 +163,56 @@ def count(piece):
 # --- the same numbers ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("power, chunk", [(0.0, 200), (0.5, 200), (0.5, 470)])
-def test_regression_on_two_workers(processes, power, chunk):
-    source = DaskSource(rows(X, chunk), rows(y), rows(weight), rows(known), client=processes)
-    fit, gradient = model_gradient(REGRESSION, source, power)
-    whole, whole_gradient = model_gradient(REGRESSION, Piece(0, X, y, weight, known), power)
+def assert_same_numbers(model, source, piece, power=0.5):
+    fit, gradient = model_gradient(model, source, power)
+    power, piece = (power, piece) if piece.power is None else (piece.power, piece._replace(power=None))
+    whole, whole_gradient = model_gradient(model, piece, power)
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
     np.testing.assert_allclose(to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N)
+
+
+@pytest.mark.parametrize("power, chunk, where", [(0.0, 200, "client"), (0.5, 200, "processes"), (0.5, 470, "client")])
+def test_regression_on_two_workers(request, power, chunk, where):
+    source = DaskSource(rows(X, chunk), rows(y), rows(weight), rows(known), client=request.getfixturevalue(where))
+    assert_same_numbers(REGRESSION, source, Piece(0, X, y, weight, known), power)
 
 
 def test_classification_with_private_powers(client):
-    power = weight / 2.0
-    source = DaskSource(rows(X, 470), labels, power=power, client=client)
-    fit, gradient = model_gradient(CLASSIFICATION, source, 0.5)
-    whole, whole_gradient = model_gradient(CLASSIFICATION, Piece(0, X, labels), power)
-    assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
-    np.testing.assert_allclose(to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N)
+    source = DaskSource(rows(X, 470), labels, power=weight / 2.0, client=client)
+    assert_same_numbers(CLASSIFICATION, source, Piece(0, X, labels, power=weight / 2.0))
+
+
+# --- a worker dies ------------------------------------------------------------------------------------------------
+
+
+def kill_during(source, method, number):
+    """Kill a worker in the middle of call `number` of a method; gives what the calls are for."""
+    until(lambda: both_run(source.client), 40.0)
+    original, calls = getattr(source, method), []
+
+    def watched(work, *given):
+        calls.append(work.__name__)
+        if len(calls) != number:
+            return original(work, *given)
+        killer = threading.Timer(0.02, kill_one, (source.client,))
+        killer.start()
+        found = original(work, *given)
+        killer.join()
+        return found
+
+    setattr(source, method, watched)
+    return calls
+
+
+def test_worker_killed_in_the_middle_of_training(processes):
+    source = DaskSource(rows(X), rows(y), client=processes)
+    result = train(REGRESSION, source, 0.5, max_iter=3)
+    assert result.history[-1] > result.history[0] + 100.0
+    calls = kill_during(source, "total", 5)
+    again = train(REGRESSION, source, 0.5, max_iter=3)
+    assert len(calls) > 7 and "known_answer_of" in calls[5:]  # more was to come
+    assert again.log_evidence == pytest.approx(result.log_evidence, rel=1e-12)
+    np.testing.assert_allclose(again.history, result.history, rtol=1e-12)
 
 
 # --- the chain of sweeps ------------------------------------------------------------------------------------------
@@ -242,6 +277,11 @@ def fail_late(piece, *own):
 
 def slow(piece):
     time.sleep(0.2)
+    return (1,)
+
+
+def slower(piece):
+    time.sleep(2.0)
     return (1,)
 
 
@@ -314,24 +354,6 @@ def test_arrays_are_locked_for_the_task_and_nobody_else():
     mine, own = np.ones((3, 2)), np.ones(3)
     assert on_piece(lambda piece, own: len(own[0]), (), Piece(0, mine), (own,)) == 3
     mine[0], own[0] = 2.0, 2.0
-
-
-class Odd(Exception):
-    def __init__(self, a, b):
-        super().__init__(a, b)
-
-
-def fail_oddly(piece):
-    raise Odd(1, 2)
-
-
-def test_an_error_keeps_its_kind_and_names_the_rows(processes):
-    source = DaskSource(rows(X), rows(y), client=processes)
-    with pytest.raises(np.linalg.LinAlgError, match="^rows 1000 to 1199: `B` is not positive definite.$"):
-        source.total(fail_late)
-    with pytest.raises(RuntimeError, match=r"rows \d+ to \d*99: Odd: \(1, 2\)"):
-        list(source.each(fail_oddly))
-    assert source.total(count)[0] == N  # the workers live
 
 
 def fail_when_there_is(file, text):
@@ -467,7 +489,6 @@ def test_labels(client):
     assert_all_there(given, y=1.5 + labels / 2.0)
 
 
-@pytest.mark.skipif("blocks" not in Piece._fields, reason="pieces have no blocks yet")
 def test_blocks(client):
     numbers = np.arange(N) // 50
     words = np.array([f"block {k:02}" for k in numbers])
@@ -584,6 +605,19 @@ def test_all_workers_have_paused(alone):
         source.total(count)
     alone.run_on_scheduler(lambda dask_scheduler: set_status("running", dask_scheduler))
     assert source.total(count)[0] == N
+
+
+async def lose_a_worker(dask_scheduler):
+    """As if the process of the worker had died of its task, the last time that Dask allows it."""
+    dask_scheduler.allowed_failures = 0
+    await dask_scheduler.remove_worker(next(iter(dask_scheduler.workers)), stimulus_id="test")
+
+
+def test_a_task_that_kills_its_workers(alone):
+    few = DaskSource(rows(X)[:100], client=alone)
+    threading.Timer(0.5, alone.run_on_scheduler, (lose_a_worker,)).start()
+    with pytest.raises(ClusterLost, match="workers died time and again of the task slower-rows 0 to 99 "):
+        few.total(slower)
 
 
 def test_every_standstill_has_its_own_time(client, monkeypatch):
@@ -714,37 +748,25 @@ def test_without_dask_or_a_client(client, monkeypatch):
         connect(2)
 
 
-# --- a worker dies ------------------------------------------------------------------------------------------------
+# --- processes once more, whose new worker is there by now ---------------------------------------------------------
 
 
-def kill_during(source, method, number):
-    """Kill a worker in the middle of call `number` of a method; gives what the calls are for."""
-    until(lambda: both_run(source.client), 40.0)
-    original, calls = getattr(source, method), []
-
-    def watched(work, *given):
-        calls.append(work.__name__)
-        if len(calls) != number:
-            return original(work, *given)
-        killer = threading.Timer(0.02, kill_one, (source.client,))
-        killer.start()
-        found = original(work, *given)
-        killer.join()
-        return found
-
-    setattr(source, method, watched)
-    return calls
+class Odd(Exception):
+    def __init__(self, a, b):
+        super().__init__(a, b)
 
 
-def test_worker_killed_in_the_middle_of_training(processes):
+def fail_oddly(piece):
+    raise Odd(1, 2)
+
+
+def test_an_error_keeps_its_kind_and_names_the_rows(processes):
     source = DaskSource(rows(X), rows(y), client=processes)
-    result = train(REGRESSION, source, 0.5, max_iter=3)
-    assert result.history[-1] > result.history[0] + 100.0
-    calls = kill_during(source, "total", 5)
-    again = train(REGRESSION, source, 0.5, max_iter=3)
-    assert len(calls) > 7 and "known_answer_of" in calls[5:]  # more was to come
-    assert again.log_evidence == pytest.approx(result.log_evidence, rel=1e-12)
-    np.testing.assert_allclose(again.history, result.history, rtol=1e-12)
+    with pytest.raises(np.linalg.LinAlgError, match="^rows 1000 to 1199: `B` is not positive definite.$"):
+        source.total(fail_late)
+    with pytest.raises(RuntimeError, match=r"rows \d+ to \d*99: Odd: \(1, 2\)"):
+        list(source.each(fail_oddly))
+    assert source.total(count)[0] == N  # the workers live
 
 
 def test_worker_killed_in_the_middle_of_a_search(processes):
@@ -757,15 +779,3 @@ def test_worker_killed_in_the_middle_of_a_search(processes):
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-8)
     for k in range(len(fit.start)):
         np.testing.assert_allclose(fit.start[k][0], whole.start[k][0], rtol=1e-8, atol=1e-8)
-
-
-def end_itself(block):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_task_that_kills_its_workers(processes):
-    """It fails here as soon as one worker has died of it; Dask allows three more. The last test with processes."""
-    few = DaskSource(rows(X)[:100], client=processes)
-    processes.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", 0))
-    with pytest.raises(ClusterLost, match="workers died time and again of the task end_itself-rows 0 to 99 "):
-        few.total(end_itself)

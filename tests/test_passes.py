@@ -142,7 +142,7 @@ SEARCHES = {
 }
 
 
-@pytest.mark.parametrize("power", [0.0, 0.5, "private"])
+@pytest.mark.parametrize("power", [0.5, "private"])  # 0 and 1 are among the private ones
 @pytest.mark.parametrize("case", SEARCHES)
 def test_a_search_is_that_of_all_rows(case, power, tmp_path):
     model, targets = SEARCHES[case]
@@ -242,7 +242,7 @@ def test_a_search_starts_from_earlier_sites_or_else_anew():
 CASES = {"regression": (gaussian, y), "outputs": (gaussian, np.c_[y, -y, y**2]), **SEARCHES}
 
 
-@pytest.mark.parametrize("power", [0.0, 0.5, "private"])
+@pytest.mark.parametrize("power", [0.5, "private"])
 @pytest.mark.parametrize("case", CASES)
 def test_rows_are_left_out_as_in_memory(case, power):
     (model, targets), counts = CASES[case], np.maximum(weight, 1.0)
@@ -260,8 +260,8 @@ def test_rows_are_left_out_as_in_memory(case, power):
         assert np.array_equal(good, np.isfinite(scores)) and error(scores[good], expected[good]) < 1e-7
 
 
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, "private"])
-@pytest.mark.parametrize("case", ["regression", "probit", "noisy", "student", "counts"])
+@pytest.mark.parametrize("power", [0.5, "private"])
+@pytest.mark.parametrize("case", ["regression", "probit", "student", "counts"])
 def test_blocks_are_those_of_all_rows(case, power):
     """Pieces end where blocks end."""
     model, targets = CASES[case]

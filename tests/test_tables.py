@@ -457,8 +457,8 @@ def test_files_of_arrays_go_with_their_source(here):
     written(FRAME[["a", "y"]], "t.csv")
     source = convert_table("t.csv", target="y", cache_dir="cache")
     (folder,) = (here / "cache").iterdir()
-    assert sorted(path.name for path in folder.iterdir()) == ["X.npy", "y.npy"]
-    np.testing.assert_array_equal(np.load(folder / "X.npy"), FRAME[["a"]])
+    assert sorted(path.name for path in folder.iterdir()) == ["X.bin", "y.bin"]
+    np.testing.assert_array_equal(np.fromfile(folder / "X.bin"), FRAME["a"])
     del source
     gc.collect()
     assert not list((here / "cache").iterdir())

@@ -39,24 +39,21 @@ GZIP = b"\x1f\x8b"  # how a gzipped file begins
 @contextmanager
 def errors_named(name: str) -> Iterator[None]:
     """What Python says of a file that is missing or damaged becomes a ValueError that names it."""
-    faults = {
-        (
-            gzip.BadGzipFile,
-            EOFError,
-            zlib.error,
-        ): "is a damaged gzip file; fetch or write it again",
-        UnicodeDecodeError: "is not a text file in UTF-8; a CSV file is expected",
-    }
     try:
         yield
     except FileNotFoundError:
         raise ValueError(f"`path`: there is no file '{name}'.") from None
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        fault = f"cannot be read: {getattr(error, 'strerror', error)}"
-        fault = next(
-            (said for kind, said in faults.items() if isinstance(error, kind)), fault
-        )
-        raise ValueError(f"`path`: '{name}' {fault}.") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise ValueError(
+            f"`path`: '{name}' is a damaged gzip file; fetch or write it again."
+        ) from None
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"`path`: '{name}' is not a text file in UTF-8; a CSV file is expected."
+        ) from None
+    except OSError as error:
+        fault = error.strerror or error
+        raise ValueError(f"`path`: '{name}' cannot be read: {fault}.") from None
 
 
 class TableFile(NamedTuple):
@@ -377,17 +374,11 @@ def csv_batches_of_arrow(
     """Batches of a CSV file by pyarrow, up to the first that it, or `BadCell`, refuses."""
     arrow, (names, n_lines, first_row) = pyarrow_for(file.name), csv_head(file)
 
-    def type_of(name: str, kind: str) -> Any:
-        word = kind == "input" and first_row.get(name, "").casefold() in TRUE_AND_FALSE
-        return (
-            arrow.string()
-            if kind == "label"
-            else arrow.bool_()
-            if word
-            else arrow.float64()
-        )
-
-    columns = {name: type_of(name, kind) for name, kind in kinds.items()}
+    types = {"label": arrow.string(), "input": arrow.float64(), "number": arrow.float64()}
+    columns = {name: types[kind] for name, kind in kinds.items()}
+    for name, cell in first_row.items():
+        if kinds.get(name) == "input" and cell.casefold() in TRUE_AND_FALSE:
+            columns[name] = arrow.bool_()
     with file.opened() as unzipped:
         zipped = "gzip" if isinstance(unzipped, gzip.GzipFile) else None
     raw = file.content
@@ -403,9 +394,8 @@ def csv_batches_of_arrow(
     with batches:
         for found in batches:
             batch = columns_of(found, kinds)
-            if any(
-                text[:1] == '"' for c in batch if isinstance(c, Labels) for text in c.texts
-            ):
+            texts = (text for c in batch if isinstance(c, Labels) for text in c.texts)
+            if any(text[:1] == '"' for text in texts):
                 raise BadCell  # there was a space before a quotation mark
             yield batch
 
@@ -497,9 +487,7 @@ def parquet_batches(
                 columns = columns_of(batch, kinds)
             except (BadCell, pyarrow_for(file.name).ArrowException):
                 cells = zip(*(column.to_pylist() for column in batch.columns))
-                rows = (
-                    ["null" if c is None else one_line(c) for c in row] for row in cells
-                )
+                rows = (["null" if c is None else one_line(c) for c in row] for row in cells)
                 list(values_of(enumerate(rows, n_read + 2), list(kinds), kinds))
                 raise
             yield columns
@@ -528,9 +516,8 @@ class Layout:
     @property
     def kinds(self) -> dict[str, str]:
         """The kind of each column: "input", "number" or "label"."""
-        kinds = dict.fromkeys(self.inputs, "input") | dict.fromkeys(
-            self.parts.values(), "number"
-        )
+        kinds = dict.fromkeys(self.inputs, "input")
+        kinds |= dict.fromkeys(self.parts.values(), "number")
         return kinds | ({self.parts["y"]: "label"} if self.labels else {})
 
     def batches(self, kinds: dict[str, str] | None = None) -> Iterator[dict]:
@@ -623,7 +610,9 @@ def bytes_of_arrays(layout: Layout) -> int:
 
 # %% ../../nbs/internals/data/tables.ipynb #abc6832e
 class GrowingArray:
-    """An array of float64 that grows by rows, in memory or, if it has a path, in a `.npy` file."""
+    """An array of float64 that grows by rows, in memory or, if it has a path, in a file of plain
+    numbers.
+    """
 
     def __init__(self, path: Path | None = None):
         self.path, self.parts, self.n_rows = path, [], 0
@@ -633,25 +622,17 @@ class GrowingArray:
         """More rows."""
         if self.file is None:
             self.parts.append(rows)
-            return
-        if not self.n_rows:
-            self.write_header(rows.shape[1:])
-        self.file.write(np.ascontiguousarray(rows, dtype="<f8").data)
-        self.n_rows, self.parts = self.n_rows + len(rows), [rows[:0]]
-
-    def write_header(self, shape: tuple[int, ...]) -> None:
-        """The header of the file, which has the same length for any number of rows."""
-        header = {"descr": "<f8", "fortran_order": False, "shape": (self.n_rows, *shape)}
-        self.file.seek(0)
-        np.lib.format.write_array_header_1_0(self.file, header)
+        else:
+            self.file.write(np.ascontiguousarray(rows, dtype=float).data)
+            self.n_rows, self.parts = self.n_rows + len(rows), [rows[:0]]
 
     def finished(self) -> np.ndarray:
         """The array; a memory map that can be written to if it has a path."""
         if self.file is None:
             return np.concatenate(self.parts)
-        self.write_header(self.parts[0].shape[1:])
         self.close()
-        return np.load(self.path, mmap_mode="r+")
+        shape = self.n_rows, *self.parts[0].shape[1:]
+        return np.memmap(self.path, float, "r+", shape=shape)
 
     def close(self) -> None:
         """Close the file, if there is one."""
@@ -666,7 +647,7 @@ def gathered(
     labels. Those of y are their places in that list, until all of them are known.
     """
     names = "X", *layout.parts
-    arrays = {name: GrowingArray(folder and Path(folder) / f"{name}.npy") for name in names}
+    arrays = {name: GrowingArray(folder and Path(folder) / f"{name}.bin") for name in names}
     known: dict[str, int] = {}
     try:
         for X, batch in layout.rows():
@@ -703,10 +684,8 @@ def room_in(
         if verbose:
             more = f" and {len(layout.files) - 1} more" if len(layout.files) > 1 else ""
             what = f"{megabytes(needed)} of arrays to '{folder.name}'"
-            print(
-                f"writing about {what}, from '{layout.files[0].name}'{more}",
-                file=sys.stderr,
-            )
+            said = f"writing about {what}, from '{layout.files[0].name}'{more}"
+            print(said, file=sys.stderr)
         yield folder
     except BaseException as error:
         if folder is not None:
@@ -719,9 +698,7 @@ def room_in(
         ) from None
 
 # %% ../../nbs/internals/data/tables.ipynb #897a8d15
-IN_MEMORY_BYTES = (
-    2**30
-)  # arrays of a table that are kept in memory unless a folder is named
+IN_MEMORY_BYTES = 2**30  # of arrays that are kept in memory unless a folder is named
 
 
 class TableArrays(ArraySource):
@@ -854,12 +831,7 @@ def convert_table(
     >>> print(trees.classes, trees.feature_names, trees.columns["y"])
     ['elm' 'oak'] ('height', 'girth') [ 1. -1.  1.]
     """
-    parts = {
-        "y": target,
-        "weight": weight,
-        "known_variance": known_variance,
-        "power": power,
-    }
+    parts = {"y": target, "weight": weight, "known_variance": known_variance, "power": power}
     layout = table_layout(table_files(path), parts, columns, labels is not False)
     if cache_dir is None and bytes_of_arrays(layout) > IN_MEMORY_BYTES:
         cache_dir = tempfile.gettempdir()
