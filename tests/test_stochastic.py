@@ -504,13 +504,9 @@ def test_the_path_and_the_end(monkeypatch):
     assert again.n_sweeps <= 1 and again.log_evidence == pytest.approx(result.log_evidence, rel=1e-9)
 
 
-def test_with_gaussian_noise_there_are_no_sites_to_start_from():
-    model = Model(SE, POINTS, Gaussian(0.5))
-    result = train_stochastic(model, Piece(0, X, NUMBER), 0.5, 25, n_epochs=2)
-    assert result.start is None and not result.converged and "too few" in result.message
-
-
 def test_convergence_is_said_honestly(monkeypatch):
+    few = train_stochastic(Model(SE, POINTS, Gaussian(0.5)), Piece(0, X, NUMBER), 0.5, 25, n_epochs=2)
+    assert few.start is None and not few.converged and "too few" in few.message
     given = START, MANY, 0.5, 100, 0.03, 8
     rising = train_stochastic(*given, tol=1e-6)
     assert not rising.converged and "the last quarter of 8 epochs gained" in rising.message

@@ -71,7 +71,7 @@ def inner_ep(likelihood, y, mean, cov, power, sweeps=200):
             tau[n], nu[n] = 1 / new_var - left, new_mean / new_var - shift
             cavity, q = shift**2 / left - np.log(left), new_mean**2 / new_var + np.log(new_var)
             parts[n] = power * found.log_z[0] + 0.5 * (cavity - q)
-        if max(np.max(np.abs(a - b)) for a, b in zip(before, (tau, nu))) < 1e-13:
+        if max(np.max(np.abs(a - b)) for a, b in zip(before, (tau, nu))) < 1e-13 * (1 + np.max(np.abs(nu))):
             break
     P, h = prior + np.diag(tau), prior @ mean + nu
     S = np.linalg.inv(P)
