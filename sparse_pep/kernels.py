@@ -120,29 +120,25 @@ class Kernel(Parametric):
         """The variances k(x, x), (N,), at cost O(ND)."""
         return self.diag_vjp(inputs_2d(X))[0]
 
-    def columns(self, X: np.ndarray) -> np.ndarray:
-        """The columns of X that the kernel looks at."""
-        if self.active_dims is None:
-            return X
-        if max(self.active_dims) >= X.shape[1]:
-            raise ValueError(
-                f"`active_dims` {self.active_dims} asks for more columns than the {X.shape[1]} of X."
-            )
-        return select_columns(X, list(self.active_dims))
-
-    def fitting(self, name: str, X: np.ndarray) -> np.ndarray:
-        """The field `name`, one number or one for each column of X, the active ones."""
+    def active(self, X: Array, name: str) -> tuple[Array, np.ndarray]:
+        """The columns of X that the kernel looks at, and the field `name`: one number, or one for
+        each of these columns.
+        """
+        if self.active_dims is not None:
+            if max(self.active_dims) >= X.shape[1]:
+                raise ValueError(
+                    f"`active_dims` {self.active_dims} asks for more columns than the {X.shape[1]} of X."
+                )
+            X = select_columns(X, list(self.active_dims))
         value = getattr(self, name)
         if value.ndim and len(value) != X.shape[1]:
             raise ValueError(
                 f"`{name}` has {len(value)} entries, but X has {X.shape[1]} (active) columns."
             )
-        return value
+        return X, value
 
     def spread(self, part: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """The adjoint of `columns`: `part` put back into an array shaped like X, zeros
-        elsewhere.
-        """
+        """The adjoint of `active`: `part` put back into an array shaped like X, zeros elsewhere."""
         if self.active_dims is None:
             return part
         whole = np.zeros_like(X)
@@ -189,8 +185,8 @@ class Stationary(Kernel):
 
     def scaled(self, X: Array) -> Array:
         """X/ℓ in the active dimensions."""
-        X = self.columns(X)
-        return X / to_device(self.fitting("lengthscale", X), X)
+        X, lengthscale = self.active(X, "lengthscale")
+        return X / to_device(lengthscale, X)
 
     def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
         """K (M, n) and its pull-back, from `profile` and the sums above."""
@@ -313,15 +309,15 @@ class Periodic(Kernel):
     active_dims: tuple[int, ...] | None = None
 
     def circle(self, X: Array) -> tuple[Array, Array]:
-        """The embedding (N, 2D) and its derivative with respect to the angle 2πx/p."""
-        angle, xp = float(2 * np.pi / self.period) * self.columns(X), namespace_of(X)
+        """The embedding (N, 2D) of X (N, D), and its derivative with respect to the angle 2πx/p."""
+        angle, xp = float(2 * np.pi / self.period) * X, namespace_of(X)
         cosine, sine = xp.cos(angle), xp.sin(angle)
         return concatenate([cosine, sine], axis=1), concatenate([-sine, cosine], axis=1)
 
     def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
-        x1, x2 = self.columns(X1), self.columns(X1 if X2 is None else X2)
-        (E1, dE1), (E2, dE2) = self.circle(X1), self.circle(X1 if X2 is None else X2)
-        each = self.fitting("lengthscale", x1)
+        x1, each = self.active(X1, "lengthscale")
+        x2 = x1 if X2 is None else self.active(X2, "lengthscale")[0]
+        (E1, dE1), (E2, dE2) = self.circle(x1), self.circle(x2)
         ell = np.tile(np.broadcast_to(each, x1.shape[1:]), 2)
         K, pull_circle = SquaredExponential(self.variance, ell).vjp(E1, E2)
 
@@ -371,7 +367,8 @@ class Linear(Kernel):
     active_dims: tuple[int, ...] | None = None
 
     def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
-        A, B = self.columns(X1), self.columns(X1 if X2 is None else X2)
+        A, variance = self.active(X1, "variance")
+        B = A if X2 is None else self.active(X2, "variance")[0]
 
         def pull(K_bar: Array) -> tuple[dict, np.ndarray]:
             KB = as_numpy(K_bar @ B)
@@ -381,11 +378,11 @@ class Linear(Kernel):
                 "log_variance": slopes if self.variance.ndim else slopes.sum()
             }, self.spread(A_bar * self.variance, X1)
 
-        return to_device(A * self.fitting("variance", A), B) @ B.T, pull
+        return to_device(A * variance, B) @ B.T, pull
 
     def diag_vjp(self, X: Array) -> tuple[np.ndarray, Callable]:
-        X = self.columns(X)
-        parts = to_device(self.fitting("variance", X), X) * X**2
+        X, variance = self.active(X, "variance")
+        parts = to_device(variance, X) * X**2
 
         def pull(kff_bar: np.ndarray) -> dict:
             slopes = columns_times(kff_bar, parts)

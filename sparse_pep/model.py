@@ -340,7 +340,8 @@ def settled(
     from the beginning. `n_sweeps` counts both. The evidence of earlier data is included.
     """
     if data.resident:  # sites that come from numbers of 24 bits do not settle further
-        tol = max(tol, *(100 * unit_roundoff(piece.X) for piece in data.pieces()))
+        (piece,) = data.pieces()
+        tol = max(tol, 100 * unit_roundoff(piece.X))
     spent, log_concave = 0, model.likelihood.log_concave
     for begin in (None,) if start is None else (start, None):
         with suppress(np.linalg.LinAlgError) if begin is not None else nullcontext():
@@ -484,7 +485,7 @@ def gradient_by_name(
     """The gradient over `model.parameters()` from its parts: over the kernel's and then the
     features' parameters, over the likelihood's, and over the mean's.
     """
-    size = sum(np.size(value) for value in model.kernel.parameters().values())
+    size = len(to_vector(model.kernel.parameters()))
     kernel, features = covariance_gradient[:size], covariance_gradient[size:]
     vector = np.concatenate([kernel, likelihood_gradient, features, mean_gradient])
     return from_vector(vector, model.parameters())

@@ -15,9 +15,10 @@ import numpy as np
 from .numerics.linalg import expm1_ratio, log1p_ratio
 
 # %% ../nbs/07_quadrature.ipynb #eed3c02b
-def column(log_density: Callable, rows: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+def column(log_density: Callable, rows: np.ndarray, f: np.ndarray) -> tuple:
     """ℓ, ℓ′, ℓ″ at one f for each of `rows`, each (n,)."""
-    return [value[:, 0] for value in log_density(rows, f[:, None])[:3]]
+    ell, slope, curvature, *_ = log_density(rows, f[:, None])
+    return ell[:, 0], slope[:, 0], curvature[:, 0]
 
 
 def across(
@@ -286,20 +287,15 @@ def estimated_error(
     """Relative error (n,) of the worst of z, d1 and d2, estimated from what `trapezoid`
     found; relative to `floor`, in units of the cavity, for what is smaller.
     """
-    sums, *rough, ends = found
+    sums, every_second, every_third, ends = found
     *fine, small, far = moments(at, rows, sums)
-    mass, power = sums[MASS], at.power[rows]
-    spread = np.sqrt(at.var[rows])
-    d1_scale = np.abs(fine[1]) + 0.01 * np.abs(fine[2]) * spread  # d1 may be 0
-    sizes = np.abs(fine[0]), d1_scale * spread, np.abs(fine[2]) * spread**2
-    units = np.ones_like(spread), spread, spread**2
-    scales = [np.maximum(size, floor) / unit for size, unit in zip(sizes, units)]
-    second, third = (
-        np.abs(
-            [(a - b) / scale for a, b, scale in zip(fine, moments(at, rows, part), scales)]
-        )
-        for part in rough
-    )
+    mass, power, spread = sums[MASS], at.power[rows], np.sqrt(at.var[rows])
+    units = np.stack([np.ones_like(spread), spread, spread**2])
+    sizes = np.abs(fine) * units
+    sizes[1] += 0.01 * sizes[2]  # d1 may be 0
+    scales = np.maximum(sizes, floor) / units
+    second = np.abs(np.subtract(fine, moments(at, rows, every_second)[:3])) / scales
+    third = np.abs(np.subtract(fine, moments(at, rows, every_third)[:3])) / scales
     step_error = second * np.clip(second / (third + 1e-300), np.sqrt(third), 1.0)
     log_cut = ends[MASS] / (mass * np.where(power == 0.0, 1.0, power))
     cuts = (
@@ -339,11 +335,12 @@ def few_nodes(
     """Sums (7 + E, N) by `trapezoid` and their relative error (N,), infinite for those that
     need more than 288 nodes.
     """
-    ends = [find_reach(at, sign, log_concave, accuracy) for sign in (-1, 1)]
-    wide = np.maximum(*ends) > WIDEST * at.width
-    centre = np.where(wide, np.clip(at.bend - at.mode, -ends[0], ends[1]), 0.0)
-    left = np.arcsinh((ends[0] + centre) / at.width)
-    right = np.arcsinh((ends[1] - centre) / at.width)
+    back = find_reach(at, -1, log_concave, accuracy)
+    ahead = find_reach(at, 1, log_concave, accuracy)
+    wide = np.maximum(back, ahead) > WIDEST * at.width
+    centre = np.where(wide, np.clip(at.bend - at.mode, -back, ahead), 0.0)
+    left = np.arcsinh((back + centre) / at.width)
+    right = np.arcsinh((ahead - centre) / at.width)
     longest = np.minimum(STEP, STEPS_A_SPREAD * at.spread / at.width) / accuracy.share
     wanted = np.maximum((left + right) / longest, FEWEST * accuracy.share)
     size = SIZES[np.searchsorted(SIZES[:-1], wanted)]

@@ -124,7 +124,7 @@ def test_a_derivative_is_the_derivative_of_points_whatever_it_is_paired_with(oth
 
 @pytest.mark.parametrize("p", MATERNS)
 def test_fourier_features_are_inner_products(p):
-    with mp.workdps(25):
+    with mp.workdps(18):
         a, b, x = -1.0, 2.0, np.array([-1.6, -1.0, 0.3, 1.9, 2.8])
         space = MaternSpace(p, 1.3, 0.7, a, b)
         waves = [wave(0.0, 0, a), wave(1.1, 0, a), wave(1.1, 1, a)]
