@@ -96,38 +96,38 @@ def same(ours, theirs, tolerance=1e-10):
     return all(error(a, b, np.max(np.abs(b))) < tolerance for a, b in zip(ours, theirs, strict=True))
 
 
+def everywhere(model, library, y=Y, extras=(), inputs=X, power=0.5, jitter=1e-6, tolerance=1e-10, **options):
+    """The fits on the host and on a device, whose evidence, gradient and predictions are the same."""
+    fits, gradients, predicted = [], [], []
+    for own, new in ((inputs, NEW), (put(inputs, library), put(NEW, library))):
+        fit, gradient = model_gradient(model, Piece(0, own, y, *extras), power, jitter, **options)
+        fits, gradients = [*fits, fit], [*gradients, gradient]
+        predicted.append(model_predict(model, fits[0].posteriors, new, chunk_size=4))
+    host, device = fits
+    assert error(device.log_evidence, host.log_evidence) < 1e-10 and same(gradients[1], gradients[0], tolerance)
+    assert type(device.dff) is np.ndarray and error(device.dff, host.dff, np.max(model.kernel.diag(inputs))) < 1e-10
+    assert same(predicted[1], predicted[0])
+    return host, device
+
+
 @every_library
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 def test_every_kernel_has_the_same_evidence_gradient_and_predictions(kernel, library):
     """In chunks of unequal size, with V kept and not, the long way and the short one."""
-    model, there = Model(kernel, InducingPoints(Z), Gaussian(0.1)), put(X, library)
     for power, chunk_size in ((0.5, 17), (0.0, None)):
-        given = {"power": power, "jitter": 1e-6, "chunk_size": chunk_size}
-        host, gradient = model_gradient(model, Piece(0, X, Y), **given)
-        device, device_gradient = model_gradient(model, Piece(0, there, Y), **given)
-        assert error(device.log_evidence, host.log_evidence) < 1e-10
-        assert same(device_gradient, gradient)
-        assert error(device.dff, host.dff, np.max(kernel.diag(X))) < 1e-10
-    predicted = model_predict(model, host.posteriors, put(NEW, library), chunk_size=4)
-    assert same(predicted, model_predict(model, host.posteriors, NEW))
+        everywhere(Model(kernel, InducingPoints(Z), Gaussian(0.1)), library, power=power, chunk_size=chunk_size)
 
 
 @every_library
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_every_kind_of_likelihood_has_the_same_fixed_point_gradient_and_predictions(name, library):
     likelihood, y = LIKELIHOODS[name]
-    model, there = Model(ARD, InducingPoints(Z), likelihood), put(X, library)
-    host, gradient = model_gradient(model, Piece(0, X, y), 0.5, 1e-8, chunk_size=17)
-    device, device_gradient = model_gradient(model, Piece(0, there, y), 0.5, 1e-8, chunk_size=17)
-    assert device.converged and error(device.log_evidence, host.log_evidence) < 1e-10
-    assert same(device_gradient, gradient)
-    predicted = model_predict(model, host.posteriors, put(NEW, library))
-    assert same(predicted, model_predict(model, host.posteriors, NEW))
-    assert same(model_left_out(model, device, Piece(0, there, y), 0.5), model_left_out(model, host, Piece(0, X, y), 0.5), 1e-9)
-    (shard,) = model_evidence(model, Piece(0, there, y), 0.5, 1e-8, chunk_size=17).shards.local
+    model, there = Model(ARD, InducingPoints(Z), likelihood), Piece(0, put(X, library), y)
+    host, device = everywhere(model, library, y, jitter=1e-8, chunk_size=17)
+    assert device.converged and np.any(device.site_precision < 0.0) == (name == "student")
+    assert same(model_left_out(model, device, there, 0.5), model_left_out(model, host, Piece(0, X, y), 0.5), 1e-9)
+    (shard,) = model_evidence(model, there, 0.5, 1e-8, chunk_size=17).shards.local
     assert len(shard.kept.chunks) == 3 and all(on_device(V) for V, _ in shard.kept.chunks.values())  # matrices stay on the device
-    assert type(device.dff) is np.ndarray  # vectors are on the host
-    assert np.any(device.site_precision < 0.0) == (name == "student")
 
 
 @every_library
@@ -136,14 +136,10 @@ def test_means_outputs_weights_and_known_variances(mean, library):
     there, y = put(X, library), np.column_stack([Y, Y**2])
     model = Model(ARD, InducingPoints(Z), Gaussian(0.1), mean)
     extras = (RNG.uniform(0.5, 2.0, size=50), RNG.uniform(0.0, 0.3, size=50))
-    host, gradient = model_gradient(model, Piece(0, X, y, *extras), 0.5)
-    device, device_gradient = model_gradient(model, Piece(0, there, y, *extras), 0.5)
-    assert error(device.log_evidence, host.log_evidence) < 1e-10 and same(device_gradient, gradient)
-    assert same(model_left_out(model, device, Piece(0, there, y), 0.5), model_left_out(model, host, Piece(0, X, y), 0.5))
-    bounds = np.array(model_bounds(model, Piece(0, there, y)))
-    assert same([bounds], [np.array(model_bounds(model, Piece(0, X, y)))])
-    predicted = model_predict(model, host.posteriors, put(NEW, library))
-    assert same(predicted, model_predict(model, host.posteriors, NEW))
+    host, device = everywhere(model, library, y, extras, jitter=0.0)
+    pieces = Piece(0, X, y), Piece(0, there, y)
+    assert same(*(model_left_out(model, fit, piece, 0.5) for fit, piece in zip((host, device), pieces)))
+    assert same(*([np.array(model_bounds(model, piece))] for piece in pieces))
     again = model_evidence(model, Piece(0, there, put(y, library), *extras), 0.5)  # targets on a device are copied to the host
     assert error(again.log_evidence, host.log_evidence) < 1e-10
 
@@ -153,10 +149,7 @@ def test_far_points_and_points_on_top_of_each_other(library):
     """Squares by differences where an expansion loses digits; the kink of Matérn ½ at distance 0."""
     far = 3e3 * X
     for kernel in (SquaredExponential(1.3, [2e3, 1e2, 4e3]), Matern12(1.3, 1024.0), KERNELS["periodic"]):
-        model = Model(kernel, InducingPoints(far[:8]), Gaussian(0.1))
-        host, gradient = model_gradient(model, Piece(0, far, Y), 0.5, 1e-6)
-        device, device_gradient = model_gradient(model, Piece(0, put(far, library), Y), 0.5, 1e-6)
-        assert error(device.log_evidence, host.log_evidence) < 1e-10 and same(device_gradient, gradient, 1e-9)
+        everywhere(Model(kernel, InducingPoints(far[:8]), Gaussian(0.1)), library, inputs=far, tolerance=1e-9)
 
 
 @every_library
@@ -209,14 +202,8 @@ def test_single_precision_loses_what_the_notebook_says(kind, library):
         on_the_host, predicted = (model_predict(model, host.posteriors, place) for place in (inputs, there))
         losses.append(max(error(a, b) for a, b in zip(predicted, on_the_host)))
         assert all(0.0 < loss < bound for loss, bound in zip(losses, bounds)), (losses, bounds)
-
-
-@every_library
-def test_sites_settle_in_single_precision(library):
-    likelihood, y = LIKELIHOODS["probit"]
-    model = Model(ARD, InducingPoints(Z), likelihood)
-    host = model_evidence(model, Piece(0, X, y), 0.5, 1e-6)
-    device = model_evidence(model, Piece(0, put(X, library, "float32"), y), 0.5, 1e-6)
+    model, y = Model(kind(1.3, [0.8, 1.7, 2.6]), InducingPoints(Z), Probit()), np.sign(F)
+    host, device = (model_evidence(model, Piece(0, own, y), 0.5, 1e-6) for own in (X, put(X, library, "float32")))
     assert device.converged and device.n_sweeps <= host.n_sweeps + 2
     assert abs(device.log_evidence - host.log_evidence) < 1e-5 * 50
 
@@ -288,47 +275,40 @@ BLURS = {
 def test_blurs_on_a_device(features, lengthscale, library):
     """With squares expanded and not, under every kernel that has a closed form with them."""
     narrow = SquaredExponential(1.3, lengthscale, active_dims=(2, 0))
-    there = put(X, library)
     for kernel in (SquaredExponential(1.3, [lengthscale, 1.1, 2.6]), narrow + Constant(0.4) + Linear(0.3) + White(0.1)):
-        model = Model(kernel, features, Gaussian(0.1))
-        host, gradient = model_gradient(model, Piece(0, X, Y), 0.5, 1e-6, chunk_size=17)
-        device, device_gradient = model_gradient(model, Piece(0, there, Y), 0.5, 1e-6, chunk_size=17)
-        assert error(device.log_evidence, host.log_evidence) < 1e-10 and same(device_gradient, gradient)
-        predicted = model_predict(model, host.posteriors, put(NEW, library))
-        assert same(predicted, model_predict(model, host.posteriors, NEW))
+        everywhere(Model(kernel, features, Gaussian(0.1)), library, chunk_size=17)
 
 
-OTHERS = [Wavelet(Z, 1.0, 2.0), Derivative(Z, np.arange(8) % 4 - 1)]
-OTHERS.append(Mixture([GaussianBlur(Z, 1.0), OTHERS[0]]))
+NUMPY_ONLY = {"Wavelet": Wavelet(Z, 1.0, 2.0), "Derivative": Derivative(Z, np.arange(8) % 4 - 1), "Fourier": Fourier(-4.0, 4.0, 4)}
+NUMPY_ONLY["a mixture"] = Mixture([GaussianBlur(Z, 1.0), NUMPY_ONLY["Wavelet"]])
 
 
 @every_library
-@pytest.mark.parametrize("features", OTHERS, ids=lambda features: type(features).__name__)
-def test_features_that_need_numpy_say_so(features, library):
-    model, there = Model(SquaredExponential(), features, Gaussian(0.1)), put(X, library)
-    name = "Wavelet" if isinstance(features, Mixture) else type(features).__name__
-    with pytest.raises(ValueError, match=f"{name} features need NumPy.*as_numpy"):
+@pytest.mark.parametrize("name", NUMPY_ONLY)
+def test_features_that_need_numpy_say_so(name, library):
+    kernel, own = (Matern32(), X[:, :1]) if name == "Fourier" else (SquaredExponential(), X)
+    model, there = Model(kernel, NUMPY_ONLY[name], Gaussian(0.1)), put(own, library)
+    message = f"{'Wavelet' if name == 'a mixture' else name} features need NumPy.*as_numpy"
+    with pytest.raises(ValueError, match=message):
         model_gradient(model, Piece(0, there, Y), 0.5)
-    fit = model_evidence(model, Piece(0, X, Y), 0.5)
-    with pytest.raises(ValueError, match=f"{name} features need NumPy"):
+    fit = model_evidence(model, Piece(0, own, Y), 0.5)
+    with pytest.raises(ValueError, match=message):
         model_predict(model, fit.posteriors, there)
 
 
 @every_library
 def test_what_else_needs_numpy_says_so(library):
-    there = put(X, library)
-    model = Model(Matern32(), Fourier(-4.0, 4.0, 4), Gaussian(0.1))
-    with pytest.raises(ValueError, match="Fourier features need NumPy"):
-        model_gradient(model, Piece(0, there[:, :1], Y), 0.5)
-    model = Model(ARD, InducingPoints(Z), Gaussian(0.1))
-    with pytest.raises(ValueError, match="`blocks` need NumPy"):
-        model_gradient(model, Piece(0, there, Y, blocks=clustered_blocks(X, 10, np.random.default_rng(0)).labels), 0.5)
+    there, model = put(X, library), Model(ARD, InducingPoints(Z), Gaussian(0.1))
+    blocks = clustered_blocks(X, 10, np.random.default_rng(0)).labels
     fit = model_evidence(model, Piece(0, X, Y), 0.5)
     memory = remember(fit.posteriors, fit.log_evidence, model.features)
-    with pytest.raises(ValueError, match="memories of earlier data need NumPy"):
-        model_gradient(model, Piece(0, there, Y), 0.5, memory=memory)
-    with pytest.raises(ValueError, match="batches of data need NumPy"):
-        train_stochastic(model, Piece(0, there, Y))
+    for message, call in (
+        ("`blocks`", lambda: model_gradient(model, Piece(0, there, Y, blocks=blocks), 0.5)),
+        ("memories of earlier data", lambda: model_gradient(model, Piece(0, there, Y), 0.5, memory=memory)),
+        ("batches of data", lambda: train_stochastic(model, Piece(0, there, Y))),
+    ):
+        with pytest.raises(ValueError, match=f"{message} need NumPy"):
+            call()
 
 
 @every_library

@@ -39,19 +39,23 @@ def same(one, other):
     return type(one) is type(other) and one == other
 
 
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return tmp_path_factory.mktemp("state") / "file.npz"
+
+
 @properties
-@given(states)
-def test_a_state_comes_back_to_the_last_bit(tmp_path_factory, state):
-    path = tmp_path_factory.mktemp("state") / "file.npz"
+@given(state=states)
+def test_a_state_comes_back_to_the_last_bit(path, state):
     write_archive(path, state, "thing", 3)
     assert same(read_archive(path, "thing", 3), state)
     assert same(read_archive(path, "thing", 4), state)
 
 
-def test_a_state_may_hold_a_key_named_array(tmp_path):
+def test_a_state_may_hold_a_key_named_array(path):
     state = {"array": {"array": 3}, "x": {"array": [1, 2]}}
-    write_archive(tmp_path / "file", state, "thing", 1)
-    assert read_archive(tmp_path / "file", "thing", 1) == state
+    write_archive(path, state, "thing", 1)
+    assert read_archive(path, "thing", 1) == state
 
 
 def test_a_file_that_is_not_whole_is_not_there(tmp_path):
@@ -72,15 +76,13 @@ def test_a_file_that_is_not_whole_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"x,y\n1,2\n", b"PK\x03\x04nothing"])
-def test_another_file_is_said_to_be_another(tmp_path, content):
-    path = tmp_path / "file.npz"
+def test_another_file_is_said_to_be_another(path, content):
     path.write_bytes(content)
     with pytest.raises(ValueError, match="is not a thing file, or it is damaged"):
         read_archive(path, "thing", 1)
 
 
-def test_a_file_cut_anywhere_is_damaged(tmp_path):
-    path = tmp_path / "file.npz"
+def test_a_file_cut_anywhere_is_damaged(path):
     write_archive(path, {"x": np.arange(50.0), "name": "a"}, "thing", 1)
     whole = path.read_bytes()
     for size in range(0, len(whole) - 1, 97):
@@ -89,8 +91,7 @@ def test_a_file_cut_anywhere_is_damaged(tmp_path):
             read_archive(path, "thing", 1)
 
 
-def test_kinds_and_versions_are_kept_apart(tmp_path):
-    path = tmp_path / "file.npz"
+def test_kinds_and_versions_are_kept_apart(path, tmp_path):
     write_archive(path, {}, "thing", 2)
     with pytest.raises(ValueError, match="not a model file"):
         read_archive(path, "model", 2)
@@ -101,16 +102,7 @@ def test_kinds_and_versions_are_kept_apart(tmp_path):
 
 
 def test_digests_tell_values_shapes_and_order_apart():
-    values = [
-        np.zeros(4),
-        np.zeros((2, 2)),
-        np.zeros(4, dtype=int),
-        -0.0 * np.ones(4),
-        0.0,
-        "0.0",
-        ["a", "b"],
-        ["b", "a"],
-    ]
+    values = [np.zeros(4), np.zeros((2, 2)), np.zeros(4, dtype=int), -0.0 * np.ones(4), 0.0, "0.0", ["a", "b"], ["b", "a"]]
     assert len({digest(value) for value in values}) == len(values)
     assert digest(1.0, 2.0) != digest(2.0, 1.0)
     assert digest(np.arange(6.0).reshape(2, 3).T) == digest(np.ascontiguousarray(np.arange(6.0).reshape(2, 3).T))
