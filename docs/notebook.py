@@ -1,7 +1,6 @@
 """From a notebook to Pandoc's Markdown, by way of nbdev."""
 import ast
 import base64
-import os
 import re
 import struct
 from pathlib import Path
@@ -11,12 +10,12 @@ from execnb.nbio import mk_cell, read_nb
 from nbdev.config import get_config
 from nbdev.doclinks import NbdevLookup, _lineno
 from nbdev.process import Processor
-from nbdev.processors import FilterDefaults, _default_exp, exec_show_docs
+from nbdev.processors import FilterDefaults, _default_exp
 
 from docs.paper_map import HEADING, anchor
 
 OWN_PLACES = set(re.findall(r' id="([^"$]+)"', (Path(__file__).parent / "template.html").read_text(encoding="utf-8")))  # of the site itself
-DROPPED = {"rm_export", "add_fold", "mv_exports"}  # nbdev's ways of hiding or moving exported code
+DROPPED = {"add_show_docs", "clean_show_doc", "exec_show_docs", "rm_export", "add_fold", "mv_exports"}  # nbdev's ways of documenting, hiding or moving exported code
 
 
 def hide_marked(cell) -> None:
@@ -63,15 +62,6 @@ def api_heading(cell, module: str, name: str) -> str:
     return f"### `{name}` {{.api}}\n\n::: {{.api-links}}\n[source]({source_link(module, name)}){called}{listed}\n:::"
 
 
-def api_signature(cell, name: str, shown: str) -> str:
-    """What `show_doc` says below the name, folded; type aliases, which it prints as `Union`, by their own names."""
-    said = re.sub(r"\*\*Examples\*\*.*|^Examples\n-+\n.*", "", shown.partition(f"### {name}\n")[2], flags=re.DOTALL | re.MULTILINE)
-    for node in ast.walk(definition(cell, name)):
-        if isinstance(node, ast.arg) and node.annotation:
-            said = re.sub(rf"\b{node.arg}:Union\b", f"{node.arg}:{ast.unparse(node.annotation)}", said)
-    return f'<details class="api-signature">\n<summary>Signature of <code>{name}</code></summary>\n\n{said}\n\n</details>'
-
-
 def anchors(cell, taken: set[str]) -> str:
     """Places that links to the functions, classes and methods of a cell lead to; those in `taken` are on the page already."""
     functions = ast.FunctionDef | ast.AsyncFunctionDef
@@ -83,45 +73,29 @@ def anchors(cell, taken: set[str]) -> str:
 
 
 class ApiCells(Processor):
-    """Exported code stays on the page. Public names have a heading, a source link and what `show_doc` says; helpers a place."""
+    """Exported code stays on the page, without its examples. Public names have a heading with links; helpers have a place."""
 
     def begin(self) -> None:
         module = f"{get_config().lib_name}.{self.nb.module_}"
-        cells, heads, place = [], [], 0
         texts = [cell.source for cell in self.nb.cells if cell.cell_type == "markdown"]
         taken = OWN_PLACES | {anchor(match[1]) for text in texts for line in text.splitlines() if (match := HEADING.match(line))}
+        cells = []
         for cell in self.nb.cells:
-            if not hasattr(cell, "has_sd"):
-                helpers = anchors(cell, taken) if "exporti" in (cell.directives_ or {}) else ""
-                cells += [mk_cell(helpers, "markdown")] * bool(helpers) + [cell]
-                heads, place = [], len(cells) - 1
-                continue
-            name = re.search(r"show_doc\((.+)\)", cell.source)[1]
-            code = cells[place + len(heads)]
-            signature = api_signature(code, name, "".join(cell.outputs[0]["data"]["text/markdown"]))
-            code.source = without_examples(code.source)
-            heads.append(mk_cell(api_heading(code, module, name), "markdown"))
-            cells.insert(place, heads[-1])
-            cells.insert(place + len(heads) + 1, mk_cell(signature, "markdown"))
+            marks = (cell.directives_ or {}) if cell.cell_type == "code" and hasattr(cell, "directives_") else {}
+            above = [anchors(cell, taken)] if "exporti" in marks else []
+            if "export" in marks:
+                names = [getattr(node, "name", "_") for node in cell.parsed_()]
+                above = [api_heading(cell, module, name) for name in names if name[0] != "_"]
+                cell.source = without_examples(cell.source)
+            cells += [*(mk_cell(text, "markdown") for text in above if text), cell]
         self.nb.cells = cells
 
 
-class ShowDocs(exec_show_docs):
-    """nbdev's step that runs `show_doc`, which evaluates annotations: with the names that only type checkers import."""
-
-    def __call__(self, cell) -> None:
-        super().__call__(cell)
-        for node in (cell.parsed_() or []) if cell.cell_type == "code" and hasattr(self, "k") else []:
-            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not node.orelse:
-                self.k.run_cell("\n".join(ast.unparse(part) for part in node.body))
-
-
 class Filter(FilterDefaults):
-    """nbdev's processing, with exported code shown."""
+    """nbdev's processing, with exported code shown. The reference says what `show_doc` would, without running notebooks."""
 
     def base_procs(self) -> list:
         kept = [proc for proc in super().base_procs() if proc.__name__ not in DROPPED]
-        kept = [ShowDocs if proc is exec_show_docs else proc for proc in kept]
         links = next(i for i, proc in enumerate(kept) if proc.__name__ == "add_links")
         return kept[:links] + [hide_marked] + kept[links:] + [ApiCells]
 
@@ -132,17 +106,13 @@ def unnested(text: str) -> str:
 
 
 def process(path: Path):
-    """The notebook at `path` after nbdev: cells hidden, `show_doc` run, back-tick names linked."""
+    """The notebook at `path` after nbdev: cells hidden, definitions given headings, back-tick names linked."""
     notebook = read_nb(path)
     title = next((cell.source for cell in notebook.cells if cell.cell_type == "markdown"), "")
     if not title.startswith("# ") or re.search(r"^(?!# |> |\s*$)", title, flags=re.MULTILINE):
         raise SystemExit(f"docs: {path.name}: the first cell should be `# Title` and `> subtitle`; nbdev would drop anything else.")
     notebook.module_ = _default_exp(notebook)  # the underscore: kept in memory, not written
-    os.environ["IN_TEST"] = "1"  # nbdev's own guard: a cell that calls nbdev_export does nothing
-    try:
-        Filter()(notebook)
-    finally:
-        del os.environ["IN_TEST"]
+    Filter()(notebook)
     for cell in notebook.cells:
         cell.source = unnested(cell.source) if cell.cell_type == "markdown" else cell.source
     return notebook
