@@ -224,6 +224,7 @@ class SquaredExponential(Stationary):
     """
 
     def profile(self, pairs: Pairs) -> tuple[Array, Callable]:
+        """K (M, n) = variance · exp(−r²/2), which is its own slope."""
         K = pairs.gaussian(self.variance)
         return K, lambda: K
 
@@ -240,6 +241,7 @@ class Matern12(Stationary):
     """
 
     def profile(self, pairs: Pairs) -> tuple[Array, Callable]:
+        """K (M, n) = variance · exp(−r), with the slope K/r."""
         r = pairs.distances()
         K = float(self.variance) * namespace_of(r).exp(-r)
         return K, lambda: divide_or_zero(K, r)  # at r = 0 there is a kink: slope 0
@@ -257,6 +259,7 @@ class Matern32(Stationary):
     """
 
     def profile(self, pairs: Pairs) -> tuple[Array, Callable]:
+        """K (M, n) at √3 r, with the slope 3 · variance · exp(−√3 r)."""
         r = math.sqrt(3.0) * pairs.distances()
         decay = float(self.variance) * namespace_of(r).exp(-r)
         return (1.0 + r) * decay, lambda: 3.0 * decay
@@ -274,6 +277,7 @@ class Matern52(Stationary):
     """
 
     def profile(self, pairs: Pairs) -> tuple[Array, Callable]:
+        """K (M, n) at √5 r, with the slope 5/3 · variance · (1 + √5 r) exp(−√5 r)."""
         r = math.sqrt(5.0) * pairs.distances()
         decay = float(self.variance) * namespace_of(r).exp(-r)
         return (1.0 + r + r**2 / 3.0) * decay, lambda: 5.0 / 3.0 * (1.0 + r) * decay
@@ -315,6 +319,7 @@ class Periodic(Kernel):
         return concatenate([cosine, sine], axis=1), concatenate([-sine, cosine], axis=1)
 
     def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+        """K (M, n) and its pull-back, through the squared exponential of the embedded inputs."""
         x1, each = self.active(X1, "lengthscale")
         x2 = x1 if X2 is None else self.active(X2, "lengthscale")[0]
         (E1, dE1), (E2, dE2) = self.circle(x1), self.circle(x2)
@@ -367,6 +372,7 @@ class Linear(Kernel):
     active_dims: tuple[int, ...] | None = None
 
     def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+        """K (M, n), the scaled inputs times each other, and its pull-back."""
         A, variance = self.active(X1, "variance")
         B = A if X2 is None else self.active(X2, "variance")[0]
 
@@ -402,6 +408,7 @@ class Level(Kernel):
         raise NotImplementedError
 
     def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+        """K (M, n), the pattern times the variance, and its pull-back."""
         K = float(self.variance) * self.pattern(X1, X2)
         return K, lambda K_bar: (
             {"log_variance": total_product(K_bar, K)},
@@ -498,6 +505,7 @@ class Sum(Combination):
     """
 
     def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+        """The sum of the matrices (M, n); each term receives the whole adjoint."""
         matrices, pulls = zip(*(kernel.vjp(X1, X2) for kernel in self.kernels))
 
         def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
@@ -523,6 +531,7 @@ class Product(Combination):
     """
 
     def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+        """The product of the matrices (M, n); each factor receives the adjoint times all others."""
         matrices, pulls = map(list, zip(*(kernel.vjp(X1, X2) for kernel in self.kernels)))
 
         def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
