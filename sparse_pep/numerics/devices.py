@@ -146,7 +146,11 @@ def concatenate(arrays: list[Array], axis: int) -> Array:
     """Matrices that are all in the same place, joined along an axis; in C order on the host."""
     if on_device(arrays[0]):
         return namespace_of(arrays[0]).concat(arrays, axis=axis)
-    return np.ascontiguousarray(np.concatenate(arrays, axis=axis))
+    shape = list(arrays[0].shape)
+    for array in arrays[1:]:
+        shape[axis] += array.shape[axis]
+    joined = np.empty(shape, np.result_type(*arrays))  # NumPy might choose Fortran's order
+    return np.concatenate(arrays, axis=axis, out=joined)
 
 
 def select_columns(X: Array, columns: list[int]) -> Array:

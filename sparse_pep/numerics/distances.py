@@ -97,8 +97,8 @@ class Pairs:
         level = np.log(variance) - 0.5 * a2[:, None]
         left = np.column_stack([self.A, level, np.ones(len(level))])
         ones, halves = namespace_of(b2).ones_like(b2), -0.5 * b2
-        right = concatenate([self.B, ones[:, None], halves[:, None]], axis=1)
-        return exp_in_place(to_device(left, self.B) @ right.T)
+        right = concatenate([self.B.T, ones[None, :], halves[None, :]], axis=0)
+        return exp_in_place(to_device(left, self.B) @ right)
 
     def moments(self, W: Array) -> tuple[Array, np.ndarray, float]:
         """First and second moments of the differences under weights, and the sum of weights.
@@ -169,7 +169,7 @@ def quadratic_of_differences(
         level = constant + np.sum((first + second * z) * z, axis=1)
         left = np.column_stack([-first - 2 * second * z, second, level])
         ones = namespace_of(x).ones_like(x[:, :1])
-        return to_device(left, x) @ concatenate([x, x * x, ones], axis=1).T
+        return to_device(left, x) @ concatenate([x.T, (x * x).T, ones.T], axis=0)
     f, s, total = (to_device(part, x) for part in (first, second, constant[:, None]))
     for d, gap in enumerate(pairs.differences()):  # −Δ
         total = total - (f[:, d : d + 1] - s[:, d : d + 1] * gap) * gap
