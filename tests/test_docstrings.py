@@ -25,8 +25,8 @@ UNSORTED = """
     kernels means interdomain regression shards inference blocks energies streaming model
     training stochastic numerics.files numerics.checkpoints numerics.devices numerics.linalg
     numerics.validation numerics.blas numerics.memory numerics.threads numerics.distances
-    data.sources data.passes data.cluster studies.trials studies.runner studies.experiments
-    studies.statistics studies.findings datasets report commands
+    data.sources data.passes data.cluster
+    datasets commands
 """.split()
 MODULES = sorted(reference.homes())
 SHAPE = re.compile(r"\([A-Za-zℓτ\d₀-₉][\w +−·₀-₉]*,[^()]*\)|shape|element")
