@@ -20,7 +20,7 @@ from docs.notebook import without_examples
 
 # Modules whose `__all__` still lists helpers: the table goes when these notebooks keep helpers in `exporti` cells.
 UNSORTED = """
-    studies.trials studies.runner studies.experiments studies.statistics studies.findings report
+   
 """.split()
 MODULES = sorted(reference.homes())
 SHAPE = re.compile(r"\([A-Za-zℓτ\d₀-₉][\w +−·₀-₉]*,[^()]*\)|shape|element")

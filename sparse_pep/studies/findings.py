@@ -372,13 +372,31 @@ def study_tables(study: str, rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def study_figures(study: str, rows: pd.DataFrame) -> dict[str, Figure]:
-    """The figures of a study by name; arguments as in `study_tables`."""
+    """The figures of a study by name; arguments as in `study_tables`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sparse_pep.studies.findings import study_figures
+    >>> rows = pd.DataFrame({"M": 100, "power": 0.5, "epoch": [1, 2], "error": [0.3, 0.2], "nll": [0.9, 0.7]})
+    >>> print(*study_figures("mnist", rows))
+    passes
+    """
     return FIGURES[study.removesuffix("_quick")](rows)
 
 
 def study_report(study: str, rows: pd.DataFrame) -> str:
     """The tables of a study and how many fits converged, as text; arguments as in
     `study_tables`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sparse_pep.studies.findings import study_report
+    >>> rows = pd.DataFrame({"data": ["curve"], "kind": "point", "M": 8, "power": 0.5, "converged": True,
+    ...                      "log_marginal_likelihood": -59.6, "noise_std": 0.28})
+    >>> print(study_report("snelson", rows).splitlines()[0])
+    each fit
     """
     tables = study_tables(study, rows).items()
     parts = [f"{title}\n{table.to_string()}" for title, table in tables]

@@ -103,6 +103,14 @@ class Cells:
         The (data, split, M) that lack at least one of the methods.
     weight : ndarray, shape (C,), optional
         Weight of each cell in averages, 1 on average; None: equal weights.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sparse_pep.studies.statistics import score_cells
+    >>> rows = pd.DataFrame({"data": "yacht", "split": [0, 0], "M": 50, "power": [0.0, 0.5], "smse": [0.3, 0.2]})
+    >>> print(score_cells(rows, "smse").values)
+    [[0.3 0.2]]
     """
 
     score: str
@@ -301,6 +309,13 @@ class Interval:
         What was resampled, one of `CLUSTERS`.
     n_runs, n_sets : int
         Cells, and data sets.
+
+    Examples
+    --------
+    >>> from sparse_pep.studies.statistics import Interval
+    >>> found = Interval(0.67, 0.45, 0.85, clusters="data", n_runs=160, n_sets=8)
+    >>> print(found.low < 0.5 < found.high)
+    True
     """
 
     value: float | np.ndarray
@@ -695,6 +710,12 @@ class Claim:
         Of the runs, as stated; None: no clear winner.
     sets : str
         On how many data sets, as stated.
+
+    Examples
+    --------
+    >>> from sparse_pep.studies.statistics import Claim
+    >>> print(Claim("smse", 0.5, 0.0, percent=67.0, sets="6 of 8").better)
+    0.5
     """
 
     score: str
@@ -808,7 +829,19 @@ def check_claims(
 
 
 def claims_table(checked: pd.DataFrame) -> pd.DataFrame:
-    """The table of `check_claims` as text with units, to be printed or shown in a notebook."""
+    """The table of `check_claims` (one row for each claim) as text with units.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sparse_pep.studies.statistics import Claim, check_claims, claims_table
+    >>> rows = pd.DataFrame({"data": list("abcdef"), "split": 0, "M": 10,
+    ...                      0.0: [3, 4, 2, 5, 7, 8], 0.5: [2, 3, 1, 3, 4, 4]})
+    >>> rows = rows.melt(["data", "split", "M"], var_name="power", value_name="smse")
+    >>> table = claims_table(check_claims(rows, [Claim("smse", 0.5, 0.0, percent=67.0)]))
+    >>> print(table[["stated", "found"]].to_numpy().tolist())
+    [['67 %', '100 %']]
+    """
 
     def percents(*names: str) -> list[str]:
         shares = (100.0 * checked[name] for name in names)
