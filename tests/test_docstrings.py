@@ -18,10 +18,6 @@ sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an inst
 from docs import reference
 from docs.notebook import without_examples
 
-# Modules whose `__all__` still lists helpers: the table goes when these notebooks keep helpers in `exporti` cells.
-UNSORTED = """
-   
-""".split()
 MODULES = sorted(reference.homes())
 SHAPE = re.compile(r"\([A-Za-zℓτ\d₀-₉][\w +−·₀-₉]*,[^()]*\)|shape|element")
 
@@ -75,7 +71,7 @@ def has_example(thing):
 def test_public_names_have_examples(module):
     public = {name: getattr(reference.loaded(module), name) for name in reference.loaded(module).__all__}
     without = [name for name, thing in public.items() if not has_example(thing)]
-    assert bool(without) == (module in UNSORTED), f"add a section Examples to the docstrings of {', '.join(without)} in `{module}`"
+    assert not without, f"add a section Examples to the docstrings of {', '.join(without)} in `{module}`"
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -88,7 +84,7 @@ def test_names_say_what_they_are(module):
 @pytest.mark.parametrize("module", MODULES)
 def test_docstrings_name_arguments_and_shapes(module):
     """No docstring describes an argument that is none; those of public names say what comes back, and its shape."""
-    faults, public = [], reference.loaded(module).__all__ if module not in UNSORTED else ()
+    faults, public = [], reference.loaded(module).__all__
     for name, thing, bound in functions(module):
         given, sections = parameters(thing, bound), reference.parse_docstring(thing.__doc__)
         names = {arg.arg for arg in given}
