@@ -115,16 +115,8 @@ def mark_points(
     beyond = len(Z) - len(shown)
     label += f" ({beyond} more beyond)" if beyond else ""
     heights = np.full(len(shown), height)
-    ax.plot(
-        shown,
-        heights,
-        marker,
-        color=color,
-        ms=6,
-        mew=1.4,
-        label=label,
-        transform=ax.get_xaxis_transform(),
-    )
+    style = {"color": color, "ms": 6, "mew": 1.4, "label": label}
+    ax.plot(shown, heights, marker, **style, transform=ax.get_xaxis_transform())
 
 # %% ../nbs/internals/plots.ipynb #d0b288a8
 def grid_around(X: np.ndarray, n_grid: int, margin: float) -> np.ndarray:
@@ -208,6 +200,7 @@ def plot_posterior_1d(
         raise ValueError(
             f"`X` and `y` must have the same length; they have {len(x)} and {len(y)}."
         )
+    Z_start = None if Z_start is None else one_column(Z_start, "Z_start")
     grid = grid_around(x[:, None], n_grid, margin)[0]
     mean, std_y, std_f = posterior_curves(model, grid)
     ax = axes_of(ax, (6.0, 3.2))
