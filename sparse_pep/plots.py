@@ -66,23 +66,8 @@ def require_model(model: object, *methods: str) -> None:
 
 
 def one_column(X: ArrayLike, name: str = "X") -> np.ndarray:
-    """Inputs of a one-dimensional plot as a vector.
-
-    Parameters
-    ----------
-    X : array_like, shape (N,) or (N, 1)
-        Finite values, at least one.
-    name : str
-        What to call it in messages.
-
-    Returns
-    -------
-    ndarray, shape (N,)
-
-    Raises
-    ------
-    ValueError
-        If there are several columns, no rows, or values that are not finite.
+    """The values X, (N,) or (N, 1), of a plot with one input as a vector (N,); ValueError unless
+    they are one column of finite values with at least one row.
     """
     X = as_floats(X, name)
     if X.ndim == 2 and X.shape[1] > 1:
@@ -101,20 +86,10 @@ def one_column(X: ArrayLike, name: str = "X") -> np.ndarray:
 def posterior_curves(
     model: object, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Mean, standard deviation of y and, where the model tells it, standard deviation of f.
+    """Mean, standard deviation of y and of f, each (S,), at the places x, (S,) or (S, D).
 
-    Parameters
-    ----------
-    model : object
-        Has `predict(X, return_std=True)`; may have `predict_f(X)` (mean and variance of f;
-        shown where f is the mean of y) or `noise_variance_`.
-    x : ndarray, shape (S,) or (S, D)
-        Test inputs.
-
-    Returns
-    -------
-    mean, std_y, std_f : ndarray, shape (S,)
-        `std_f` is None if the model tells nothing of f. Units of y.
+    The last is None where the model tells nothing of f: it has neither a `predict_f` whose
+    mean is that of y, nor a `noise_variance_`.
     """
     x = x[:, None] if x.ndim == 1 else x
     mean, std = model.predict(x, return_std=True)
@@ -131,19 +106,8 @@ def posterior_curves(
 def mark_points(
     ax: Axes, Z: ArrayLike, height: float, marker: str, color: str, label: str
 ) -> None:
-    """Draw pseudo-inputs as a row of marks, those beyond the limits of x counted in the
-    label.
-
-    Parameters
-    ----------
-    ax : Axes
-        With its limits of x set.
-    Z : array_like, shape (M,) or (M, 1)
-        Pseudo-inputs, in the units of x.
-    height : float
-        From 0 (bottom of the axes) to 1 (top).
-    marker, color, label : str
-        As in Matplotlib's `plot`.
+    """Draw pseudo-inputs Z (M,) as a row of marks at a height from 0 (bottom of the axes) to 1;
+    those beyond the limits of x are counted in the label.
     """
     Z = one_column(Z, "Z")
     low, high = ax.get_xlim()
@@ -151,33 +115,13 @@ def mark_points(
     beyond = len(Z) - len(shown)
     label += f" ({beyond} more beyond)" if beyond else ""
     heights = np.full(len(shown), height)
-    ax.plot(
-        shown,
-        heights,
-        marker,
-        color=color,
-        ms=6,
-        mew=1.4,
-        label=label,
-        transform=ax.get_xaxis_transform(),
-    )
+    style = {"color": color, "ms": 6, "mew": 1.4, "label": label}
+    ax.plot(shown, heights, marker, **style, transform=ax.get_xaxis_transform())
 
 # %% ../nbs/internals/plots.ipynb #d0b288a8
 def grid_around(X: np.ndarray, n_grid: int, margin: float) -> np.ndarray:
-    """Places along each axis, from a little below the data to a little above.
-
-    Parameters
-    ----------
-    X : ndarray, shape (N, D)
-        Inputs of the data.
-    n_grid : int
-        Places along an axis, at least 2.
-    margin : float
-        How far they go beyond the data, as a share of their range (of 1 if that is 0).
-
-    Returns
-    -------
-    ndarray, shape (D, n_grid)
+    """Places (D, n_grid) along each axis of X (N, D), from a little below the data to a little
+    above: by `margin` as a share of their range, or of 1 if that is 0.
     """
     if not is_number(n_grid) or n_grid % 1 or n_grid < 2:
         raise ValueError(
@@ -256,6 +200,7 @@ def plot_posterior_1d(
         raise ValueError(
             f"`X` and `y` must have the same length; they have {len(x)} and {len(y)}."
         )
+    Z_start = None if Z_start is None else one_column(Z_start, "Z_start")
     grid = grid_around(x[:, None], n_grid, margin)[0]
     mean, std_y, std_f = posterior_curves(model, grid)
     ax = axes_of(ax, (6.0, 3.2))
@@ -491,15 +436,8 @@ LEVELS = np.linspace(0.5, 1.0, 6)  # of a probability, from white to the full co
 
 
 def shade_classes(ax: Axes, a: np.ndarray, b: np.ndarray, proba: np.ndarray) -> None:
-    """Fill the plane by the probability of each class, and draw the line between classes.
-
-    Parameters
-    ----------
-    ax : Axes
-    a, b : ndarray, shape (G,)
-        Places along the two axes.
-    proba : ndarray, shape (G, G, C)
-        `proba[i, j]` are the probabilities at (a[j], b[i]).
+    """Fill the plane by the probabilities `proba` (G, G, C), where `proba[i, j]` belongs to the
+    place (a[j], b[i]), and draw the line between classes.
     """
     for c in range(proba.shape[2]):
         own, others = proba[:, :, c], np.delete(proba, c, axis=2).max(axis=2)
@@ -578,21 +516,8 @@ def plot_classification_2d(
 def check_predictions(
     y: ArrayLike, mean: ArrayLike, std: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Targets with their predicted means and standard deviations as arrays, checked.
-
-    Parameters
-    ----------
-    y, mean, std : array_like, shape (N,) or (N, 1)
-        Finite, `std` positive. Units of y.
-
-    Returns
-    -------
-    y, mean, std : ndarray, shape (N,)
-
-    Raises
-    ------
-    ValueError
-        If lengths differ, or a value is not finite, or a standard deviation not positive.
+    """Targets, predicted means and standard deviations as vectors (N,); ValueError unless they
+    have one length, are finite, and the standard deviations positive.
     """
     y, mean, std = one_column(y, "y"), one_column(mean, "mean"), one_column(std, "std")
     for name, values in (("mean", mean), ("std", std)):
@@ -609,15 +534,10 @@ def check_predictions(
 
 # %% ../nbs/internals/plots.ipynb #5d8ae147
 def draw_calibration(level: np.ndarray, ax: Axes | None = None) -> Axes:
-    """Draw the share of targets whose level is at most p against p.
+    """Draw the share of targets whose `level` (N,) is at most p against p.
 
-    Parameters
-    ----------
-    level : ndarray, shape (N,)
-        |2u − 1|, the probability of the central interval that just reaches a target;
-        uniform on [0, 1] if the model is right.
-    ax : Axes, optional
-        Where to draw; new axes by default.
+    The level |2u − 1| is the probability of the central interval that just reaches a target,
+    uniform on [0, 1] if the model is right.
     """
     n, level = len(level), np.sort(level)
     nominal = np.linspace(0.0, 1.0, 201)
@@ -779,17 +699,8 @@ def plot_residuals(
 
 # %% ../nbs/internals/plots.ipynb #0e6231a6
 def wilson_interval(hits: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's 95 % interval of a probability, given `hits` of `counts` (at least 1) trials.
-
-    Parameters
-    ----------
-    hits, counts : array_like, shape (B,)
-        k and n.
-
-    Returns
-    -------
-    low, high : ndarray, shape (B,)
-        (k + z²/2 ∓ z √(k(n − k)/n + z²/4)) / (n + z²) with z = 1.96.
+    """Wilson's 95 % interval (low, high) of a probability, given `hits` of `counts` (at least 1)
+    trials, each (B,): (k + z²/2 ∓ z √(k(n − k)/n + z²/4)) / (n + z²) with z = 1.96.
     """
     k, n = np.asarray(hits, dtype=float), np.asarray(counts, dtype=float)
     middle = (k + BAND**2 / 2.0) / (n + BAND**2)
@@ -800,19 +711,8 @@ def wilson_interval(hits: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.
 def check_classified(
     y: ArrayLike, proba: ArrayLike, classes: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, list]:
-    """Labels with their predicted probabilities, checked; see `plot_reliability`.
-
-    Returns
-    -------
-    y : ndarray, shape (N,)
-    proba : ndarray, shape (N, C)
-    known : list
-        The classes.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not match, a label is not a class, or a row does not sum to 1 (to 1e-6).
+    """Labels (N,) with their predicted probabilities (N, C) and the list of classes, checked as
+    `plot_reliability` says.
     """
     y, proba = np.asarray(y), as_floats(proba, "proba")
     known = np.asarray(classes).tolist()
@@ -838,23 +738,8 @@ def check_classified(
 def binary_cases(
     y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: object = None
 ) -> tuple[np.ndarray, np.ndarray, str]:
-    """Predicted probabilities and whether each came true: of one class, or of all.
-
-    Parameters
-    ----------
-    y, proba, classes, positive
-        See `plot_reliability`.
-
-    Returns
-    -------
-    p, hit : ndarray, shape (N,) for one class, (N C,) for all
-    name : str
-        What the probabilities are of.
-
-    Raises
-    ------
-    ValueError
-        See `plot_reliability`.
+    """Predicted probabilities and whether each came true, (N,) for one class and (N C,) for all
+    pooled, and what they are of; arguments and errors as in `plot_reliability`.
     """
     y, proba, known = check_classified(y, proba, classes)
     if positive is not None and positive not in known:
@@ -869,19 +754,10 @@ def binary_cases(
 
 # %% ../nbs/internals/plots.ipynb #bcada643
 def reliability_bins(p: np.ndarray, hit: np.ndarray, n_bins: int) -> np.ndarray:
-    """Predictions gathered in bins of equal width on [0, 1].
+    """Middle, mean prediction, hits and count (B, 4) of the bins of equal width on [0, 1] that
+    are not empty, for probabilities p (K,) and whether they came true.
 
-    Parameters
-    ----------
-    p, hit : ndarray, shape (K,)
-        Probabilities and whether they came true.
-    n_bins : int
-        Number of bins; a prediction on an edge belongs to the bin above (up to rounding), 1 to the last.
-
-    Returns
-    -------
-    ndarray, shape (B, 4)
-        For each bin that is not empty: its middle, mean prediction, hits, count.
+    A prediction on an edge belongs to the bin above (up to rounding), 1 to the last.
     """
     place = np.minimum((p * n_bins).astype(int), n_bins - 1)
     counts, sums, hits = (
@@ -961,21 +837,11 @@ def plot_reliability(
 
 # %% ../nbs/internals/plots.ipynb #fbe8b9d5
 def ard_parts(kernel: Kernel, prefix: str = "") -> tuple[list[tuple], list[str]]:
-    """The parts of a kernel that have a lengthscale for each input, and the others.
+    """The parts of a kernel that have a lengthscale for each input, as (name, active columns or
+    None for all, lengthscales), and the names of others that look at inputs.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Sums and products are taken apart.
-    prefix : str
-        Of the names of its parameters, such as "1.0.".
-
-    Returns
-    -------
-    parts : list of (str, tuple of int or None, ndarray)
-        Name, active columns (None: all) and lengthscales.
-    others : list of str
-        Names of parts that look at inputs, but have no lengthscale for each.
+    Sums and products are taken apart; `prefix`, such as "1.0.", is that of the names of its
+    parameters.
     """
     if isinstance(kernel, Combination):
         found = [ard_parts(part, f"{prefix}{i}.") for i, part in enumerate(kernel.kernels)]
@@ -989,24 +855,8 @@ def ard_parts(kernel: Kernel, prefix: str = "") -> tuple[list[tuple], list[str]]
 def relevance_bars(
     kernel: Kernel, names: Sequence[str] | None = None
 ) -> tuple[list[tuple[str, float]], list[str]]:
-    """Name and inverse lengthscale of each input, largest first, and parts left out.
-
-    Parameters
-    ----------
-    kernel, names
-        See `plot_relevance`.
-
-    Returns
-    -------
-    bars : list of (str, float)
-        The part is named too where there are several.
-    others : list of str
-        See `ard_parts`.
-
-    Raises
-    ------
-    ValueError
-        See `plot_relevance`.
+    """Name and inverse lengthscale of each input, largest first, and the parts left out, see
+    `ard_parts`; arguments and errors as in `plot_relevance`.
     """
     if not isinstance(kernel, Kernel):
         raise ValueError(
@@ -1154,25 +1004,9 @@ def plot_energy_trace(
 
 # %% ../nbs/internals/plots.ipynb #b1cd69ee
 def point_paths(record: object, name: str = "features.Z") -> tuple[np.ndarray, np.ndarray]:
-    """Iterations and paths of the pseudo-points in a record of training.
-
-    Parameters
-    ----------
-    record : object or mapping
-        A fitted estimator with `diagnostics_["parameter_trace"]`, or that mapping itself:
-        `iteration` (T,), and `values`, name of a parameter → array (T, ...).
-    name : str
-        The parameter to follow.
-
-    Returns
-    -------
-    iteration : ndarray, shape (T,)
-    paths : ndarray, shape (T, M, D)
-
-    Raises
-    ------
-    ValueError
-        If there is no record, or the parameter is not in it or has another shape.
+    """Iterations (T,) and paths (T, M, D) of a parameter in the record of training, which is a
+    fitted estimator or its `diagnostics_["parameter_trace"]`: a mapping with `iteration` (T,)
+    and `values`, name of a parameter → array (T, ...).
     """
     told = getattr(record, "diagnostics_", None)
     trace = record if told is None else told.get("parameter_trace")
@@ -1258,25 +1092,10 @@ def plot_pseudo_points(
 
 # %% ../nbs/internals/plots.ipynb #fc9a70d0
 def sweep_lines(table: Iterable[Mapping], metric: str) -> dict[str, np.ndarray]:
-    """Mean score and standard error at each power, for each data set of a sweep.
+    """Mean score and standard error (0 for a single row) at each power, for each data set.
 
-    Parameters
-    ----------
-    table : iterable of mappings, or a pandas DataFrame
-        Rows with the keys `power`, `metric` and, optionally, `data`.
-    metric : str
-        The key to average, such as `smse`.
-
-    Returns
-    -------
-    dict
-        Name of the data set → array (P, 3): power, mean, standard error (0 for a single
-        row), by rising power.
-
-    Raises
-    ------
-    ValueError
-        If there are no rows, or a row lacks a key.
+    Of the rows of a table with the keys `power`, `metric` and, optionally, `data`: name of the
+    data set → array (P, 3) of power, mean and error, by rising power.
     """
     rows = table.to_dict("records") if hasattr(table, "to_dict") else list(table)
     if not rows or not all(isinstance(row, Mapping) for row in rows):

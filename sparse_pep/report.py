@@ -52,14 +52,8 @@ def as_text(value: object) -> str:
 
 # %% ../nbs/internals/report.ipynb #2a5e8c37
 def table(rows: Iterable[Sequence], header: Sequence[str] = ()) -> str:
-    """Rows of values as an HTML table; numbers are aligned to the right.
-
-    Parameters
-    ----------
-    rows : iterable of sequences
-        Values of any type; the first of a row names it.
-    header : sequence of str
-        Names of the columns; none by default.
+    """Rows of values as an HTML table with an optional header; the first value of a row names
+    it, and numbers are aligned to the right.
     """
     head = "".join(f"<th scope='col'>{as_text(name)}</th>" for name in header)
     lines = []
@@ -72,16 +66,8 @@ def table(rows: Iterable[Sequence], header: Sequence[str] = ()) -> str:
 
 # %% ../nbs/internals/report.ipynb #17ce64cb
 def picture(draw: Callable[[Axes], object], says: str, size: tuple = (5.0, 3.4)) -> str:
-    """What a function draws into axes, as an HTML figure with its picture inside.
-
-    Parameters
-    ----------
-    draw : callable
-        draw(ax); what it returns is not used.
-    says : str
-        The caption, which is also the text instead of the picture.
-    size : pair of float
-        Width and height in inches.
+    """What `draw(ax)` draws into axes of this size in inches, as an HTML figure; `says` is the
+    caption, and the text instead of the picture.
     """
     figure, file = Figure(figsize=size, layout="constrained"), io.BytesIO()
     with warnings.catch_warnings():
@@ -506,16 +492,8 @@ $parts
 def page(
     title: str, subtitle: str, parts: Iterable[Part | None], command: str | None = None
 ) -> str:
-    """The whole page of the parts that there are.
-
-    Parameters
-    ----------
-    title, subtitle : str
-        Plain text.
-    parts : iterable of (str, str) or None
-        A plain title and HTML each.
-    command : str, optional
-        What it was made with.
+    """The whole page, with plain title and subtitle, of the parts (title, HTML) that there are;
+    `command` is what it was made with.
     """
     shown = "\n".join(
         f"<section><h2>{as_text(name)}</h2>{text}</section>"

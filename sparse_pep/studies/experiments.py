@@ -120,17 +120,8 @@ def loaded(kind: str, name: str, data_dir: str | None) -> Dataset:
 def fit_split(
     job: Mapping, kind: str, data_dir: str | None = None, **training: object
 ) -> list[dict]:
-    """The row of one fit.
-
-    Parameters
-    ----------
-    job : mapping
-        `data`, `split`, `power`, `M`, `seed`.
-    kind : "regression" or "classification"
-    data_dir : str, optional
-        Folder of the data.
-    **training
-        Arguments of the estimator.
+    """The row of one fit of a job (`data`, `split`, `power`, `M`, `seed`) of a kind, "regression"
+    or "classification"; `training` are arguments of the estimator.
     """
     data = loaded(kind, job["data"], data_dir)
     options = {

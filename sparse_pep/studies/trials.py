@@ -54,16 +54,8 @@ NUMERIC = ("student_t", *COUNTS)
 def estimator_for(
     likelihood: str = "gaussian", standardize: bool = True, **options: object
 ) -> PowerEPEstimator:
-    """The estimator that a likelihood asks for.
-
-    Parameters
-    ----------
-    likelihood : str
-        "gaussian", or one of `CLASSIFIERS` or `NUMERIC`.
-    standardize : bool
-        Whether inputs, and targets that are real numbers, are scaled.
-    **options
-        Arguments of the estimator.
+    """The estimator that a likelihood ("gaussian", or one of `CLASSIFIERS` or `NUMERIC`) asks
+    for; `standardize` scales inputs, and targets that are real numbers.
     """
     options["standardize"] = standardize
     if likelihood == "gaussian":
@@ -150,16 +142,8 @@ def score_rows(
 
 # %% ../../nbs/internals/studies/trials.ipynb #3c84a0e0
 def check_classes(y: np.ndarray, train: np.ndarray, test: np.ndarray, name: str) -> None:
-    """Raise a ValueError if test rows hold a label that no training row has.
-
-    Parameters
-    ----------
-    y : ndarray, shape (N,)
-        All labels.
-    train, test : ndarray of int
-        Row numbers.
-    name : str
-        What to call the data in messages.
+    """Raise a ValueError if test rows of the labels y (N,) of the data `name` hold a label that
+    no training row has.
     """
     unseen = np.setdiff1d(y[test], y[train]).tolist()
     if unseen:
