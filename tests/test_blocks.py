@@ -107,10 +107,10 @@ def test_powers_that_do_not_fit(power, words):
 def test_labels_for_other_data():
     problem, blocks = Problem(0, 6, 3, 1), Partition(np.zeros(5))
     Kuu, _, _ = problem.arrays()
-    with pytest.raises(ValueError, match="labels for 5 data, but there are 6"):
+    with pytest.raises(ValueError, match="labels for 5 data points, but there are 6"):
         block_infer(Kuu, None, blocks, Gaussian(), problem.y, 0.5)
     for work in (model_evidence, model_gradient):
-        with pytest.raises(ValueError, match="labels for 5 data, but there are 6"):
+        with pytest.raises(ValueError, match="labels for 5 data points, but there are 6"):
             work(problem.model, Piece(0, problem.X, problem.y, blocks=np.zeros(5)))
 
 
