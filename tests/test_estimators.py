@@ -886,7 +886,7 @@ def test_adam_climbs_and_tells_what_it_did(tmp_path):
 
 
 def test_adam_says_whether_it_was_still_rising():
-    with pytest.warns(ConvergenceWarning, match="gained .* nats a datum.*raise `n_epochs`"):
+    with pytest.warns(ConvergenceWarning, match="gained .* nats per data point.*raise `n_epochs`"):
         model = SparsePEPRegressor(**(ADAM | {"n_epochs": 12, "tol": 1e-9})).fit(X, y)
     assert not model.converged_
     with pytest.warns(ConvergenceWarning, match="4 epochs are too few to tell"):
@@ -901,7 +901,7 @@ def test_adam_shows_its_progress_if_asked(verbose, capfd):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         SparsePEPRegressor(**ADAM, verbose=verbose).fit(X, y)
-    assert ("log Z a datum" in capfd.readouterr().err) == bool(verbose)
+    assert ("log Z per data point" in capfd.readouterr().err) == bool(verbose)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
