@@ -59,7 +59,6 @@ class Likelihood(Parametric):
     width = 1.0
     log_concave = True
     n_latent = 1
-    sites_known = False
     widest = np.inf
 
     def __post_init__(self):
@@ -236,7 +235,6 @@ class Gaussian(Likelihood):
     trained = positive = ("noise_variance",)
     sites_known = True
     noise_variance: float = 1.0
-    sites_known = True
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
         return weighted_variance(y, weight) or 1.0

@@ -397,7 +397,7 @@ class Softmax(MultiClass):
 def probit_range(
     y: np.ndarray, mean: np.ndarray, var: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lowest and highest height of the probit's integrals, and the number of steps, each (N,)."""
+    """Lowest and highest height and the number of steps, each (N,), of the probit's integrals."""
     own, own_var = mean[y, np.arange(len(y))], var[y, np.arange(len(y))]
     narrower = own_var * var / (own_var + var)
     meeting = (own / own_var + mean / var) * narrower
