@@ -134,7 +134,7 @@ def test_refusals(kind):
     for bad in ([0, 3], [-1, 0], [0.5, 1], [np.nan, 0]):
         with pytest.raises(ValueError, match="y"):
             likelihood.check(bad)
-    with pytest.raises(ValueError, match="`mean`.*one row a class"):
+    with pytest.raises(ValueError, match="`mean`.*one row for each class"):
         likelihood.tilted(np.zeros(4), np.zeros((2, 4)), np.ones((3, 4)), 0.5)
     for bad in (1, 2.0, True, "3"):
         with pytest.raises(ValueError, match="n_classes"):
