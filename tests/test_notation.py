@@ -21,7 +21,7 @@ GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta iota kappa l
 # Pages whose letters are still to be listed; whoever lists them takes the page out.
 PENDING = """
     01_kernels 02_means 03_features 04_interdomain 05_sites 06_regression 07_quadrature 08_likelihoods 09_multiclass 10_shards
-    11_inference 12_blocks 13_energies 14_divergences 15_surrogate 16_streaming 18_training 19_stochastic
+    11_inference 12_blocks 13_energies 14_divergences 15_surrogate 16_streaming 19_stochastic
 """.split()
 
 
