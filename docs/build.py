@@ -89,6 +89,9 @@ def sidebar_html(items: list, pages: dict[str, Page], here: Page) -> str:
             title, within = html.escape(item["section"]), sidebar_html(item["contents"], pages, here)
             rows.append(f'<li><details class="section"{unfolded}><summary>{title}</summary>{within}</details></li>')
             continue
+        if isinstance(item, dict) and "href" not in item:  # the name of a part of the site, above its pages
+            rows.append(f'<li class="part">{html.escape(item["text"])}</li>')
+            continue
         page = pages[item if isinstance(item, str) else item["href"]]
         text = page.title if isinstance(item, str) else item.get("text", page.title)
         current = ' aria-current="page"' if page == here else ""

@@ -368,6 +368,7 @@ def test_links_are_made_relative_also_from_a_folder():
     menu = [{"section": "One", "contents": ["studies/01_a.ipynb"]}, {"section": "Two", "contents": ["00_b.ipynb"]}]
     assert re.findall(r"<details[^>]*>", sidebar_html(menu, pages, deep)) == ['<details class="section" open>', '<details class="section">']
     assert sidebar_html(["00_b.ipynb"], pages, deep) == '<ul><li><a href="../b.html">B</a></li></ul>'
+    assert sidebar_html([{"text": "Use"}], pages, deep) == '<ul><li class="part">Use</li></ul>'
     assert 'aria-current="page"' in sidebar_html(["studies/01_a.ipynb"], pages, deep)
     assert 'rel="prev" href="../studies/a.html"' in steps_html([deep, pages["studies/02_c.ipynb"]], pages["studies/02_c.ipynb"])
     assert 'rel="next"' not in steps_html([deep, pages["studies/02_c.ipynb"]], pages["studies/02_c.ipynb"])

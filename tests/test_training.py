@@ -230,7 +230,7 @@ def test_it_stops_when_it_hardly_rises_any_more():
     )  # many parameters, a long climb
     result = train(first, Piece(0, X, y), tol=1e-2)
     assert result.converged
-    assert "gained less than 0.01 nats a datum" in result.message
+    assert "gained less than 0.01 nats per data point" in result.message
     gains = result.history[WINDOW:] - result.history[:-WINDOW]
     assert gains[-1] < 1e-2 * len(y)
     assert np.all(gains[:-1] >= 1e-2 * len(y))
