@@ -18,11 +18,6 @@ TOKEN = re.compile(
 GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau phi varphi
     chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega ell""".split()
 
-# Pages whose letters are still to be listed; whoever lists them takes the page out.
-PENDING = """
-    
-""".split()
-
 
 def texts(page):
     """The markdown cells of a notebook, without code."""
@@ -71,7 +66,7 @@ def local(page):
     return set().union(*(first_letters(item) for item in items), set())
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in PENDING])
+@pytest.mark.parametrize("page", PAGES)
 def test_every_letter_is_defined(page):
     used = {one for text in texts(page) for formula in formulas(text) for one in letters(formula)}
     assert not (undefined := sorted(used - general() - local(page))), undefined
