@@ -206,7 +206,7 @@ def require(good: np.ndarray, y: np.ndarray, what: str, likelihood: Likelihood) 
     if len(bad):
         raise ValueError(
             f"`y` must hold {what} for the {type(likelihood).__name__} likelihood; "
-            f"got {y[bad[0]]} in row {bad[0]} (number of invalid values: {len(bad)})."
+            f"got {y[bad[0]]} in row {bad[0]}, {len(bad)} such values in all."
         )
 
 # %% ../nbs/08_likelihoods.ipynb #02ce093b
