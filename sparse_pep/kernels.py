@@ -128,7 +128,7 @@ class Kernel(Parametric):
         if self.active_dims is not None:
             if max(self.active_dims) >= X.shape[1]:
                 raise ValueError(
-                    f"`active_dims` {self.active_dims} names columns that are not there: X has {X.shape[1]}."
+                    f"`active_dims` {self.active_dims} names columns that are not there: X has {X.shape[1]} columns."
                 )
             X = select_columns(X, list(self.active_dims))
         value = getattr(self, name)
