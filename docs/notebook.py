@@ -79,13 +79,18 @@ class ApiCells(Processor):
         module = f"{get_config().lib_name}.{self.nb.module_}"
         texts = [cell.source for cell in self.nb.cells if cell.cell_type == "markdown"]
         taken = OWN_PLACES | {anchor(match[1]) for text in texts for line in text.splitlines() if (match := HEADING.match(line))}
+        marked = [(cell.directives_ or {}) if cell.cell_type == "code" and hasattr(cell, "directives_") else {} for cell in self.nb.cells]
+        public = {
+            id(cell): [node.name for node in cell.parsed_() if getattr(node, "name", "_")[0] != "_"]
+            for cell, marks in zip(self.nb.cells, marked, strict=True)
+            if "export" in marks
+        }
+        taken |= {name.lower() for names in public.values() for name in names}
         cells = []
-        for cell in self.nb.cells:
-            marks = (cell.directives_ or {}) if cell.cell_type == "code" and hasattr(cell, "directives_") else {}
+        for cell, marks in zip(self.nb.cells, marked, strict=True):
             above = [anchors(cell, taken)] if "exporti" in marks else []
             if "export" in marks:
-                names = [getattr(node, "name", "_") for node in cell.parsed_()]
-                above = [api_heading(cell, module, name) for name in names if name[0] != "_"]
+                above = [api_heading(cell, module, name) for name in public[id(cell)]]
                 cell.source = without_examples(cell.source)
             cells += [*(mk_cell(text, "markdown") for text in above if text), cell]
         self.nb.cells = cells

@@ -169,7 +169,7 @@ training_options = with_options(
 # %% ../nbs/internals/cli.ipynb #a33651ef
 fit_options = with_options(
     click.option("--power", default=0.5, show_default=True, type=Power(), metavar="POWER",
-        help="0: VFE, 1: FITC. Or auto (0.5), log_loss (1 in regression), held_out: the best of five on a fifth of the rows."),
+        help="0: VFE, 1: FITC. Or auto (0.5), log_loss (0.8 in regression), held_out: the best of five on a fifth of the rows."),
     inducing_option(100),
     click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME", type=click.Choice(LIKELIHOODS),
         help=f"What the target is. Numbers: gaussian, student_t (with outliers). Labels: {', '.join(CLASSIFIERS)}. "

@@ -57,9 +57,9 @@ class Arguments(BaseEstimator):
         M, where `features` is not given. Cost grows as NM².
     power : float or array (N,) or (B,), or "auto", "log_loss", "held_out"
         α in [0, 1]: 0 variational, 1 EP, which for Gaussian noise is FITC; may differ from
-        row to row, or from block to block. "auto" and "log_loss" are what the paper's
-        experiments suggest for squared errors (0.5) and for log densities (1 for Gaussian
-        noise, else 0.5); "held_out" trains at five powers on four fifths of the rows and takes
+        row to row, or from block to block. "auto" and "log_loss" are what experiments suggest
+        for squared errors (0.5) and for log densities (0.8 for Gaussian noise, else 0.5);
+        "held_out" trains at five powers on four fifths of the rows and takes
         the one that predicts the others best.
     blocks : int or array (N,), optional
         Data that are approximated together: the largest number of rows in a block of inputs
