@@ -56,7 +56,7 @@ function measure(frame) {
 // What a page says outside code and formulas.
 function text(frame) {
   const prose = frame.contentDocument.getElementById("_main").cloneNode(true);
-  prose.querySelectorAll("code, pre, annotation").forEach((e) => e.remove());
+  prose.querySelectorAll("code, pre, math").forEach((e) => e.remove());
   return prose.textContent;
 }
 // The menu opened, as a finger or a key would open it: its links are in view, and only the sections that hold this page are unfolded.

@@ -436,7 +436,7 @@ OPTIONS = {  # command line, words of the message
     "fit weights.csv --target response --weight single": ["--weight", "'single'", "two rows"],
     "fit weights.csv --target response --known-variance negative": ["--known-variance", "'negative'", "data row 2", "-1"],
     "fit holes.csv --target response --weight w": ["row 3", "'w'", "missing"],
-    "fit weights.csv --target response --weight zero --blocks 3": ["--weight", "--blocks"],
+    "fit weights.csv --target response --weight zero --blocks 3": ["--weight", "'zero'", "two rows"],
     f"{FIT} --power held_out --blocks 3": ["--power", "--blocks"],
     f"{KINDS_OF} --known-variance dose": ["--known-variance", "gaussian"],
     f"{KINDS_OF} --noise-variance 1": ["--noise-variance", "gaussian"],
