@@ -3,6 +3,8 @@ import ast
 import base64
 import re
 import struct
+from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 
 import yaml
@@ -72,6 +74,21 @@ def anchors(cell, taken: set[str]) -> str:
     return "```{=html}\n" + "".join(f'<span id="{place}"></span>' for place in places) + "\n```" if places else ""
 
 
+def only_imports(cell) -> bool:
+    """Whether a code cell consists of imports and of nothing else."""
+    if cell.cell_type != "code" or cell.source.lstrip()[:1] in ("%", "!"):
+        return False
+    body = ast.parse(cell.source).body
+    return bool(body) and all(isinstance(node, ast.Import | ast.ImportFrom) for node in body)
+
+
+def folded(cells: Iterable, summary: str) -> list:
+    """Cells in a block that the reader opens."""
+    start, end = f'<details class="folded">\n<summary>{summary}</summary>', "</details>"
+    raw = [mk_cell(f"```{{=html}}\n{text}\n```", "markdown") for text in (start, end)]
+    return [raw[0], *cells, raw[1]]
+
+
 class ApiCells(Processor):
     """Exported code stays on the page, without its examples. Public names have a heading with links; helpers have a place."""
 
@@ -93,7 +110,8 @@ class ApiCells(Processor):
                 above = [api_heading(cell, module, name) for name in public[id(cell)]]
                 cell.source = without_examples(cell.source)
             cells += [*(mk_cell(text, "markdown") for text in above if text), cell]
-        self.nb.cells = cells
+        runs = groupby(cells, key=lambda cell: self.nb.explains_ and only_imports(cell))
+        self.nb.cells = [cell for imports, run in runs for cell in (folded(run, "Imports") if imports else run)]
 
 
 class Filter(FilterDefaults):
@@ -117,6 +135,7 @@ def process(path: Path):
     if not title.startswith("# ") or re.search(r"^(?!# |> |\s*$)", title, flags=re.MULTILINE):
         raise SystemExit(f"docs: {path.name}: the first cell should be `# Title` and `> subtitle`; nbdev would drop anything else.")
     notebook.module_ = _default_exp(notebook)  # the underscore: kept in memory, not written
+    notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d_|power_ep", path.name) is not None  # imports matter less than on pages for users
     Filter()(notebook)
     for cell in notebook.cells:
         cell.source = unnested(cell.source) if cell.cell_type == "markdown" else cell.source

@@ -390,3 +390,9 @@ def test_notebooks_are_notebooks_and_not_what_an_editor_left(path):
     notebook = json.loads(path.read_text(encoding="utf-8"))
     assert notebook["metadata"] == {"kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}}
     assert not any("jupytext" in "".join(cell["source"]) for cell in notebook["cells"])
+
+
+def test_imports_are_folded_where_code_is_explained(documents):
+    folded = {page for page, document in documents.items() if ("details", {"class": "folded"}) in document.tags}
+    assert {"regression.html", "power_ep_in_one_page.html", "internals/plots.html"} <= folded
+    assert not [page for page in folded if page.startswith(("tutorials/", "gallery/", "howto/"))]  # there one needs them
