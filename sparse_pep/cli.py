@@ -160,7 +160,7 @@ training_options = with_options(
         help="Squared exponential or a Matérn; the rougher the function, the smaller the number."),
     max_iter_option,
     number_option("--tol", default=TOL, kind=FiniteRange(0, min_open=True),
-        help="Converged when 20 iterations gain less than this many nats a datum."),
+        help="Converged when 20 iterations gain less than this many nats per data point."),
     number_option("--seed", "random_state", default=0, kind=click.IntRange(0, 2**32 - 1),
         help="Seed of the random numbers."),
     quiet_option,
@@ -212,7 +212,7 @@ def demo_command(**options: object) -> None:
     """Train on two data sets of scikit-learn at three powers, and draw a fit in one
     dimension and a classifier in two.
 
-    Prints two tables: the approximate log marginal likelihood a datum, and scores on
+    Prints two tables: the approximate log marginal likelihood per data point, and scores on
     held-out rows, the smaller the better. For the diabetes data SMSE and SMLL (1 and 0 are
     the scores of the best constant guess); for the breast-cancer data the share of wrong
     labels and NLL, the mean of -log p(label). Writes posterior.png, boundary.png, model.npz
@@ -320,7 +320,7 @@ def compare_command(**options: object) -> None:
 
     Data are the CSV or Parquet file DATA (ten per cent held out, at random, in each split), or sets
     by name with the splits that belong to them. SMSE is 1 and SMLL 0 for the best constant
-    guess; smaller is better. log ML/N is the approximate log marginal likelihood a datum,
+    guess; smaller is better. log ML/N is the approximate log marginal likelihood per data point,
     of the standardised target. Labels are scored by the share of wrong ones (error) and the
     mean of -log p(label) (NLL). Sets of both kinds give two tables.
 

@@ -396,7 +396,7 @@ def fit_text(result: Mapping) -> str:
     return "\n".join([
         f"power {result['power']:g} ({result['name']}), {result['n_inducing']} pseudo-points, {result['n_rows']} rows",
         f"{result['n_iter']} iterations: {how}",
-        f"log marginal likelihood a datum: {evidence:.4f} nats{units}",
+        f"log marginal likelihood per data point: {evidence:.4f} nats{units}",
         noise,
     ])  # fmt: skip
 

@@ -1127,9 +1127,9 @@ def score_label(metric: str) -> str:
     better.
     """
     units = {
-        "log ml/n": "log ML/N (nats a datum, larger is better)",
-        "smll": "SMLL (nats a datum, smaller is better)",
-        "nll": "NLL (nats a datum, smaller is better)",
+        "log ml/n": "log ML/N (nats per data point, larger is better)",
+        "smll": "SMLL (nats per data point, smaller is better)",
+        "nll": "NLL (nats per data point, smaller is better)",
         "error": "share of wrong labels (smaller is better)",
         "seconds": "seconds (smaller is better)",
     }

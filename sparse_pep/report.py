@@ -219,7 +219,7 @@ def parameters_part(model: PowerEPEstimator) -> Part:
 
 # %% ../nbs/internals/report.ipynb #e5dd76ab
 SCORES = {
-    "log ML/N": "approximate log marginal likelihood, nats a datum; larger is better",
+    "log ML/N": "approximate log marginal likelihood, nats per data point; larger is better",
     "SMSE": "mean square error over that of the mean; 0 is perfect, 1 no better than the mean",
     "SMLL": "mean log loss less that of a constant guess, nats; below 0 is better than that guess",
     "error": "share of wrong labels",
@@ -278,7 +278,7 @@ def name_axes(ax: Axes, names: Sequence[str], target: str | None = None) -> None
         ax.set_ylabel(in_figure(target))
 
 # %% ../nbs/internals/report.ipynb #ed2c47c3
-N_DRAWS = 200  # from the predictive distribution of each datum
+N_DRAWS = 200  # from the predictive distribution of each data point
 
 # %% ../nbs/internals/report.ipynb #769f5db8
 def draws_of(model: PowerEPEstimator, rows: Judged) -> np.ndarray:

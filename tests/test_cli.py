@@ -876,7 +876,7 @@ def pieces():
 def told(*words):
     """What `fit` prints but for the name of the file."""
     text = accept("fit", *words).stdout
-    assert "wrote " in text and "datum: " in text
+    assert "wrote " in text and "data point: " in text
     return text.partition("wrote ")[0]
 
 

@@ -374,7 +374,7 @@ def test_the_exact_method_is_dashed_and_the_legend_may_go(ax):
 
 def test_scores_that_may_be_negative_are_drawn_straight(ax):
     plot_scores_by_inducing(score_cells(ROWS.assign(smll=ROWS["smse"] - 0.2), "smll"), ax=ax)
-    assert ax.get_yscale() == "linear" and ax.get_ylabel() == "SMLL (nats a datum, smaller is better)"
+    assert ax.get_yscale() == "linear" and ax.get_ylabel() == "SMLL (nats per data point, smaller is better)"
 
 
 def test_labels_say_which_way_is_better():

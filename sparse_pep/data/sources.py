@@ -343,7 +343,7 @@ class ArraySource(Source):
     y : array_like (N,) or (N, K), optional
         Targets, as the likelihood has them.
     weight, known_variance : float or array_like (N,)
-        How often each datum counts, and noise variance that is known, units y².
+        How often each data point counts, and noise variance that is known, units y².
     power : float or array_like (N,), optional
         Private powers.
     piece_rows : int, optional

@@ -149,7 +149,7 @@ def partition_of(
     if not isinstance(blocks, Partition):
         if not isinstance(blocks, (list, tuple)) and np.ndim(blocks) == 0:
             raise ValueError(
-                f"`blocks` must be the most data in a block, a label for each datum, or None; got {shown(blocks)}."
+                f"`blocks` must be the most data in a block, a label for each data point, or None; got {shown(blocks)}."
             )
         try:
             blocks = Partition(blocks)

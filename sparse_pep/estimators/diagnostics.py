@@ -134,7 +134,7 @@ def advice(fit: Account) -> list[str]:
         (told["jitter"] > fit.jitter, "Kuu needed more jitter than was asked for: inducing variables nearly repeat each other; use fewer, or a larger `jitter`"),
         (noise < scale, "hardly any noise is left, which near power 1 is often untrue: compare with a lower `power`; for outliers `SparsePEP(likelihood='student_t')`"),
         (told.get("quadrature_error", 0.0) > COARSE, "the quadrature is coarse somewhere: the kernel's variance is very large; a prior guess `kernel=` may help"),
-        (told.get("smallest_cavity", 1.0) < SHALLOW, "some datum determines nearly all of what is known about it: look at it with `leave_one_out()`"),
+        (told.get("smallest_cavity", 1.0) < SHALLOW, "a data point determines nearly all of what is known about it: look at it with `leave_one_out()`"),
     )  # fmt: skip
     return [text for true, text in cases if true]
 

@@ -71,15 +71,15 @@ class Data:
     Attributes
     ----------
     rows : Piece or Source
-        All that count.
+        All rows with a positive weight.
     few : Piece
-        The different ones, or those of a sample of a source.
+        The distinct rows, or those of a sample if the data are a source.
     inverse : ndarray (N,), optional
-        Which of `few` each row is; None where training sees `rows` as they are.
+        The number of the row of `few` that each row equals; None if training uses `rows` directly.
     power : ndarray () or (N,), optional
-        α; None until it is chosen.
+        The power α; None until it is chosen.
     memory : Memory, optional
-        Of earlier data.
+        The memory of earlier data.
     """
 
     rows: Piece | Source
@@ -191,7 +191,7 @@ def starting_model(
     >>> print(len(model.features), model.mean.intercept.round(1))
     8 5.2
     """
-    X, y, closed = few.X, few.y, isinstance(likelihood, Gaussian)
+    X, y, closed = few.X, few.y, likelihood.sites_known
     weight = few.weight if np.ndim(few.weight) else None
     several = likelihood.n_latent if likelihood.n_latent > 1 else None
     mean = starting_mean(given.mean, X, y if closed else None, few.weight, several)
@@ -243,7 +243,7 @@ class Outcome:
     n_iter : int
         Iterations of L-BFGS, epochs of Adam.
     told : dict
-        What goes to `diagnostics_`.
+        Entries of `diagnostics_`.
     """
 
     model: Model
@@ -287,8 +287,8 @@ def train_fit(
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #5a9adc10
 def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) -> dict:
-    """What goes to `diagnostics_`; `directions` is how many the data determine. Warns if sites
-    were searched for and did not settle.
+    """The entries of `diagnostics_`; `directions` is the number of directions that the data
+    determine. Warns if the search for the sites did not converge.
     """
     sums = fit.sums
     told = outcome.told | {

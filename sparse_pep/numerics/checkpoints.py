@@ -72,7 +72,7 @@ class Checkpoint:
         Digest of the data and arguments of the training.
     every : float
         Seconds between two saves, at least. A file has eight bytes for each evaluation and
-        parameter, and sixteen for each datum and latent function.
+        parameter, and sixteen for each data point and latent function.
 
     Raises
     ------

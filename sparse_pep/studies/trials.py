@@ -124,7 +124,7 @@ def score_rows(
     Returns
     -------
     dict
-        Of a regressor `SMSE`, and `SMLL` in nats a datum. Of a classifier `error`, the
+        Of a regressor `SMSE`, and `SMLL` in nats per data point. Of a classifier `error`, the
         share of wrong labels, and `NLL`, the mean of −log p(y) in nats. Else `SMSE` and
         `NLL`.
     """
@@ -189,7 +189,7 @@ def run_split(
     -------
     row : dict
         `data`, `power`, `name`, `split`, `log ML/N` (approximate log marginal likelihood in
-        nats a datum, of the standardised target), the scores of `score_rows`, `converged`,
+        nats per data point, of the standardised target), the scores of `score_rows`, `converged`,
         `seconds` (training only).
     model : PowerEPEstimator
 
