@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from reference import classification as dense
-from reference.compare import differences, error
+from reference.compare import error
 from reference.searched import SearchedGaussian
 from scipy.special import log_ndtr
 
@@ -14,7 +14,6 @@ from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import (
     Gaussian,
     Logit,
-    NegativeBinomial,
     NoisyProbit,
     Poisson,
     Probit,
@@ -165,26 +164,6 @@ def test_all_inputs_as_pseudo_inputs_and_power_one_is_textbook_ep():
     expected = dense.ep_predict(K, problem.kernel(X, X_test), problem.kernel.diag(X_test), reference)
     expected = expected if isinstance(expected, np.ndarray) else expected[-1]
     assert error(np.exp(log_ndtr(mean / np.sqrt(1 + var))), expected) < 1e-6
-
-
-@pytest.mark.parametrize(
-    "likelihood",
-    [Probit(), Logit(), NoisyProbit(0.05), Poisson(), NegativeBinomial(2.0), StudentT(4.0, 0.5), Gaussian(0.3)],
-    ids=lambda likelihood: type(likelihood).__name__,
-)
-@pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
-def test_gradient_against_differences_of_the_energy(likelihood, power):
-    problem = small(likelihood, seed=2, N=12, M=3)
-    theta = likelihood.parameters()
-
-    def energy(x):
-        kernel = SquaredExponential(np.exp(x[0]), np.exp(x[1]))
-        own = likelihood.with_parameters(dict(zip(theta, x[5:])))
-        moved = Problem(kernel, x[2:5, None], problem.X, problem.y, own)
-        return moved.infer(power, tol=1e-11).log_evidence
-
-    x = np.concatenate([np.log([2.0, 0.9]), problem.features.Z[:, 0], [float(v) for v in theta.values()]])
-    assert error(problem.gradient(power), differences(energy, x, 1e-3)) < 1e-5
 
 
 @pytest.mark.parametrize("likelihood", [Logit(), Poisson()], ids=lambda likelihood: type(likelihood).__name__)

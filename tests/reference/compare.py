@@ -24,18 +24,33 @@ def gradient_error(got, expected):
     return max(error(got[key], expected[key], max(np.max(np.abs(expected[key])), 1e-6 * largest)) for key in expected)
 
 
+def slope(f, x, direction, step=1e-4):
+    """The slope of f along `direction` by central differences with one extrapolation, error of order step^4."""
+    x = np.asarray(x, dtype=float)
+    near, far = ((f(x + h * direction) - f(x - h * direction)) / (2 * h) for h in (step, 2 * step))
+    return (4 * near - far) / 3
+
+
 def differences(f, x, step=1e-4):
-    """The gradient of f by central differences with one extrapolation, error of order step^4."""
-    x, gradient = np.asarray(x, dtype=float), np.empty(np.shape(x))
-
-    def slope(index, h):
-        ends = []
-        for sign in (1, -1):
-            moved = x.copy()
-            moved[index] += sign * h
-            ends.append(f(moved))
-        return (ends[0] - ends[1]) / (2 * h)
-
+    """The gradient of f, entry by entry."""
+    gradient = np.empty(np.shape(x))
     for index in np.ndindex(gradient.shape):
-        gradient[index] = (4 * slope(index, step) - slope(index, 2 * step)) / 3
+        unit = np.zeros(gradient.shape)
+        unit[index] = 1.0
+        gradient[index] = slope(f, x, unit, step)
     return gradient
+
+
+def slopes(f, parameters, gradient, step=1e-4):
+    """For each parameter the slope of f along a random direction: from `gradient`, and by differences.
+
+    A wrong entry of the gradient shows in the slope with probability one. The directions have no component
+    near zero, and there is one for each parameter, so that none hides behind a larger one.
+    """
+    assert gradient.keys() == parameters.keys()
+    rng, given, found = np.random.default_rng(0), {}, {}
+    for name, value in parameters.items():
+        direction = rng.choice([-1.0, 1.0], np.shape(value)) * rng.uniform(0.5, 1.5, np.shape(value))
+        given[name] = np.vdot(direction, gradient[name])
+        found[name] = slope(lambda at, name=name: f({**parameters, name: at}), value, direction, step)
+    return given, found
