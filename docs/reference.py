@@ -185,9 +185,21 @@ def documented(text: str, module: str) -> str:
 
 
 @functools.cache
+def trees(module: str) -> dict[str, ast.stmt]:
+    """The syntax trees of a module's functions, classes and methods by qualified name, from one reading of its source."""
+    found, left = {}, [("", ast.parse(inspect.getsource(importlib.import_module(module))))]
+    for prefix, parent in left:
+        for node in parent.body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                found[prefix + node.name] = node
+                left += [(f"{prefix}{node.name}.", node)] if isinstance(node, ast.ClassDef) else []
+    return found
+
+
 def tree(thing):
     """The syntax tree of a function's or a class's definition."""
-    return ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(thing)))).body[0]
+    thing = inspect.unwrap(thing)
+    return trees(thing.__module__)[thing.__qualname__]
 
 
 def fields_of(cls: type) -> dict[str, str]:
