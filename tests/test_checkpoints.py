@@ -11,8 +11,10 @@ from functools import cache
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.cli import main
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Constant, Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
@@ -214,15 +216,16 @@ def test_estimators_take_a_checkpoint(estimator, targets, tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-def test_fit_killed_by_the_system_goes_on(tmp_path):
-    """kill -9 in the middle, several times over; the model is the one of a run left in peace."""
+def test_fit_killed_by_the_system_goes_on(tmp_path, monkeypatch):
+    """kill -9 in the middle, twice; the model is the one of a run left in peace."""
     inputs = np.random.default_rng(0).normal(size=(500, 4))
     labels = np.sin(3 * inputs[:, 0]) * inputs[:, 1] + 0.1 * inputs[:, 2] > 0
     np.savetxt(tmp_path / "data.csv", np.column_stack([inputs, labels]), delimiter=",", header="a,b,c,d,y", comments="", fmt="%.17g")
     words = "fit data.csv --target y --likelihood auto --inducing 20 --max-iter 50 --quiet".split()
     run = [sys.executable, "-c", "from sparse_pep.cli import main; main()", *words]
     here = {"cwd": tmp_path, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    subprocess.run([*run, "--out", "whole.npz"], check=True, **here)
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(main, [*words, "--out", "whole.npz"]).exit_code == 0
     saved = ["--out", "model.npz", "--checkpoint", "c.npz", "--checkpoint-every", "0"]
     held = 0
     for _ in range(2):
@@ -235,7 +238,7 @@ def test_fit_killed_by_the_system_goes_on(tmp_path):
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert process.returncode == -signal.SIGKILL and held >= answers + 8 and not (tmp_path / "model.npz").exists()
-    done = subprocess.run([*run, *saved, "--json"], check=True, **here)
+    done = CliRunner().invoke(main, [*words, *saved, "--json"])
     assert json.loads(done.stdout)["file"] == "model.npz" and not (tmp_path / "c.npz").exists()
     ours, theirs = (load(tmp_path / name) for name in ("model.npz", "whole.npz"))
     for name, value in theirs.parameters().items():

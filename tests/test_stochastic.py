@@ -393,7 +393,7 @@ MANY = Piece(0, MANY_X, MANY_Y)
 START = Model(SquaredExponential(2.0, np.array([1.0, 1.0])), InducingPoints(MANY_X[::25]), Probit())
 
 
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("power", [0.0, 1.0])
 def test_training_by_batches_ends_where_training_on_all_data_ends(power):
     how = {"fixed": ["features.Z"], "jitter": 1e-6}
     whole = train(START, MANY, power, tol=1e-8, **how)
