@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import blocks as reference
 from reference.compare import differences, error, gradient_error, properties
-from reference.dense import complex_step
+from reference.dense import complex_step, log_normal
 from reference.problems import Problem
 from reference.searched import SearchedGaussian
 from threadpoolctl import threadpool_limits
@@ -286,17 +286,46 @@ def test_gradient_against_complex_steps(power, name):
     assert gradient_error(gradient, expected) < 1e-9
 
 
+@pytest.mark.parametrize("outputs", [None, 3])
 @pytest.mark.parametrize("power", [0.0, 0.4, 1.0, "private"])
-def test_blocks_of_one_are_no_blocks(power):
-    problem = Problem(1, 13, 4, 2, power=power)
-    plain, plain_gradient = model_gradient(problem.model, Piece(0, problem.X, problem.y), problem.power)
-    labels = np.random.default_rng(0).permutation(13)
-    given = given_of(problem.X, problem.y, Partition(labels), problem.power)
+def test_blocks_of_one_are_no_blocks(power, outputs):
+    problem, rng = Problem(1, 13, 4, 2, power=power), np.random.default_rng(0)
+    y = problem.y if outputs is None else rng.normal(size=(13, outputs))
+    plain, plain_gradient = model_gradient(problem.model, Piece(0, problem.X, y), problem.power)
+    given = given_of(problem.X, y, Partition(rng.permutation(13)), problem.power)
     fit, gradient = model_gradient(problem.model, *given)
     assert error(fit.log_evidence, plain.log_evidence) < 1e-13
     assert error(fit.posteriors[0].b, plain.posteriors[0].b) < 1e-12
     assert error(fit.dff, plain.dff) < 1e-12
     assert gradient_error(gradient, plain_gradient) < 1e-11
+
+
+@pytest.mark.parametrize("power", [0.0, 0.4, 1.0, "private"])
+def test_several_outputs_are_so_many_models(power):
+    problem, rng = BlockProblem(8, 25, 5, 2, 6, power=power), np.random.default_rng(0)
+    data, powers = problem.given()
+    data = data._replace(weight=rng.uniform(0.5, 2.0, size=6)[data.blocks], known_variance=rng.uniform(size=25))
+    Y = rng.normal(size=(25, 3))
+    fits = []
+    for y in (Y, *Y.T):
+        rows = data._replace(y=y)
+        fit, gradient = model_gradient(problem.model, rows, powers, chunk_size=7)
+        scores = model_leave_one_out(problem.model, fit, rows, powers)
+        predicted = model_predict(problem.model, fit.posteriors, problem.X[::3])
+        fits.append((fit.log_evidence, gradient, scores, *predicted))
+    (value, gradient, scores, mean, var), *apart = fits
+    assert error(value, sum(one[0] for one in apart)) < 1e-12
+    assert gradient_error(gradient, {name: sum(one[1][name] for one in apart) for name in gradient}) < 1e-10
+    assert error(scores, sum(one[2] for one in apart)) < 1e-10
+    assert error(mean, np.stack([one[3] for one in apart])) < 1e-10
+    assert all(error(var, one[4]) < 1e-12 for one in apart)
+
+
+def test_one_block_of_several_outputs_is_the_exact_gp():
+    problem, Y = BlockProblem(9, 14, 4, 2, 1, power=1.0), np.random.default_rng(1).normal(size=(14, 2))
+    fit = model_evidence(problem.model, problem.given()[0]._replace(y=Y), 1.0)
+    cov = problem.model.kernel(problem.X) + problem.model.likelihood.noise_variance * np.eye(14)
+    assert error(fit.log_evidence, sum(log_normal(y, cov) for y in Y.T)) < 1e-10
 
 
 def test_power_zero_does_not_see_the_partition():

@@ -787,7 +787,6 @@ LATER = {  # call, words of the message, kind of the error
     "one class of positive weight": (lambda: estimator("classifier").fit(X, changed(np.full(12, "a"), 3, "b"), changed(np.ones(12), 3, 0.0)), ["`y`", "one class"]),
     "known variances of labels": (lambda: estimator("classifier").fit(X, LABELS, known_variance=np.ones(12)), "known_variance", TypeError),
     "known variances and scaled columns": (lambda: estimator(normalize_y=True).fit(X, np.column_stack([y, -y]), known_variance=np.ones(12)), ["`known_variance`", "normalize_y"]),
-    "blocks and columns": (lambda: estimator(blocks=3).fit(X, np.column_stack([y, -y])), ["`blocks`", "columns"]),
     "predict before fit": (lambda: estimator().predict(X), "not fitted", NotFittedError),
     "predict_f before fit": (lambda: estimator().predict_f(X), "not fitted", NotFittedError),
     "predict_proba before fit": (lambda: estimator("classifier").predict_proba(X), "not fitted", NotFittedError),

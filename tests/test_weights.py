@@ -215,9 +215,10 @@ class TestEstimators:
             model = SparsePEPRegressor(features=far, fixed=["features.Z"], max_iter=5, tol=1e-2).fit(X, y)
         assert "nothing was learned" in model.summary()
 
-    def test_outputs(self, tmp_path):
+    @pytest.mark.parametrize("blocks", [None, np.arange(30) // 4], ids=["single", "blocks"])
+    def test_outputs(self, blocks, tmp_path):
         Y = np.column_stack([y, 100.0 + 10.0 * np.cos(X[:, 0])])
-        options = FIXED | {"noise_variance": 0.1, "normalize_y": True}
+        options = FIXED | {"noise_variance": 0.1, "normalize_y": True, "blocks": blocks}
         joint = SparsePEPRegressor(**options).fit(X, Y)
         apart = [SparsePEPRegressor(**options).fit(X, column) for column in Y.T]
         mean, std = joint.predict(X, return_std=True)

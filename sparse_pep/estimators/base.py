@@ -587,7 +587,8 @@ class PowerEPEstimator(Editable):
         of X and y stay as they were in the first fit. With other likelihoods what was learned
         first is not revised, so the order of the data matters: mixed batches are best.
 
-        Parameters and errors as of `fit`. ValueError too with `blocks`.
+        Parameters and errors as of `fit`. With `blocks` the new rows form blocks of their own:
+        labels are those of the new rows, `set_params(blocks=labels)`.
 
         References
         ----------
@@ -758,8 +759,6 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             raise ValueError(
                 "the source must have one target a row for this estimator; it has several."
             )
-        if several and self.blocks is not None:
-            raise ValueError("`blocks` go with one output; y has several columns.")
         if several and self.normalize_y and np.any(few.known_variance):
             raise ValueError(
                 "`known_variance` goes with `normalize_y=False` where y has several columns, which have scales of their own."
