@@ -432,10 +432,6 @@ def check_options(
         told = {"--noise-variance": training["noise_variance"], "--known-variance": known_variance}
         for option in (option for option, value in told.items() if value is not None):
             raise ValueError(f"{option} belongs to --likelihood gaussian; leave it out.")
-    if training["power"] == "held_out" and training["blocks"] is not None:
-        raise ValueError(
-            "--power held_out does not go with --blocks; leave one of them out."
-        )
     if cache_dir is not None and not large:
         raise ValueError("--cache-dir belongs to --in-pieces; leave it out.")
     whole = {"--test-fraction": test_fraction, "--report": report, "standard input": data == "-" or None}

@@ -40,6 +40,7 @@ from sparse_pep.model import (
     model_gradient,
     model_leave_one_out,
     model_predict,
+    predictive_log_density,
     within_blocks,
 )
 from sparse_pep.multiclass import Softmax
@@ -47,7 +48,7 @@ from sparse_pep.numerics.linalg import log1p_ratio
 from sparse_pep.numerics.memory import Budget
 from sparse_pep.shards import Piece
 from sparse_pep.sites import q_moments
-from sparse_pep.training import train
+from sparse_pep.training import held_out_power, train
 
 
 def runs(n_data, size):
@@ -659,3 +660,28 @@ def test_training_with_blocks(likelihood):
         again = model_evidence(result.model, *given, 1e-8, start=result.start)
         assert again.n_sweeps < end.n_sweeps
     assert np.all(var > 0) and np.corrcoef(mean, data.f)[0, 1] > 0.7
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=named)
+def test_held_out_rows_leave_the_others_in_their_blocks(likelihood):
+    """The choice of a power, done by hand; blocks without weight are not there."""
+    data, blocks = Data(N=60, M=5), runs(60, 6)
+    model, piece, _ = data.given(likelihood, 0.5, blocks)
+    weight, powers = np.resize([1.0, 2.0, 0.0, 0.5], 10)[blocks.labels], (0.0, 1.0, 0.4)
+    data, how = piece._replace(weight=weight), {"max_iter": 4}
+    chosen, best, sweep = held_out_power(model, data, np.random.default_rng(3), powers, **how)
+    order = np.random.default_rng(3).permutation(np.flatnonzero(weight))
+    judges, learners = order[:10], order[10:]  # of 48 rows a fifth
+    rows, own = (piece.X[learners], piece.y[learners]), {"weight": weight[learners]}
+    scores, trained = [], []
+    for power in powers:
+        left = Piece(0, *rows, **own, blocks=blocks.labels[learners])
+        trained.append(train(trained[-1] if trained else model, left, power, **how).model)
+        fit = model_evidence(trained[-1], left, power, 1e-8)
+        at = model_predict(trained[-1], fit.posteriors, piece.X[judges])
+        density = predictive_log_density(trained[-1].likelihood, piece.y[judges], *at)
+        scores.append(weight[judges] @ density / weight[judges].sum())
+    assert error(sweep["log_density"], scores) < 1e-6
+    assert chosen == powers[np.argmax(scores)]
+    for name, value in trained[np.argmax(scores)].parameters().items():
+        assert error(best.parameters()[name], value) < 1e-6

@@ -318,7 +318,6 @@ REFUSED = {  # command line, words of the message
     f"{FIT} --inducing 2.5": ["--inducing"],
     f"{FIT} --max-iter 0": ["--max-iter"],
     f"{FIT} --blocks 0": ["--blocks"],
-    f"{FIT} --blocks 5 --power held_out": ["--power held_out", "--blocks"],
     f"{FIT} --test-fraction 1": ["--test-fraction"],
     f"{FIT} --test-fraction 0.999": ["too few"],
     f"{FIT} --kernel cosine": ["--kernel", "matern32"],
@@ -996,7 +995,7 @@ ON_CLUSTER = {  # options, whether the workers read the Parquet file themselves
     "weights": (["--weight", "times"], True),
     "restarts": (["--restarts", 1], True),
     "held out": (["--power", "held_out"], True),
-    "blocks": (["--blocks", 6, "--power", 1], False),
+    "blocks": (["--blocks", 6, "--power", "held_out"], False),
 }
 
 

@@ -357,6 +357,7 @@ class TestDistinctRows:
             Piece(0, twice, np.append(y, y + 1e-12)),
             Piece(0, twice, same, known_variance=np.arange(60.0)),
             Piece(0, twice, same, power=np.repeat([0.2, 0.3], 30)),
+            Piece(0, twice, same, blocks=np.repeat([0, 1], 30)),
             Piece(0, twice, np.repeat(["a", "b"], 30)),
             Piece(0, X, y),
         ):

@@ -116,10 +116,13 @@ def sorted_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 def distinct_rows(piece: Piece) -> tuple[Piece, np.ndarray | None]:
     """The different rows of a piece, in sorted order with their total weights, and which of
-    them each row is (N,). If no row is repeated and none has a weight, the piece as it is and
-    None. Rows with different known variances or private powers are different. Cost of sorting
-    one number a row, and where some are repeated as many columns as tell them apart.
+    them each row is (N,). If no row is repeated and none has a weight, or if rows are in blocks,
+    the piece as it is and None. Rows with different known variances or private powers are
+    different. Cost of sorting one number a row, and where some are repeated as many columns as
+    tell them apart.
     """
+    if piece.blocks is not None:  # a row that stood for two would have another weight than its block
+        return piece, None
     y = piece.y if piece.y.dtype.kind in "fiu" else np.unique(piece.y, return_inverse=True)[1]
     columns = [*np.ascontiguousarray(piece.X.T), *np.atleast_2d(y.T)]
     columns += [value for value in (piece.known_variance, piece.power) if np.ndim(value)]

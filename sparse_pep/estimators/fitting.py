@@ -133,7 +133,7 @@ class Data:
             power = require_power(given.power, len(blocks.labels), blocks)
         each = power if np.ndim(power) else None
         rows = self.rows._replace(blocks=blocks.labels, power=each)
-        return replace(self, rows=rows, power=power)
+        return replace(self, rows=rows, few=rows, power=power)
 
     def asked(self, numerics: Numerics, training: bool = False) -> dict:
         """The arguments of evidence, gradient and training that tell of the data: all rows, or
