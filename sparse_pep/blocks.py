@@ -106,8 +106,24 @@ class Partition:
             )
         return values
 
+# %% ../nbs/12_blocks.ipynb #7c1f0a3e
+def clusters(scaled: np.ndarray, size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Numbers of the rows of `scaled` (n, D) in each cluster of at most `size` rows."""
+    if len(scaled) <= size:
+        return [np.arange(len(scaled))]
+    n_clusters = min(-(-len(scaled) // size), len(np.unique(scaled, axis=0)))
+    seed = int(rng.integers(2**31))
+    found, parts = KMeans(n_clusters, n_init=1, random_state=seed).fit(scaled).labels_, []
+    for rows in filter(len, (np.flatnonzero(found == k) for k in range(n_clusters))):
+        longest = np.argmax(np.ptp(scaled[rows], axis=0))
+        rows = rows[np.argsort(scaled[rows, longest], kind="stable")]
+        parts += np.array_split(rows, -(-len(rows) // size))
+    return parts
+
 # %% ../nbs/12_blocks.ipynb #36d5f865
-def clustered_blocks(X: np.ndarray, size: int, rng: np.random.Generator) -> Partition:
+def clustered_blocks(
+    X: np.ndarray, size: int, rng: np.random.Generator, shared: Sequence[ArrayLike] = ()
+) -> Partition:
     """Blocks of at most `size` inputs that lie close together.
 
     Parameters
@@ -118,6 +134,8 @@ def clustered_blocks(X: np.ndarray, size: int, rng: np.random.Generator) -> Part
         Largest number of data points in a block.
     rng : Generator
         Draws the starting centres.
+    shared : sequence of float or ndarray (N,)
+        Values that all rows of a block have in common, such as weights.
 
     Returns
     -------
@@ -137,18 +155,12 @@ def clustered_blocks(X: np.ndarray, size: int, rng: np.random.Generator) -> Part
         raise ValueError(f"`size` must be at least 1; got {size}.")
     spread = np.std(X, axis=0)
     scaled = X / np.where(spread > 0.0, spread, 1.0)
-    n_clusters = min(-(-len(X) // size), len(np.unique(scaled, axis=0)))
-    seed = int(rng.integers(2**31))
-    clusters = KMeans(n_clusters, n_init=1, random_state=seed).fit(scaled).labels_
+    values = np.stack([np.broadcast_to(value, len(X)) for value in (0.0, *shared)])
+    group = np.unique(values, axis=1, return_inverse=True)[1].ravel()
     labels, count = np.empty(len(X), dtype=int), 0
-    for cluster in range(n_clusters):
-        rows = np.flatnonzero(clusters == cluster)
-        if not len(rows):
-            continue
-        longest = np.argmax(np.ptp(scaled[rows], axis=0))
-        rows = rows[np.argsort(scaled[rows, longest], kind="stable")]
-        for part in np.array_split(rows, -(-len(rows) // size)):
-            labels[part], count = count, count + 1
+    for rows in np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1]):
+        for part in clusters(scaled[rows], size, rng):
+            labels[rows[part]], count = count, count + 1
     return Partition(labels)
 
 # %% ../nbs/12_blocks.ipynb #ef18a2b6

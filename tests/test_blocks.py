@@ -139,6 +139,14 @@ def test_clusters_are_small_close_together_and_repeatable():
     assert within < 0.3  # of 2 in all
 
 
+def test_clusters_are_of_equal_weight():
+    rng = np.random.default_rng(0)
+    X, weight, power = rng.normal(size=(90, 2)), rng.integers(1, 4, size=90), np.repeat([0.0, 0.5], 45)
+    blocks = clustered_blocks(X, 5, rng, [weight, power])
+    blocks.shared(weight, "weight"), blocks.shared(power, "power")
+    assert blocks.sizes.max() <= 5 and len(blocks) < 40
+
+
 def test_clusters_of_equal_inputs_are_cut():
     X = np.repeat([[0.0], [1.0]], [20, 3], axis=0)
     assert sorted(clustered_blocks(X, 8, np.random.default_rng(0)).sizes) == [3, 6, 7, 7]

@@ -841,6 +841,17 @@ def test_a_block_size_makes_blocks_of_neighbours():
     )
 
 
+def test_neighbours_have_one_weight_and_one_power():
+    weight, power = np.resize([1.0, 2.0, 2.0], 40), np.where(X[:, 0] > 0.0, 1.0, 0.3)
+    model = SparsePEPRegressor(**KEPT, blocks=4, power=power, random_state=0).fit(X, y, weight)
+    partition = Partition(model._blocks)
+    assert np.array_equal(partition.shared(weight, "weight"), weight)
+    assert np.array_equal(partition.shared(model.power_, "power"), power)
+    assert 2 < np.mean(partition.sizes) and partition.sizes.max() <= 4
+    same = SparsePEPRegressor(**KEPT, blocks=partition.labels, power=power).fit(X, y, weight)
+    assert model.log_marginal_likelihood_value_ == same.log_marginal_likelihood_value_
+
+
 def test_a_list_of_features_is_a_mixture(tmp_path):
     parts = [InducingPoints(X[:4]), GaussianBlur(X[4:8], [0.3, 0.2]), Derivative(X[8:10], [0, 1])]
     model = fixed_model(features=parts)

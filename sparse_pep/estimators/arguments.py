@@ -64,9 +64,9 @@ class Arguments(BaseEstimator):
     blocks : int or array (N,), optional
         Data that are approximated together: the largest number of rows in a block of inputs
         close to each other, or a label for each row. PITC at power 1; without effect at power 0.
-        The rows of a block have one power and one weight. Blocks go with every likelihood,
-        several outputs, known variances, both optimizers and `power="held_out"`, which holds
-        out single rows: the other rows of their blocks stay together.
+        The rows of a block have one power and one weight; only such neighbours are put together.
+        Blocks go with every likelihood, several outputs, known variances, both optimizers and
+        `power="held_out"`, which holds out single rows: the others stay in their blocks.
     optimizer : "lbfgs", "adam" or None
         L-BFGS, each step on all data; Adam, each step on a batch, for many data
         (`sparse_pep.stochastic`); None keeps every parameter as given. Adam has no

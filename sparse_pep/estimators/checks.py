@@ -141,14 +141,15 @@ def distinct_rows(piece: Piece) -> tuple[Piece, np.ndarray | None]:
 
 # %% ../../nbs/internals/estimators/checks.ipynb #fe9618bf
 def partition_of(
-    blocks: int | ArrayLike | Partition, X: np.ndarray, rng: np.random.Generator
+    blocks: int | ArrayLike | Partition, rows: Piece, rng: np.random.Generator
 ) -> Partition:
-    """The blocks that the argument asks for: at most so many inputs of X (N, D) that lie close
-    together, or those with the same label.
+    """The blocks that the argument asks for: at most so many rows with one weight and one power
+    whose inputs lie close together, or those with the same label.
     """
     whole = isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool)
     if whole and blocks > 0:
-        return clustered_blocks(X, int(blocks), rng)
+        shared = [rows.weight] if rows.power is None else [rows.weight, rows.power]
+        return clustered_blocks(rows.X, int(blocks), rng, shared)
     if not isinstance(blocks, Partition):
         if not isinstance(blocks, (list, tuple)) and np.ndim(blocks) == 0:
             raise ValueError(
@@ -158,5 +159,5 @@ def partition_of(
             blocks = Partition(blocks)
         except ValueError as error:
             raise ValueError(f"`blocks`: {error}") from error
-    blocks.require(len(X))
+    blocks.require(len(rows.X))
     return blocks
