@@ -94,7 +94,7 @@ class Fitted(Arguments):
         With `eval_gradient` also the gradient (P,). Without `theta`, at the fitted
         parameters. Cost 2NM², or 7NM² flops; for each sweep where sites are searched for.
         """
-        data = self._training_data("`log_marginal_likelihood`", in_memory=False)
+        data = self._training_data("`log_marginal_likelihood`")
         model = self._model_at(theta)
         given = data.asked(self._numerics) | {"start": self._fit_.start}
         if eval_gradient:
@@ -153,17 +153,13 @@ class Fitted(Arguments):
             bounds,
         )
 
-    def _training_data(self, what: str, in_memory: bool = True) -> Data:
+    def _training_data(self, what: str) -> Data:
         """The training data, which `what` needs. ValueError if they are not there."""
         check_is_fitted(self)
         data = getattr(self, "_data", None)
         if data is None:
             raise ValueError(
                 f"{what} needs the training data; a loaded model has no training data, they are not saved: call `fit` with them first."
-            )
-        if in_memory and isinstance(data.rows, Source):
-            raise ValueError(
-                f"{what} needs the training data in memory; this model was fitted to a source."
             )
         return data
 
@@ -363,7 +359,7 @@ def all_or_nothing(model: Fitted) -> Iterator[None]:
 
 
 class Editable(Predictor):
-    """A fitted model whose training data are in memory."""
+    """A fitted model whose training data are there."""
 
     def leave_one_out(self) -> np.ndarray:
         """log p(yₙ | all other training data) (N,) in nats, of each training row, from the
@@ -396,7 +392,7 @@ class Editable(Predictor):
 
     def _left_out(self, what: str) -> dict:
         """The arguments of `model_left_out` after the fit."""
-        asked = self._training_data(what, in_memory=False).asked(self._numerics)
+        asked = self._training_data(what).asked(self._numerics)
         return {name: value for name, value in asked.items() if name != "jitter"}
 
     def add_inducing(self, points: int | ArrayLike) -> "PowerEPEstimator":
@@ -406,7 +402,7 @@ class Editable(Predictor):
         ----------
         points : int or array (m, D)
             Where, or how many: then each goes to the training input that those there explain
-            least.
+            least; of a source, to one of a sample of its inputs.
 
         Raises
         ------
@@ -414,7 +410,8 @@ class Editable(Predictor):
             If the features are not inducing points, or the training data are not there. Cost
             O(NM²).
         """
-        Z, X = self._inducing_points(), self._data.rows.X
+        Z, data = self._inducing_points(), self._data
+        X = (data.few if isinstance(data.rows, Source) else data.rows).X
         if isinstance(points, (list, tuple)) or np.ndim(points):
             more = inputs_2d(points, "points")
             if 0 in more.shape or more.shape[1] != Z.shape[1]:
