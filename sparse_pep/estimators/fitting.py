@@ -99,6 +99,11 @@ class Data:
             rows = rows._replace(y=None)
         return source_moments(rows)
 
+    @property
+    def inputs(self) -> np.ndarray:
+        """All inputs, or those of the sample if the data are a source, (n, D)."""
+        return (self.few if isinstance(self.rows, Source) else self.rows).X
+
     def scaling(self, name: str) -> tuple[float | np.ndarray, float | np.ndarray]:
         """Centre and scale of the columns of "X" or "y", or of the only target."""
         found = self.moments["Xy".index(name)]

@@ -108,8 +108,8 @@ class SparsePEPRegressor(RealTargets):
 
     def partial_fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         known_variance: ArrayLike | None = None,
     ) -> "SparsePEPRegressor":
