@@ -106,8 +106,24 @@ class Partition:
             )
         return values
 
+# %% ../nbs/12_blocks.ipynb #7c1f0a3e
+def clusters(scaled: np.ndarray, size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Numbers of the rows of `scaled` (n, D) in each cluster of at most `size` rows."""
+    if len(scaled) <= size:
+        return [np.arange(len(scaled))]
+    n_clusters = min(-(-len(scaled) // size), len(np.unique(scaled, axis=0)))
+    seed = int(rng.integers(2**31))
+    found, parts = KMeans(n_clusters, n_init=1, random_state=seed).fit(scaled).labels_, []
+    for rows in filter(len, (np.flatnonzero(found == k) for k in range(n_clusters))):
+        longest = np.argmax(np.ptp(scaled[rows], axis=0))
+        rows = rows[np.argsort(scaled[rows, longest], kind="stable")]
+        parts += np.array_split(rows, -(-len(rows) // size))
+    return parts
+
 # %% ../nbs/12_blocks.ipynb #36d5f865
-def clustered_blocks(X: np.ndarray, size: int, rng: np.random.Generator) -> Partition:
+def clustered_blocks(
+    X: np.ndarray, size: int, rng: np.random.Generator, shared: Sequence[ArrayLike] = ()
+) -> Partition:
     """Blocks of at most `size` inputs that lie close together.
 
     Parameters
@@ -118,6 +134,8 @@ def clustered_blocks(X: np.ndarray, size: int, rng: np.random.Generator) -> Part
         Largest number of data points in a block.
     rng : Generator
         Draws the starting centres.
+    shared : sequence of float or ndarray (N,)
+        Values that all rows of a block have in common, such as weights.
 
     Returns
     -------
@@ -137,18 +155,12 @@ def clustered_blocks(X: np.ndarray, size: int, rng: np.random.Generator) -> Part
         raise ValueError(f"`size` must be at least 1; got {size}.")
     spread = np.std(X, axis=0)
     scaled = X / np.where(spread > 0.0, spread, 1.0)
-    n_clusters = min(-(-len(X) // size), len(np.unique(scaled, axis=0)))
-    seed = int(rng.integers(2**31))
-    clusters = KMeans(n_clusters, n_init=1, random_state=seed).fit(scaled).labels_
+    values = np.stack([np.broadcast_to(value, len(X)) for value in (0.0, *shared)])
+    group = np.unique(values, axis=1, return_inverse=True)[1].ravel()
     labels, count = np.empty(len(X), dtype=int), 0
-    for cluster in range(n_clusters):
-        rows = np.flatnonzero(clusters == cluster)
-        if not len(rows):
-            continue
-        longest = np.argmax(np.ptp(scaled[rows], axis=0))
-        rows = rows[np.argsort(scaled[rows, longest], kind="stable")]
-        for part in np.array_split(rows, -(-len(rows) // size)):
-            labels[part], count = count, count + 1
+    for rows in np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1]):
+        for part in clusters(scaled[rows], size, rng):
+            labels[rows[part]], count = count, count + 1
     return Partition(labels)
 
 # %% ../nbs/12_blocks.ipynb #ef18a2b6
@@ -283,21 +295,24 @@ def gaussian_block_sites(
 
     Parameters
     ----------
-    y, noise_variance : ndarray (G, b)
-        Targets and σ².
+    y : ndarray (G, b) or (G, b, K)
+        Targets, of one output or of K.
     D : ndarray (G, b, b)
         Unexplained covariance, units y².
+    noise_variance : ndarray (G, b)
+        σ², units y².
     power : ndarray (G,)
         α in [0, 1].
 
     Returns
     -------
     root : ndarray (G, b, b)
-        R with T = R Rᵀ, units 1/y.
-    shift : ndarray (G, b)
+        R with T = R Rᵀ, units 1/y; outputs share it.
+    shift : ndarray, shape of y
         ν = Ty, units 1/y.
     terms : ndarray (G,)
-        The terms c_b of log Z_PEP that depend on one block each, in nats. Cost O(Gb³).
+        The terms c_b of log Z_PEP that depend on one block each, in nats, summed over outputs.
+        Cost O(Gb³ + GKb²).
 
     References
     ----------
@@ -318,9 +333,11 @@ def gaussian_block_sites(
     S = scale[:, :, None] * D * scale[:, None, :]
     lower = block_cholesky(S, power)
     root = scale[:, :, None] * inverse_lower(lower).transpose(0, 2, 1)
-    shift = np.einsum("gij,gj->gi", root, np.einsum("gji,gj->gi", root, y))
-    terms = np.sum(np.log(2 * np.pi * noise_variance) + shift * y, axis=1)
-    return root, shift, -0.5 * (terms + log_det_ratio(S, power, lower))
+    outputs = y.reshape(*noise_variance.shape, -1)
+    shift = root @ (root.transpose(0, 2, 1) @ outputs)
+    each = np.log(2 * np.pi * noise_variance).sum(axis=1) + log_det_ratio(S, power, lower)
+    terms = outputs.shape[-1] * each + np.einsum("gik,gik->g", shift, outputs)
+    return root, shift.reshape(y.shape), -0.5 * terms
 
 # %% ../nbs/12_blocks.ipynb #2705dfbd
 def unexplained_blocks(Kbb: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, int]:
@@ -418,7 +435,7 @@ class BlockShard(Shard):
         self.beyond, self.left = 0.0, {}  # cavities are those of f itself; D or R for each chunk
         self.keeps = True  # the unexplained covariances of all blocks fit into memory
         if self.known:
-            self.state = self.state._replace(sites=(1.0 / self.noise, self.y / self.noise))
+            self.state = self.state._replace(sites=(1.0 / self.noise, self.y.T / self.noise))
             self.keeps = len(self.y) * partition.sizes.max() <= KEPT_SITES
         if not self.keeps:  # D is computed with the covariances in each pass
             self.kept = Kept()
@@ -457,11 +474,12 @@ class BlockShard(Shard):
         return self.outer[c, i]
 
     def outer_pairs(self, c: int, i: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Precision T (G, b, b) and shift ν (G, b) of the blocks of a chunk."""
+        """Precision T (G, b, b) and shifts ν (G, b, K) of the blocks of a chunk, of K outputs."""
         sites = self.blocks_of(c, i)
+        shifts = [nu.reshape(*nu.shape[:2], -1) for _, nu, *_ in sites]
         if self.known:
-            return [(R @ R.transpose(0, 2, 1), shift) for R, shift, _ in sites]
-        return [(T, shift) for T, shift, *_ in sites]
+            return [(R @ R.transpose(0, 2, 1), nu) for (R, *_), nu in zip(sites, shifts)]
+        return [(T, nu) for (T, *_), nu in zip(sites, shifts)]
 
     def add_sites(self, c: int, chunk: Columns, S: np.ndarray, s: np.ndarray) -> float:
         V, VT = chunk.V, chunk.scratch.beside("VT", chunk.V)
@@ -476,8 +494,9 @@ class BlockShard(Shard):
             add_weighted(S, VT, 1.0)
         else:
             add_symmetric_product(S, VT, V)
-        shifts = np.concatenate([shift.ravel() for _, shift, *_ in sites])
-        s += V @ (self.weight[chunk.rows] * shifts)
+        outputs = self.y.shape[1:]
+        shifts = np.concatenate([shift.reshape(-1, *outputs) for _, shift, *_ in sites])
+        s += V @ (self.weight[chunk.rows] * shifts.T).T
         self.release(chunk.number)
         return float(terms)
 
@@ -510,8 +529,8 @@ class BlockShard(Shard):
         through: tuple | None,
         outer: np.ndarray,
     ) -> tuple:
-        """Kuf_bar (M, n), Kbb_bar (G, b, b) for each array of members, ∂ log Z/∂ log σ² and d₁
-        of a chunk; V is not overwritten. Cost 5nM² + 6nMb flops, at power 0 less.
+        """Kuf_bar (M, n), Kbb_bar (G, b, b) for each array of members, ∂ log Z/∂ log σ² and d₁,
+        (n,) or (K, n), of a chunk; V is not overwritten. Cost 5nM² + 6nMb flops, at power 0 less.
         """
         (beta, cov), V, scratch, rows = whitened, chunk.V, chunk.scratch, chunk.rows
         blocks, pairs = self.chunks[chunk.number], self.outer_pairs(c, chunk.number)
@@ -520,62 +539,61 @@ class BlockShard(Shard):
             np.matmul(own, T, out=out)
         U, lifted = np.matmul(cov, VT, out=scratch.beside("U", V)), self.power[rows].any()
         spread = column_dots(VT, U) if through is None else 0.0  # diagonal of T A T
-        Kbb_bar, slopes, mean = [], [], beta @ V
+        Kbb_bar, slopes, mean, K = [], [], V.T @ beta, beta[0].size
         views = map(blocks.views, (V, VT, U, Ve))
         parts = zip(blocks.members, blocks.columns, pairs, *views)
         for members, columns, (T, shift), own, own_VT, own_U, out in parts:
-            d1 = shift - np.einsum("gij,gj->gi", T, mean[columns].reshape(members.shape))
+            d1 = shift - T @ mean[columns].reshape(*members.shape, K)
             w = self.weight[members[:, 0], None, None]
             e = np.zeros_like(T)
             if lifted:  # otherwise all zero
-                e = own_VT.transpose(0, 2, 1) @ own_U + d1[:, :, None] * d1[:, None, :]
+                e = K * (own_VT.transpose(0, 2, 1) @ own_U) + d1 @ d1.transpose(0, 2, 1)
                 e *= self.power[members[:, 0], None, None]
                 np.matmul(own, w * e, out=out)
-            Kbb_bar.append(0.5 * w * (e - T))
-            slopes.append(d1.ravel())
-        weight, d1 = self.weight[rows], np.concatenate(slopes)
+            Kbb_bar.append(0.5 * w * (e - K * T))
+            slopes.append(d1.reshape(-1, K))
+        weight, d1 = self.weight[rows], np.concatenate(slopes).T
         VT -= U
-        VT *= weight
+        VT *= K * weight
         if lifted:
             add_symmetric_product(outer, Ve, V)
             VT -= Ve
-        add_rank_one(VT, beta, weight * d1)
+        for own_beta, own_d1 in zip(np.atleast_2d(beta.T), d1):
+            VT = add_rank_one(VT, own_beta, weight * own_d1)
         Kuf_bar = solve_lower(self.Kuu, VT, transpose=True, out=VT)
         if not self.known:
             return Kuf_bar, Kbb_bar, 0.0, d1
         left = self.left[chunk.number]
         T_nn = [np.einsum("gkk->gk", T).ravel() for T, _ in pairs]
         DT_nn = [np.einsum("gij,gji->gi", D, T).ravel() for D, (T, _) in zip(left, pairs)]
-        slope = self.noise[rows] * (d1**2 - np.concatenate(T_nn) + spread)
-        slope += (1.0 - self.power[rows]) * np.concatenate(DT_nn)
-        trained = np.broadcast_to(self.trained, self.y.shape)[rows]
+        slope = self.noise[rows] * ((d1**2).sum(axis=0) + K * (spread - np.concatenate(T_nn)))
+        slope += K * (1.0 - self.power[rows]) * np.concatenate(DT_nn)
+        trained = np.broadcast_to(self.trained, len(self.y))[rows]
         self.release(chunk.number)
-        return Kuf_bar, Kbb_bar, 0.5 * (weight * trained) @ slope, d1
+        return Kuf_bar, Kbb_bar, 0.5 * (weight * trained) @ slope, d1.reshape(beta[0].shape + (-1,))
 
     def left_out(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance (C, n) of each fₙ given all other data points, those of its own block
-        included; all copies of its block are left out. The mean is NaN where the remaining
-        density is not a distribution.
+        """The mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points,
+        those of its own block included; all copies of its block are left out. The mean is NaN
+        where the remaining density is not a distribution.
         """
-        mean, var = np.empty((2, len(posteriors), len(self.y)))
         precision, shift = map(np.atleast_2d, self.state.sites)
+        mean, var = np.empty(shift.shape), np.empty(precision.shape)
         for chunk in self.columns(range(len(self.chunks))):
             blocks, left = self.chunks[chunk.number], self.left[chunk.number]
             for c, posterior in enumerate(posteriors):
-                half = solve_lower(posterior.B, chunk.V)
-                mu, pairs = posterior.b @ half, self.outer_pairs(c, chunk.number)
+                half, at = solve_lower(posterior.B, chunk.V), slice(c, None if self.known else c + 1)
+                mu, pairs = half.T @ posterior.b, self.outer_pairs(c, chunk.number)
                 parts = zip(blocks.members, blocks.columns, blocks.views(half), pairs, left)
                 for rows, columns, own, (T, nu), D in parts:
                     D = D if self.known else D @ D.transpose(0, 2, 1)
-                    A, m = own.transpose(0, 2, 1) @ own, mu[columns].reshape(rows.shape)
-                    weight, one = self.weight[rows[:, 0]], np.eye(rows.shape[1])
-                    T, nu = weight[:, None, None] * T, weight[:, None] * nu
-                    gain = A @ np.linalg.inv(one - T @ A)
-                    pulled = np.einsum("gij,gj->gi", T, m) - nu
-                    m, C = m + np.einsum("gij,gj->gi", gain, pulled), gain + D  # of the other blocks
+                    A, m = own.transpose(0, 2, 1) @ own, mu[columns].reshape(nu.shape)
+                    weight, one = self.weight[rows[:, :1], None], np.eye(rows.shape[1])
+                    gain = A @ np.linalg.inv(one - weight * T @ A)
+                    m, C = m + gain @ (weight * (T @ m - nu)), gain + D  # of the other blocks
                     lifted = one + C * precision[c, rows][:, None, :]
-                    right = m + np.einsum("gij,gj->gi", C, shift[c, rows])
-                    mean[c, rows] = np.linalg.solve(lifted, right[..., None])[..., 0]
+                    right = m + C @ np.moveaxis(shift[at, rows], 0, -1)
+                    mean[at, rows] = np.moveaxis(np.linalg.solve(lifted, right), -1, 0)
                     var[c, rows] = np.einsum("gkk->gk", np.linalg.solve(lifted, C))
         proper = np.all((precision * var < 1.0) & (var > 0.0), axis=0)
         sites = np.where(proper, precision, 0.0), np.where(proper, shift, 0.0)

@@ -432,10 +432,6 @@ def check_options(
         told = {"--noise-variance": training["noise_variance"], "--known-variance": known_variance}
         for option in (option for option, value in told.items() if value is not None):
             raise ValueError(f"{option} belongs to --likelihood gaussian; leave it out.")
-    if training["power"] == "held_out" and training["blocks"] is not None:
-        raise ValueError(
-            "--power held_out does not go with --blocks; leave one of them out."
-        )
     if cache_dir is not None and not large:
         raise ValueError("--cache-dir belongs to --in-pieces; leave it out.")
     whole = {"--test-fraction": test_fraction, "--report": report, "standard input": data == "-" or None}
@@ -443,21 +439,6 @@ def check_options(
         raise ValueError(
             f"{option} does not go with --in-pieces and --scheduler; leave it out."
         )
-
-
-def block_labels(
-    X: np.ndarray, weight: float | np.ndarray, size: int, rng: np.random.Generator
-) -> np.ndarray:
-    """The block of each row (n,) of X (n, D): at most `size` neighbours that have the same
-    weight, as all rows of a block must.
-    """
-    _, group = np.unique(np.broadcast_to(weight, len(X)), return_inverse=True)
-    labels, count = np.empty(len(X), dtype=int), 0
-    for members in np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1]):
-        found = clustered_blocks(X[members], size, rng).labels if len(members) > size else np.zeros(len(members), dtype=int)
-        labels[members] = count + found
-        count += found.max() + 1
-    return labels
 
 
 class BlockedSource(Source):
@@ -478,7 +459,7 @@ class BlockedSource(Source):
         self.feature_names, self.classes = source.feature_names, source.classes
         rng, self.blocks = np.random.default_rng(seed), np.empty(0, dtype=int)
         for piece in source.pieces():
-            found = block_labels(piece.X, piece.weight, size, rng)
+            found = clustered_blocks(piece.X, size, rng, [piece.weight]).labels
             self.blocks = np.append(self.blocks, len(self.blocks) + found)
 
     def pieces(self) -> Iterator[Piece]:
@@ -565,10 +546,6 @@ def fit_arrays(
     weight, known = rows.columns["weight"], rows.columns["known_variance"]
     given = {"sample_weight": weight, "known_variance": known}
     given = {name: values[train] for name, values in given.items() if values.ndim}
-    if training["blocks"] is not None and weight.ndim:
-        rng = np.random.default_rng(seed)
-        labels = block_labels(X[train], weight[train], training["blocks"], rng)
-        training = training | {"blocks": labels}
     model = estimator_for(standardize=standardize, **training).fit(X[train], y[train], **given)
     told = known if known.ndim else None
     return model, parts, score_rows(model, X, y, *parts, told) if len(test) else None

@@ -258,8 +258,6 @@ def bound(
     kind, covariances = Shard, partial(chunk_covariances, model, X)
     if piece.blocks is not None:
         require_host(X, "`blocks`")
-        if y.ndim > 1:
-            raise ValueError("`blocks` require one target for each row; got several outputs.")
         kind, covariances = partial(BlockShard, piece.blocks), block_covariances(model, X)
     state = None
     if own:

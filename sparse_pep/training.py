@@ -673,7 +673,7 @@ def starting_lengthscale(model: Model, data: Piece) -> Model:
     data : Piece
         At most 20000 rows of it, evenly spaced, are used.
     """
-    few = data.at(spaced_rows(data.n_data))._replace(power=None)
+    few = data.at(spaced_rows(data.n_data))._replace(power=None, blocks=None)
 
     best, start = -np.inf, model
     for factor in SHORTER:
@@ -733,7 +733,7 @@ def held_out_power(
         Where training starts at the first power.
     data : Piece
     rng : Generator
-        Draws the fifth of the rows that is held out.
+        Draws the fifth of the rows that is held out, among those with a positive weight.
     powers : sequence of float
     **options
         Options of `train`.
@@ -764,8 +764,8 @@ def held_out_power(
     >>> print(power in (0.0, 0.5), sweep["log_density"].round(1))
     True [0.9 0.9]
     """
-    order = rng.permutation(data.n_data)
-    judges, learners = np.split(order, [max(1, round(HELD_OUT * data.n_data))])
+    order = rng.permutation(np.flatnonzero(np.broadcast_to(data.weight, data.n_data)))
+    judges, learners = np.split(order, [max(1, round(HELD_OUT * len(order)))])
     learning, judging, trained, scores = data.at(learners), data.at(judges), [], []
     for power in powers:
         result = train(model, learning, power, **options)

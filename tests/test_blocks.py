@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import blocks as reference
 from reference.compare import error, gradient_error, properties, slopes
-from reference.dense import complex_step
+from reference.dense import complex_step, log_normal
 from reference.problems import Problem
 from reference.searched import SearchedGaussian
 from threadpoolctl import threadpool_limits
@@ -40,6 +40,7 @@ from sparse_pep.model import (
     model_gradient,
     model_leave_one_out,
     model_predict,
+    predictive_log_density,
     within_blocks,
 )
 from sparse_pep.multiclass import Softmax
@@ -47,7 +48,7 @@ from sparse_pep.numerics.linalg import log1p_ratio
 from sparse_pep.numerics.memory import Budget
 from sparse_pep.shards import Piece
 from sparse_pep.sites import q_moments
-from sparse_pep.training import train
+from sparse_pep.training import held_out_power, train
 
 
 def runs(n_data, size):
@@ -136,6 +137,14 @@ def test_clusters_are_small_close_together_and_repeatable():
     assert blocks.sizes.max() <= 17
     within = sum(np.var(X[blocks.labels == b] / [1.0, 1e3], axis=0).sum() for b in range(len(blocks))) / len(blocks)
     assert within < 0.3  # of 2 in all
+
+
+def test_clusters_are_of_equal_weight():
+    rng = np.random.default_rng(0)
+    X, weight, power = rng.normal(size=(90, 2)), rng.integers(1, 4, size=90), np.repeat([0.0, 0.5], 45)
+    blocks = clustered_blocks(X, 5, rng, [weight, power])
+    blocks.shared(weight, "weight"), blocks.shared(power, "power")
+    assert blocks.sizes.max() <= 5 and len(blocks) < 40
 
 
 def test_clusters_of_equal_inputs_are_cut():
@@ -286,17 +295,46 @@ def test_gradient_against_complex_steps(power, name):
     assert gradient_error(gradient, expected) < 1e-9
 
 
+@pytest.mark.parametrize("outputs", [None, 3])
 @pytest.mark.parametrize("power", [0.0, 0.4, 1.0, "private"])
-def test_blocks_of_one_are_no_blocks(power):
-    problem = Problem(1, 13, 4, 2, power=power)
-    plain, plain_gradient = model_gradient(problem.model, Piece(0, problem.X, problem.y), problem.power)
-    labels = np.random.default_rng(0).permutation(13)
-    given = given_of(problem.X, problem.y, Partition(labels), problem.power)
+def test_blocks_of_one_are_no_blocks(power, outputs):
+    problem, rng = Problem(1, 13, 4, 2, power=power), np.random.default_rng(0)
+    y = problem.y if outputs is None else rng.normal(size=(13, outputs))
+    plain, plain_gradient = model_gradient(problem.model, Piece(0, problem.X, y), problem.power)
+    given = given_of(problem.X, y, Partition(rng.permutation(13)), problem.power)
     fit, gradient = model_gradient(problem.model, *given)
     assert error(fit.log_evidence, plain.log_evidence) < 1e-13
     assert error(fit.posteriors[0].b, plain.posteriors[0].b) < 1e-12
     assert error(fit.dff, plain.dff) < 1e-12
     assert gradient_error(gradient, plain_gradient) < 1e-11
+
+
+@pytest.mark.parametrize("power", [0.0, 0.4, 1.0, "private"])
+def test_several_outputs_are_so_many_models(power):
+    problem, rng = BlockProblem(8, 25, 5, 2, 6, power=power), np.random.default_rng(0)
+    data, powers = problem.given()
+    data = data._replace(weight=rng.uniform(0.5, 2.0, size=6)[data.blocks], known_variance=rng.uniform(size=25))
+    Y = rng.normal(size=(25, 3))
+    fits = []
+    for y in (Y, *Y.T):
+        rows = data._replace(y=y)
+        fit, gradient = model_gradient(problem.model, rows, powers, chunk_size=7)
+        scores = model_leave_one_out(problem.model, fit, rows, powers)
+        predicted = model_predict(problem.model, fit.posteriors, problem.X[::3])
+        fits.append((fit.log_evidence, gradient, scores, *predicted))
+    (value, gradient, scores, mean, var), *apart = fits
+    assert error(value, sum(one[0] for one in apart)) < 1e-12
+    assert gradient_error(gradient, {name: sum(one[1][name] for one in apart) for name in gradient}) < 1e-10
+    assert error(scores, sum(one[2] for one in apart)) < 1e-10
+    assert error(mean, np.stack([one[3] for one in apart])) < 1e-10
+    assert all(error(var, one[4]) < 1e-12 for one in apart)
+
+
+def test_one_block_of_several_outputs_is_the_exact_gp():
+    problem, Y = BlockProblem(9, 14, 4, 2, 1, power=1.0), np.random.default_rng(1).normal(size=(14, 2))
+    fit = model_evidence(problem.model, problem.given()[0]._replace(y=Y), 1.0)
+    cov = problem.model.kernel(problem.X) + problem.model.likelihood.noise_variance * np.eye(14)
+    assert error(fit.log_evidence, sum(log_normal(y, cov) for y in Y.T)) < 1e-10
 
 
 def test_power_zero_does_not_see_the_partition():
@@ -623,3 +661,28 @@ def test_training_with_blocks(likelihood):
         again = model_evidence(result.model, *given, 1e-8, start=result.start)
         assert again.n_sweeps < end.n_sweeps
     assert np.all(var > 0) and np.corrcoef(mean, data.f)[0, 1] > 0.7
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=named)
+def test_held_out_rows_leave_the_others_in_their_blocks(likelihood):
+    """The choice of a power, done by hand; blocks without weight are not there."""
+    data, blocks = Data(N=60, M=5), runs(60, 6)
+    model, piece, _ = data.given(likelihood, 0.5, blocks)
+    weight, powers = np.resize([1.0, 2.0, 0.0, 0.5], 10)[blocks.labels], (0.0, 1.0, 0.4)
+    data, how = piece._replace(weight=weight), {"max_iter": 4}
+    chosen, best, sweep = held_out_power(model, data, np.random.default_rng(3), powers, **how)
+    order = np.random.default_rng(3).permutation(np.flatnonzero(weight))
+    judges, learners = order[:10], order[10:]  # of 48 rows a fifth
+    rows, own = (piece.X[learners], piece.y[learners]), {"weight": weight[learners]}
+    scores, trained = [], []
+    for power in powers:
+        left = Piece(0, *rows, **own, blocks=blocks.labels[learners])
+        trained.append(train(trained[-1] if trained else model, left, power, **how).model)
+        fit = model_evidence(trained[-1], left, power, 1e-8)
+        at = model_predict(trained[-1], fit.posteriors, piece.X[judges])
+        density = predictive_log_density(trained[-1].likelihood, piece.y[judges], *at)
+        scores.append(weight[judges] @ density / weight[judges].sum())
+    assert error(sweep["log_density"], scores) < 1e-6
+    assert chosen == powers[np.argmax(scores)]
+    for name, value in trained[np.argmax(scores)].parameters().items():
+        assert error(best.parameters()[name], value) < 1e-6

@@ -25,10 +25,10 @@ from distributed import LocalCluster
 import sparse_pep.data.tables
 import sparse_pep.estimators.fitting
 from sparse_pep import SparsePEPRegressor, load, plots
+from sparse_pep.blocks import Partition, clustered_blocks
 from sparse_pep.cli import main
 from sparse_pep.commands import (
     average_rows,
-    block_labels,
     check_output,
     demo_boundary,
     parse_powers,
@@ -216,9 +216,8 @@ def test_blocks_reach_the_model(weights):
     accept("fit", *words, "--blocks", 6, "--out", "untold.npz")
     assert blocks.noise_variance_ < load("untold.npz").noise_variance_
     if weights:
-        rows = pd.read_csv("line.csv")[["x", "times", "known"]].to_numpy()
-        labels = block_labels(rows, times, 6, np.random.default_rng(0))
-        assert all(len(set(times[labels == label])) == 1 for label in labels) and np.bincount(labels).max() == 6
+        Partition(blocks.blocks).shared(times, "weight")
+        assert np.bincount(blocks.blocks).max() == 6
     else:
         tables = [document("compare", *words[:7], "--splits", 1, "--powers", "1", *more) for more in ((), ("--blocks", 6))]
         assert tables[0]["rows"][0]["SMSE"] != tables[1]["rows"][0]["SMSE"]
@@ -318,7 +317,6 @@ REFUSED = {  # command line, words of the message
     f"{FIT} --inducing 2.5": ["--inducing"],
     f"{FIT} --max-iter 0": ["--max-iter"],
     f"{FIT} --blocks 0": ["--blocks"],
-    f"{FIT} --blocks 5 --power held_out": ["--power held_out", "--blocks"],
     f"{FIT} --test-fraction 1": ["--test-fraction"],
     f"{FIT} --test-fraction 0.999": ["too few"],
     f"{FIT} --kernel cosine": ["--kernel", "matern32"],
@@ -907,7 +905,7 @@ def test_blocks_in_pieces_are_those_of_neighbours_in_each_piece(pieces, monkeypa
     rng, labels = np.random.default_rng(0), np.empty(80, dtype=int)
     for first in range(0, 80, 30):
         rows = slice(first, first + 30)
-        labels[rows] = first + block_labels(X[rows], weight[rows], 6, rng)
+        labels[rows] = first + clustered_blocks(X[rows], 6, rng, [weight[rows]]).labels
         assert np.bincount(labels[rows]).max() <= 6 and len(set(zip(labels[rows], weight[rows]))) == len(set(labels[rows]))
     start = load("model.npz")
     how = {"standardize": True, "normalize_y": True, "optimizer": None, "power": 1.0, "blocks": labels}
@@ -996,7 +994,7 @@ ON_CLUSTER = {  # options, whether the workers read the Parquet file themselves
     "weights": (["--weight", "times"], True),
     "restarts": (["--restarts", 1], True),
     "held out": (["--power", "held_out"], True),
-    "blocks": (["--blocks", 6, "--power", 1], False),
+    "blocks": (["--blocks", 6, "--power", "held_out"], False),
 }
 
 

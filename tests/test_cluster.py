@@ -182,6 +182,13 @@ def test_classification_with_private_powers(client):
     assert_same_numbers(CLASSIFICATION, source, Piece(0, X, labels, power=weight / 2.0))
 
 
+def test_blocks_of_several_outputs(client):
+    Y, blocks = np.column_stack([y, X[:, 1]]), np.arange(N) // 5
+    columns = weight[blocks], known, None, blocks
+    source = DaskSource(rows(X), rows(Y), *map(rows, columns[:2]), blocks=blocks, client=client)
+    assert_same_numbers(REGRESSION, source, Piece(0, X, Y, *columns))
+
+
 # --- a worker dies ------------------------------------------------------------------------------------------------
 
 

@@ -187,6 +187,20 @@ def test_rows_of_a_source_are_left_out_and_their_evidence_is_bounded(kind):
 
 
 @pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
+def test_points_of_a_fit_to_a_source_are_added_and_removed(kind):
+    y = Y if kind is SparsePEPRegressor else (Y > 5.0).astype(float)
+    arrays, source = kind(**KEPT).fit(X, y), kind(**KEPT).fit(in_pieces(X, y))
+    for change in (lambda m: m.add_inducing(3), lambda m: m.add_inducing(X[30:32]), lambda m: m.remove_inducing(4)):
+        for model in (arrays, source):
+            change(model)
+        assert np.array_equal(source.features_.Z, arrays.features_.Z)
+        own, other = (model.log_marginal_likelihood_value_ for model in (source, arrays))
+        assert np.isclose(own, other, rtol=1e-7)
+        assert np.allclose(source.predict_f(X), arrays.predict_f(X), rtol=1e-4, atol=1e-5)
+    assert len(source.features_) == 21
+
+
+@pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
 def test_blocks_of_a_source_are_those_of_its_rows(kind):
     y, labels = Y if kind is SparsePEPRegressor else (Y > 5.0).astype(float), np.arange(600) // 7
     how = {"kernel": KEPT["kernel"], "features": KEPT["features"], "max_iter": 2, "tol": 1e9, "fixed": ["features.Z"]}

@@ -22,6 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparse_pep
 from sparse_pep.blocks import Partition
+from sparse_pep.data.sources import ArraySource
 from sparse_pep.datasets import load_regression, smll, smse
 from sparse_pep.estimators import (
     SparsePEP,
@@ -45,10 +46,11 @@ from sparse_pep.likelihoods import (
     Poisson,
     Probit,
 )
-from sparse_pep.model import model_evidence, to_vector
+from sparse_pep.model import Model, model_evidence, to_vector
 from sparse_pep.multiclass import MultinomialProbit, Softmax
 from sparse_pep.shards import Piece
-from sparse_pep.training import SITE_TOL
+from sparse_pep.stochastic import train_stochastic
+from sparse_pep.training import SITE_TOL, held_out_power, train
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-3, 3, size=(40, 2))
@@ -802,6 +804,27 @@ def test_more_data_may_come_in_blocks(kind):
     assert np.max(np.abs(alone.predict_f(X_TEST)[0] - whole.predict_f(X_TEST)[0])) > 1e-4
 
 
+@pytest.mark.parametrize("targets", [y, np.column_stack([y, X[:, 0]]), SIDE], ids=["one", "outputs", "labels"])
+def test_the_power_of_blocks_is_chosen_by_held_out_rows(targets):
+    """As by hand, and with a source as in memory."""
+    labels, kind = np.arange(40) // 5, SparsePEPClassifier if targets is SIDE else SparsePEPRegressor
+    weight = np.resize([1.0, 2.0], 8)[labels]
+    given = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "max_iter": 2, "tol": 1e9, "random_state": 0}
+    model = kind(**given, power="held_out", blocks=labels).fit(X, targets, weight)
+    parts = [ArraySource(X, targets, weight, blocks=b, piece_rows=12) for b in (labels, None)]
+    source, alone = (kind(**given, power="held_out").fit(part) for part in parts)
+    start = Model(KERNEL, given["features"], Probit() if targets is SIDE else Gaussian())
+    data, rng = model._data.rows, np.random.default_rng(np.random.RandomState(0).randint(2**31))
+    how = {"jitter": model.jitter, "max_iter": 2, "tol": 1e9}
+    power, trained, sweep = held_out_power(start, data._replace(blocks=labels), rng, **how)
+    found = model.diagnostics_["power_sweep"]["log_density"]
+    assert model.power_ == source.power_ == power and error(found, sweep["log_density"]) < 1e-12
+    assert error(source.diagnostics_["power_sweep"]["log_density"], found) < 1e-6
+    assert error(alone.diagnostics_["power_sweep"]["log_density"][1:], found[1:]) > 1e-6
+    end = train(trained, data._replace(blocks=labels), power, **how)
+    assert error(vector_of(model), to_vector(end.model.parameters())) < 1e-12
+
+
 def test_sites_within_blocks_are_those_of_f():
     model = fixed_model(blocks=BLOCKS, power=1.0)
     np.testing.assert_allclose(model.site_precision_, 10.0)
@@ -816,6 +839,17 @@ def test_a_block_size_makes_blocks_of_neighbours():
     assert fixed_model(blocks=1, power=1.0).log_marginal_likelihood_value_ == pytest.approx(
         fixed_model(power=1.0).log_marginal_likelihood_value_, rel=1e-10
     )
+
+
+def test_neighbours_have_one_weight_and_one_power():
+    weight, power = np.resize([1.0, 2.0, 2.0], 40), np.where(X[:, 0] > 0.0, 1.0, 0.3)
+    model = SparsePEPRegressor(**KEPT, blocks=4, power=power, random_state=0).fit(X, y, weight)
+    partition = Partition(model._blocks)
+    assert np.array_equal(partition.shared(weight, "weight"), weight)
+    assert np.array_equal(partition.shared(model.power_, "power"), power)
+    assert 2 < np.mean(partition.sizes) and partition.sizes.max() <= 4
+    same = SparsePEPRegressor(**KEPT, blocks=partition.labels, power=power).fit(X, y, weight)
+    assert model.log_marginal_likelihood_value_ == same.log_marginal_likelihood_value_
 
 
 def test_a_list_of_features_is_a_mixture(tmp_path):
@@ -883,6 +917,21 @@ def test_adam_climbs_and_tells_what_it_did(tmp_path):
     assert loaded.optimizer == "adam" and loaded.batch_size == 15 and loaded.n_epochs == 12
     np.testing.assert_array_equal(loaded.diagnostics_["drift_trace"], told["drift_trace"])
     np.testing.assert_array_equal(loaded.predict(X_TEST), model.predict(X_TEST))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_adam_visits_whole_blocks():
+    labels, power = np.arange(40) // 5, np.linspace(0.0, 1.0, 8)
+    given = ADAM | {"kernel": KERNEL, "features": InducingPoints(X[:6])}
+    model = SparsePEPRegressor(**given, blocks=labels, power=power).fit(X, y)
+    data, rng = Piece(0, X, y, power=power[labels], blocks=labels), np.random.default_rng(np.random.RandomState(0).randint(2**31))
+    start, how = Model(KERNEL, given["features"]), {"batch_size": 15, "n_epochs": 8, "jitter": model.jitter, "rng": rng}
+    expected = train_stochastic(start, data, **how).model.parameters()
+    source = ArraySource(X, y, power=power[labels], blocks=labels, piece_rows=12)
+    alone = SparsePEPRegressor(**given, power=power[labels]).fit(X, y)
+    for name, value in SparsePEPRegressor(**given).fit(source).parameters().items():
+        assert error(model.parameters()[name], expected[name]) == 0.0 and error(value, expected[name]) < 1e-6
+        assert error(alone.parameters()[name], expected[name]) > 1e-4
 
 
 def test_adam_says_whether_it_was_still_rising():

@@ -437,7 +437,6 @@ OPTIONS = {  # command line, words of the message
     "fit weights.csv --target response --known-variance negative": ["--known-variance", "'negative'", "data row 2", "-1"],
     "fit holes.csv --target response --weight w": ["row 3", "'w'", "missing"],
     "fit weights.csv --target response --weight zero --blocks 3": ["--weight", "'zero'", "two rows"],
-    f"{FIT} --power held_out --blocks 3": ["--power", "--blocks"],
     f"{KINDS_OF} --known-variance dose": ["--known-variance", "gaussian"],
     f"{KINDS_OF} --noise-variance 1": ["--noise-variance", "gaussian"],
     f"{FIT} --likelihood poisson": ["counts", "poisson"],
@@ -787,7 +786,6 @@ LATER = {  # call, words of the message, kind of the error
     "one class of positive weight": (lambda: estimator("classifier").fit(X, changed(np.full(12, "a"), 3, "b"), changed(np.ones(12), 3, 0.0)), ["`y`", "one class"]),
     "known variances of labels": (lambda: estimator("classifier").fit(X, LABELS, known_variance=np.ones(12)), "known_variance", TypeError),
     "known variances and scaled columns": (lambda: estimator(normalize_y=True).fit(X, np.column_stack([y, -y]), known_variance=np.ones(12)), ["`known_variance`", "normalize_y"]),
-    "blocks and columns": (lambda: estimator(blocks=3).fit(X, np.column_stack([y, -y])), ["`blocks`", "columns"]),
     "predict before fit": (lambda: estimator().predict(X), "not fitted", NotFittedError),
     "predict_f before fit": (lambda: estimator().predict_f(X), "not fitted", NotFittedError),
     "predict_proba before fit": (lambda: estimator("classifier").predict_proba(X), "not fitted", NotFittedError),
@@ -971,7 +969,6 @@ def test_likelihoods_of_estimators(case):
 
 PAIRS = {  # arguments that do not go together, words of the message
     "normalised counts": ("counts", {"normalize_y": True}, ["`normalize_y`", "Poisson"]),
-    "held-out power in blocks": ("regressor", {"power": "held_out", "blocks": 3, "optimizer": "lbfgs"}, ["`power='held_out'`", "`blocks=None`"]),
     "held-out power of nothing trained": ("regressor", {"power": "held_out"}, ["`power='held_out'`", "`optimizer`"]),
     "powers of blocks": ("regressor", {"blocks": [0] * 6 + [1] * 6, "power": [0.1, 0.2, 0.3]}, ["`power`", "2 blocks"]),
     "powers within a block": ("regressor", {"blocks": [0] * 6 + [1] * 6, "power": np.linspace(0, 1, 12)}, ["`power`", "block"]),
@@ -1000,7 +997,7 @@ PAIRS = {  # arguments that do not go together, words of the message
     **{
         f"adam, {name}": ("regressor", {"optimizer": "adam", name: value}, [name, *words])
         for name, value, *words in (
-            ("blocks", 5, "lbfgs", "5"), ("n_restarts", 2, "lbfgs", "2"), ("checkpoint", "here.npz", "lbfgs", "here.npz"), ("power", "held_out", "lbfgs"),
+            ("n_restarts", 2, "lbfgs", "2"), ("checkpoint", "here.npz", "lbfgs", "here.npz"), ("power", "held_out", "lbfgs"),
             ("batch_size", 0, "0"), ("batch_size", 2.5, "2.5"), ("learning_rate", -0.1, "-0.1"), ("n_epochs", 0, "0"),
         )
     },

@@ -114,7 +114,9 @@ CASES = {
     ),
     "softmax": Case(Model(SE, POINTS, Softmax(3)), CLASS, 0.5, tol=1e-8),
 }
-for name in ("probit, power 0", "probit", "gaussian, known"):
+several = Model(SE, POINTS, Gaussian(0.2), ConstantMean([0.2, -0.1]))
+CASES["gaussian, known outputs"] = replace(CASES["gaussian, known"], model=several, y=SEVERAL)
+for name in ("probit, power 0", "probit", "gaussian, known", "gaussian, known outputs"):
     case, weight = CASES[name], np.resize([1.0, 2.0, 0.5], 17)[BLOCKS]
     more = case.more | {"blocks": BLOCKS, "weight": weight}
     CASES[name + ", blocks"] = replace(case, more=more)

@@ -244,6 +244,8 @@ class TestEstimators:
         [
             ({}, (np.hstack([X, X]), y), "2 features"),
             ({}, (X, np.column_stack([y, y])), "`y` must have shape"),
+            ({}, (ArraySource(X, np.column_stack([y, y])),), r"`y` must have shape \(60,\).*got \(60, 2\)"),
+            ({}, (ArraySource(np.hstack([X, X]), y),), "the source has 2 columns"),
             ({"fixed": ["kernel.width"]}, (X, y), "kernel.width"),
             ({"power": 2.0}, (X, y), "`power`"),
         ],
@@ -265,6 +267,30 @@ class TestEstimators:
         stream.set_params(blocks=labels[40:]).partial_fit(X[40:], y[40:])
         assert error(stream.predict(X), whole.predict(X)) < 1e-8
         assert error(stream.log_marginal_likelihood_value_, whole.log_marginal_likelihood_value_) < 1e-8
+
+    @pytest.mark.parametrize("more", [FIXED, {"n_inducing": 8, "max_iter": 3, "tol": 1e9, "random_state": 0}], ids=["fixed", "trained"])
+    @pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
+    def test_a_source_goes_on_as_its_rows_do(self, kind, more):
+        targets = y if kind is SparsePEPRegressor else (y > 0.0) * 1.0
+        later = X[20:], targets[20:], np.resize([1.0, 2.0], 40)
+        arrays, source = (kind(**more).fit(X[:20], targets[:20]) for _ in range(2))
+        arrays.partial_fit(*later) if kind is SparsePEPRegressor else arrays.partial_fit(*later[:2], None, later[2])
+        source.partial_fit(ArraySource(*later, piece_rows=9))
+        assert source.n_samples_seen_ == arrays.n_samples_seen_ == 60
+        assert error(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_) < 1e-6
+        assert error(np.array(source.predict_f(X)), np.array(arrays.predict_f(X))) < 1e-5
+
+    def test_a_source_of_numbered_classes_goes_on(self):
+        class Numbered(ArraySource):
+            classes = ["down", "up"]
+
+        labels = np.where(y > 0.0, "up", "down")
+        arrays, source = (SparsePEPClassifier(**FIXED).fit(X[:20], labels[:20]) for _ in range(2))
+        rows = Numbered(X[20:], np.sign(y[20:]))
+        assert error(source.partial_fit(rows).predict_proba(X), arrays.partial_fit(X[20:], labels[20:]).predict_proba(X)) < 1e-8
+        rows.classes = ["down", "under", "up"]
+        with pytest.raises(ValueError, match="the source has the classes .*under"):
+            source.partial_fit(rows)
 
     def test_labels_that_were_not_announced(self):
         model = SparsePEPClassifier(**FIXED).fit(X, y > 0)

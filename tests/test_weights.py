@@ -215,9 +215,10 @@ class TestEstimators:
             model = SparsePEPRegressor(features=far, fixed=["features.Z"], max_iter=5, tol=1e-2).fit(X, y)
         assert "nothing was learned" in model.summary()
 
-    def test_outputs(self, tmp_path):
+    @pytest.mark.parametrize("blocks", [None, np.arange(30) // 4], ids=["single", "blocks"])
+    def test_outputs(self, blocks, tmp_path):
         Y = np.column_stack([y, 100.0 + 10.0 * np.cos(X[:, 0])])
-        options = FIXED | {"noise_variance": 0.1, "normalize_y": True}
+        options = FIXED | {"noise_variance": 0.1, "normalize_y": True, "blocks": blocks}
         joint = SparsePEPRegressor(**options).fit(X, Y)
         apart = [SparsePEPRegressor(**options).fit(X, column) for column in Y.T]
         mean, std = joint.predict(X, return_std=True)
@@ -356,6 +357,7 @@ class TestDistinctRows:
             Piece(0, twice, np.append(y, y + 1e-12)),
             Piece(0, twice, same, known_variance=np.arange(60.0)),
             Piece(0, twice, same, power=np.repeat([0.2, 0.3], 30)),
+            Piece(0, twice, same, blocks=np.repeat([0, 1], 30)),
             Piece(0, twice, np.repeat(["a", "b"], 30)),
             Piece(0, X, y),
         ):

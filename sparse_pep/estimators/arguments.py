@@ -64,9 +64,12 @@ class Arguments(BaseEstimator):
     blocks : int or array (N,), optional
         Data that are approximated together: the largest number of rows in a block of inputs
         close to each other, or a label for each row. PITC at power 1; without effect at power 0.
+        The rows of a block have one power and one weight; only such neighbours are put together.
+        Blocks go with every likelihood, several outputs, known variances, both optimizers and
+        `power="held_out"`, which holds out single rows: the others stay in their blocks.
     optimizer : "lbfgs", "adam" or None
         L-BFGS, each step on all data; Adam, each step on a batch, for many data
-        (`sparse_pep.stochastic`); None keeps every parameter as given. Adam has no `blocks`,
+        (`sparse_pep.stochastic`); None keeps every parameter as given. Adam has no
         `n_restarts` and `checkpoint`.
     max_iter : int
         Most L-BFGS iterations.
@@ -248,13 +251,11 @@ def check_arguments(given: Arguments) -> None:
                 raise ValueError(f"`{name}` must {rule.words}; got {shown(values[name])}.")
     adam = given.optimizer == "adam"
     if adam:
-        names = "blocks", "n_restarts", "checkpoint"
+        names = "n_restarts", "checkpoint"
         require_defaults(given, names, "needs the `optimizer` 'lbfgs'; 'adam' has none")
     held_out = isinstance(given.power, str) and given.power == "held_out"
-    if held_out and not (given.blocks is None and given.optimizer == "lbfgs"):
-        raise ValueError(
-            "`power='held_out'` needs a model with `blocks=None` and the `optimizer` 'lbfgs': it trains at several powers."
-        )
+    if held_out and given.optimizer != "lbfgs":
+        raise ValueError("`power='held_out'` needs the `optimizer` 'lbfgs': it trains at several powers.")
     place = place_named(given.device, given.dtype)
     if place.library != "numpy":
         names = ("blocks", "optimizer") if adam else ("blocks",)

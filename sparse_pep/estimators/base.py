@@ -94,7 +94,7 @@ class Fitted(Arguments):
         With `eval_gradient` also the gradient (P,). Without `theta`, at the fitted
         parameters. Cost 2NM², or 7NM² flops; for each sweep where sites are searched for.
         """
-        data = self._training_data("`log_marginal_likelihood`", in_memory=False)
+        data = self._training_data("`log_marginal_likelihood`")
         model = self._model_at(theta)
         given = data.asked(self._numerics) | {"start": self._fit_.start}
         if eval_gradient:
@@ -153,17 +153,13 @@ class Fitted(Arguments):
             bounds,
         )
 
-    def _training_data(self, what: str, in_memory: bool = True) -> Data:
+    def _training_data(self, what: str) -> Data:
         """The training data, which `what` needs. ValueError if they are not there."""
         check_is_fitted(self)
         data = getattr(self, "_data", None)
         if data is None:
             raise ValueError(
                 f"{what} needs the training data; a loaded model has no training data, they are not saved: call `fit` with them first."
-            )
-        if in_memory and isinstance(data.rows, Source):
-            raise ValueError(
-                f"{what} needs the training data in memory; this model was fitted to a source."
             )
         return data
 
@@ -363,7 +359,7 @@ def all_or_nothing(model: Fitted) -> Iterator[None]:
 
 
 class Editable(Predictor):
-    """A fitted model whose training data are in memory."""
+    """A fitted model whose training data are there."""
 
     def leave_one_out(self) -> np.ndarray:
         """log p(yₙ | all other training data) (N,) in nats, of each training row, from the
@@ -396,7 +392,7 @@ class Editable(Predictor):
 
     def _left_out(self, what: str) -> dict:
         """The arguments of `model_left_out` after the fit."""
-        asked = self._training_data(what, in_memory=False).asked(self._numerics)
+        asked = self._training_data(what).asked(self._numerics)
         return {name: value for name, value in asked.items() if name != "jitter"}
 
     def add_inducing(self, points: int | ArrayLike) -> "PowerEPEstimator":
@@ -406,7 +402,7 @@ class Editable(Predictor):
         ----------
         points : int or array (m, D)
             Where, or how many: then each goes to the training input that those there explain
-            least.
+            least; of a source, to one of a sample of its inputs.
 
         Raises
         ------
@@ -414,7 +410,7 @@ class Editable(Predictor):
             If the features are not inducing points, or the training data are not there. Cost
             O(NM²).
         """
-        Z, X = self._inducing_points(), self._data.rows.X
+        Z, X = self._inducing_points(), self._data.inputs
         if isinstance(points, (list, tuple)) or np.ndim(points):
             more = inputs_2d(points, "points")
             if 0 in more.shape or more.shape[1] != Z.shape[1]:
@@ -576,7 +572,10 @@ class PowerEPEstimator(Editable):
         return self._fit(X, y, sample_weight)
 
     def partial_fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> "PowerEPEstimator":
         """Go on with data that have come since; the earlier ones need not be there.
 
@@ -587,7 +586,8 @@ class PowerEPEstimator(Editable):
         of X and y stay as they were in the first fit. With other likelihoods what was learned
         first is not revised, so the order of the data matters: mixed batches are best.
 
-        Parameters and errors as of `fit`. ValueError too with `blocks`.
+        Parameters and errors as of `fit`. With `blocks` the new rows form blocks of their own:
+        labels are those of the new rows, `set_params(blocks=labels)`.
 
         References
         ----------
@@ -602,12 +602,7 @@ class PowerEPEstimator(Editable):
         with all_or_nothing(self):
             check_arguments(self)
             rng, found = np.random.default_rng(seeded(self.random_state).randint(2**31)), {}
-            labels = isinstance(self, ClassifierMixin)
-            source = source_of(X, y, sample_weight, known_variance, labels)
-            if source is None:
-                data = self._in_memory(X, y, sample_weight, known_variance)
-            else:
-                data = self._of_source(source, rng)
+            data = self._rows_of(X, y, sample_weight, known_variance, rng)
             encoding = self._encoding_of(data)
             self.y_mean_, self.y_scale_ = encoding.mean, encoding.scale
             self.x_mean_, self.x_scale_ = encoding.x_mean, encoding.x_scale
@@ -632,8 +627,8 @@ class PowerEPEstimator(Editable):
             check_arguments(self)
             rng = np.random.default_rng(seeded(self.random_state).randint(2**31))
             before = self._posteriors, self.log_marginal_likelihood_value_, self.features_
-            data = self._in_memory(X, y, sample_weight, known_variance, first=False)
-            data = data.encoded(self._encoding)
+            data = self._rows_of(X, y, sample_weight, known_variance, rng, first=False)
+            data = data.encoded(self._encoding.of_later(data.rows))
             if self.blocks is not None:
                 data = data.in_blocks(self, rng)
             start, kept = self._start_again(data)
@@ -641,7 +636,7 @@ class PowerEPEstimator(Editable):
             power = np.asarray(self.power_) if data.power is None else data.power
             data, n_before = replace(data, memory=memory, power=power), self.n_samples_seen_
             self._conclude(train_fit(start, data, self, rng), data, Numerics.of(self))
-            self.n_samples_seen_ = n_before + len(data.rows.X)
+            self.n_samples_seen_ = n_before + data.rows.n_data
         return self
 
     def _start_again(self, data: Data) -> tuple[Model, bool]:
@@ -651,14 +646,31 @@ class PowerEPEstimator(Editable):
         moving = any(f"features.{name}" not in self.fixed for name in start.features.parameters())
         moving &= self.optimizer is not None
         if moving and isinstance(start.features, InducingPoints):
-            X = data.rows.X
+            X = data.inputs
             points = np.vstack([start.features.Z, X[spaced_rows(len(X))]])
             size = max(len(start.features), self.n_inducing if self.features is None else 0)
             chosen = greedy_points(start.kernel, points, min(size, len(points)))
             start = replace(start, features=InducingPoints(chosen))
         return start, not moving
 
-    def _in_memory(self, X, y, sample_weight, known_variance, first=True) -> Data:
+    def _rows_of(self, X, y, sample_weight, known_variance, rng, first=True) -> Data:
+        """The data of a fit, checked, in their own units; those after the first fit against the
+        first.
+        """
+        labels = isinstance(self, ClassifierMixin)
+        source = source_of(X, y, sample_weight, known_variance, labels)
+        if source is None:
+            data = self._in_memory(X, y, sample_weight, known_variance, first)
+        else:
+            data = self._of_source(source, rng, first)
+        outputs, n_rows = data.few.y.shape[1:], data.rows.n_data
+        if not first and outputs != self._outputs:
+            raise ValueError(
+                f"`y` must have shape {(n_rows, *self._outputs)}, with the outputs of `fit`; got {(n_rows, *outputs)}."
+            )
+        return data
+
+    def _in_memory(self, X, y, sample_weight, known_variance, first) -> Data:
         """Rows in memory that count, checked, in their own units; those after the first fit
         against the first.
         """
@@ -672,10 +684,6 @@ class PowerEPEstimator(Editable):
             rules |= {"y_numeric": True, "multi_output": self._many_outputs}
         X, y = validate_data(self, X, y, reset=first, **rules)
         require_finite(X, "X")
-        if not first and y.shape[1:] != self._outputs:
-            raise ValueError(
-                f"`y` must have shape {f'(N, {self._outputs[0]})' if self._outputs else '(N,)'}, as it had in `fit`; got {y.shape}."
-            )
         if self.blocks is not None:  # all rows stay in their blocks
             rows = counted(Piece(0, X, y), sample_weight, known_variance, keep_all=True)
             return Data(rows, rows)
@@ -684,13 +692,16 @@ class PowerEPEstimator(Editable):
         rows = counted(rows, sample_weight, known_variance)
         return Data(rows, *distinct_rows(rows), power if rows.power is None else rows.power)
 
-    def _of_source(self, source: Source, rng: np.random.Generator) -> Data:
+    def _of_source(self, source: Source, rng: np.random.Generator, first: bool) -> Data:
         """The data of a source in their own units; the arguments are checked against it."""
         check_for_source(self)
-        vars(self).pop("feature_names_in_", None)
-        self.n_features_in_ = source.n_dims
-        if getattr(source, "feature_names", None) is not None:
-            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
+        if first:
+            vars(self).pop("feature_names_in_", None)
+            self.n_features_in_ = source.n_dims
+            if getattr(source, "feature_names", None) is not None:
+                self.feature_names_in_ = np.array(source.feature_names, dtype=object)
+        else:
+            self._require_columns(source)
         power = None if isinstance(self.power, str) else require_power(self.power, 1)
         few = source.sample(JUDGED_ROWS, rng)
         require_targets(few)
@@ -758,8 +769,6 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             raise ValueError(
                 "the source must have one target a row for this estimator; it has several."
             )
-        if several and self.blocks is not None:
-            raise ValueError("`blocks` go with one output; y has several columns.")
         if several and self.normalize_y and np.any(few.known_variance):
             raise ValueError(
                 "`known_variance` goes with `normalize_y=False` where y has several columns, which have scales of their own."

@@ -116,10 +116,13 @@ def sorted_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 def distinct_rows(piece: Piece) -> tuple[Piece, np.ndarray | None]:
     """The different rows of a piece, in sorted order with their total weights, and which of
-    them each row is (N,). If no row is repeated and none has a weight, the piece as it is and
-    None. Rows with different known variances or private powers are different. Cost of sorting
-    one number a row, and where some are repeated as many columns as tell them apart.
+    them each row is (N,). If no row is repeated and none has a weight, or if rows are in blocks,
+    the piece as it is and None. Rows with different known variances or private powers are
+    different. Cost of sorting one number a row, and where some are repeated as many columns as
+    tell them apart.
     """
+    if piece.blocks is not None:  # a row that stood for two would have another weight than its block
+        return piece, None
     y = piece.y if piece.y.dtype.kind in "fiu" else np.unique(piece.y, return_inverse=True)[1]
     columns = [*np.ascontiguousarray(piece.X.T), *np.atleast_2d(y.T)]
     columns += [value for value in (piece.known_variance, piece.power) if np.ndim(value)]
@@ -138,14 +141,15 @@ def distinct_rows(piece: Piece) -> tuple[Piece, np.ndarray | None]:
 
 # %% ../../nbs/internals/estimators/checks.ipynb #fe9618bf
 def partition_of(
-    blocks: int | ArrayLike | Partition, X: np.ndarray, rng: np.random.Generator
+    blocks: int | ArrayLike | Partition, rows: Piece, rng: np.random.Generator
 ) -> Partition:
-    """The blocks that the argument asks for: at most so many inputs of X (N, D) that lie close
-    together, or those with the same label.
+    """The blocks that the argument asks for: at most so many rows with one weight and one power
+    whose inputs lie close together, or those with the same label.
     """
     whole = isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool)
     if whole and blocks > 0:
-        return clustered_blocks(X, int(blocks), rng)
+        shared = [rows.weight] if rows.power is None else [rows.weight, rows.power]
+        return clustered_blocks(rows.X, int(blocks), rng, shared)
     if not isinstance(blocks, Partition):
         if not isinstance(blocks, (list, tuple)) and np.ndim(blocks) == 0:
             raise ValueError(
@@ -155,5 +159,5 @@ def partition_of(
             blocks = Partition(blocks)
         except ValueError as error:
             raise ValueError(f"`blocks`: {error}") from error
-    blocks.require(len(X))
+    blocks.require(len(rows.X))
     return blocks

@@ -117,8 +117,8 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
 
     def partial_fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> "SparsePEPClassifier":
@@ -126,7 +126,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
 
         Parameters
         ----------
-        X : array (N, D)
+        X : array (N, D), Source, or collection of Dask
         y : array (N,)
         classes : array (C,), optional
             All labels there are, in the first call; by default those of its y.

@@ -7,7 +7,7 @@ __all__ = ['Encoding', 'EncodedSource']
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #3b458046
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,6 +98,20 @@ class Encoding:
         require_targets(piece)
         known = piece.known_variance / np.max(self.scale) ** 2
         return piece._replace(y=self(piece.y), known_variance=known)
+
+    def of_later(self, rows: Piece | Source) -> "Encoding":
+        """The same for data that have come since. A source that knows its classes gives numbers
+        for them; ValueError unless they are the classes of the fit.
+        """
+        classes = getattr(rows, "classes", None)
+        if classes is None or self.classes is None:
+            return self
+        if not np.array_equal(classes, self.classes):
+            raise ValueError(
+                f"the source has the classes {classes}; the model was fitted to {self.classes}. "
+                "Name all of them with `labels=` where the source is made."
+            )
+        return replace(self, classes=class_numbers(self.classes))
 
     def of_inputs(self) -> "Encoding":
         """The same of inputs only."""

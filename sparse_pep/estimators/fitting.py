@@ -25,6 +25,7 @@ from ..likelihoods import Gaussian, Likelihood
 from ..means import starting_mean
 from ..model import Model
 from ..numerics.devices import place_named
+from ..numerics.validation import as_floats
 from ..shards import Piece
 from ..stochastic import train_stochastic
 from ..streaming import Memory
@@ -98,6 +99,11 @@ class Data:
             rows = rows._replace(y=None)
         return source_moments(rows)
 
+    @property
+    def inputs(self) -> np.ndarray:
+        """All inputs, or those of the sample if the data are a source, (n, D)."""
+        return (self.few if isinstance(self.rows, Source) else self.rows).X
+
     def scaling(self, name: str) -> tuple[float | np.ndarray, float | np.ndarray]:
         """Centre and scale of the columns of "X" or "y", or of the only target."""
         found = self.moments["Xy".index(name)]
@@ -128,12 +134,15 @@ class Data:
 
     def in_blocks(self, given: Arguments, rng: np.random.Generator) -> "Data":
         """The same with the blocks that the arguments ask for, and their powers."""
-        blocks, power = partition_of(given.blocks, self.rows.X, rng), None
+        rows, power = self.rows, None
         if not isinstance(given.power, str):
-            power = require_power(given.power, len(blocks.labels), blocks)
-        each = power if np.ndim(power) else None
-        rows = self.rows._replace(blocks=blocks.labels, power=each)
-        return replace(self, rows=rows, power=power)
+            power = as_floats(given.power, "power")
+        each = power if np.shape(power) == (len(rows.X),) else None
+        blocks = partition_of(given.blocks, rows._replace(power=each), rng)
+        if power is not None:
+            power = require_power(given.power, len(rows.X), blocks)
+        rows = rows._replace(blocks=blocks.labels, power=power if np.ndim(power) else None)
+        return replace(self, rows=rows, few=rows, power=power)
 
     def asked(self, numerics: Numerics, training: bool = False) -> dict:
         """The arguments of evidence, gradient and training that tell of the data: all rows, or

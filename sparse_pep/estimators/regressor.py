@@ -108,8 +108,8 @@ class SparsePEPRegressor(RealTargets):
 
     def partial_fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         known_variance: ArrayLike | None = None,
     ) -> "SparsePEPRegressor":
@@ -145,7 +145,7 @@ class SparsePEPRegressor(RealTargets):
         nothing. Cost 6NM² flops. ValueError after `partial_fit`, which has no longer all data.
         """
         what = "`log_marginal_likelihood_bounds`"
-        data = self._training_data(what, in_memory=False)
+        data = self._training_data(what)
         if data.memory is not None:
             raise ValueError(
                 "`log_marginal_likelihood_bounds` needs all training data; after `partial_fit` the earlier ones are gone."
