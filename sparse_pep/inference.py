@@ -383,6 +383,7 @@ def infer(
         power=power,
         weight=weight,
         noise=noise,
+        centred=likelihood.shift_invariant,
         latent=(0, likelihood.n_latent),
         chunk_size=chunk_size,
         kept=Kept(V=not likelihood.sites_known),

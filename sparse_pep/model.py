@@ -215,6 +215,7 @@ def bound(
     power: float | np.ndarray,
     private: bool = True,
     inflation: float = 1.0,
+    centred: bool = False,
     kept: Kept | None = None,
     chunk_size: int | None = None,
 ) -> Shard:
@@ -233,6 +234,8 @@ def bound(
         Whether rows may have powers of their own.
     inflation : float
         Factor by which all noise variances are multiplied.
+    centred : bool
+        Whether these data alone determine the sites, without a memory of earlier data.
     kept : Kept, optional
         Which results are cached; none by default.
     chunk_size : int, optional
@@ -275,6 +278,7 @@ def bound(
         trained=inflation * own_noise / noise,
         offset=0.0 if known else offset,
         pull_mean=lambda f_bar: to_vector(model.mean.pull(X, f_bar.T)),
+        centred=centred and likelihood.shift_invariant,
         latent=(0, likelihood.n_latent),
         chunk_size=chunk_size,
         kept=kept or Kept(),
@@ -305,7 +309,7 @@ def shards_of(
         As in `model_gradient`.
     """
     known, local = model.likelihood.sites_known, []
-    given = {"model": model, "Kuu": Kuu, "power": power, **more}
+    given = {"model": model, "Kuu": Kuu, "power": power, "centred": memory is None, **more}
     arrays = start if isinstance(start, np.ndarray) else None
     if memory is not None:
         parts = model.features, model.kernel, Kuu, float(np.mean(power))
