@@ -341,22 +341,22 @@ def settled(
 ) -> Fit:
     """The fit at the fixed point, searched for from `start`; if that fails or does not converge,
     once more from the default start. `n_sweeps` counts both searches. The evidence includes that
-    of earlier data.
+    of earlier data, and is NaN if no search came to usable sites.
     """
     if data.resident:  # in single precision the sites do not converge further
         (piece,) = data.pieces()
         tol = max(tol, 100 * unit_roundoff(piece.X))
-    spent, log_concave = 0, model.likelihood.log_concave
+    fits, log_concave = [], model.likelihood.log_concave
     for begin in (None,) if start is None else (start, None):
         with suppress(np.linalg.LinAlgError) if begin is not None else nullcontext():
             shards, sites = shards_of(model, data, power, Kuu, begin, memory, **more)
-            fit = fixed_point(shards, Kuu, log_concave, sites, tol)
-            fit, spent = replace(fit, n_sweeps=fit.n_sweeps + spent), fit.n_sweeps
-            if fit.converged:
+            fits.append(fixed_point(shards, Kuu, log_concave, sites, tol))
+            if fits[-1].converged:
                 break
-    if memory is None:
-        return fit
-    return replace(fit, log_evidence=fit.log_evidence + memory.log_constant)
+    fit = max(fits, key=lambda fit: (fit.converged, fit.usable, -fit.change))
+    value = fit.log_evidence if fit.usable else np.nan
+    value += 0.0 if memory is None else memory.log_constant
+    return replace(fit, log_evidence=value, n_sweeps=sum(fit.n_sweeps for fit in fits))
 
 # %% ../nbs/17_model.ipynb #1e3c7103
 @one_blas_thread()

@@ -73,8 +73,8 @@ def alike(steps: np.ndarray, n_classes: int) -> Iterator[tuple[np.ndarray, int]]
 # %% ../nbs/09_multiclass.ipynb #27fe0070
 STEP = 0.3  # Δ of r
 NARROW, WIDE = 0.04, 1.0  # variances between which the step of f is STEP / 2
-BAND = -40.0, 4.0  # values of f − r outside which exp(−exp(f − r)) is 1 − exp(f − r), or 0
-HEIGHTS = 256  # heights that share a table of w
+BAND = -37.0, 4.0  # values of f − r outside which exp(−exp(f − r)) is 1 − exp(f − r), or 0
+HEIGHTS = 128  # heights that share a table of w
 
 STANDARD, STANDARD_WEIGHTS = np.polynomial.hermite_e.hermegauss(10)
 STANDARD_WEIGHTS /= np.sqrt(2.0 * np.pi)

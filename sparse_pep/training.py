@@ -9,7 +9,6 @@ __all__ = ['kmeans_points', 'greedy_points', 'initial_kernel', 'TrainingResult',
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -240,7 +239,10 @@ class Ascent:
         self.n_sweeps += fit.n_sweeps
         slope = to_vector([gradient[name] for name in self.trained])
         if not (np.isfinite(fit.log_evidence) and np.all(np.isfinite(slope))):
-            raise np.linalg.LinAlgError("the evidence is not finite")
+            raise np.linalg.LinAlgError(
+                "the sites did not settle, or the evidence is not finite; start from a smaller "
+                "kernel variance or more noise, or choose another `power`."
+            )
         if not fit.converged and self.n_evaluations > 1:
             raise np.linalg.LinAlgError("the sites did not converge")
         return fit, slope
@@ -649,7 +651,7 @@ def train(
                 raise
     if record is not None:
         record.save()
-    return max(results, key=attrgetter("log_evidence"))
+    return max(results, key=lambda result: (result.fit.converged, result.log_evidence))
 
 # %% ../nbs/18_training.ipynb #fbf10dff
 SHORTER = (1.0, 0.3, 0.1, 0.03)
@@ -744,7 +746,8 @@ def held_out_power(
     model : Model
         Trained at this power on the other rows.
     sweep : dict
-        `power`, and `log_density` of the held-out rows in nats per data point, both (P,).
+        `power`, and `log_density` of the held-out rows in nats per data point, both (P,);
+        −∞ where the sites did not settle.
 
     Examples
     --------
@@ -768,7 +771,12 @@ def held_out_power(
     judges, learners = np.split(order, [max(1, round(HELD_OUT * data.n_data))])
     learning, judging, trained, scores = data.at(learners), data.at(judges), [], []
     for power in powers:
-        result = train(model, learning, power, **options)
+        try:
+            result = train(model, learning, power, **options)
+        except np.linalg.LinAlgError:  # this power cannot be judged
+            scores.append(-np.inf)
+            trained.append(model)
+            continue
         model = result.model
         jitter, chunk_size = options.get("jitter", 1e-8), options.get("chunk_size")
         given = power, jitter, result.start
@@ -777,7 +785,8 @@ def held_out_power(
         var = var + judging.known_variance
         density = predictive_log_density(model.likelihood, judging.y, mean, var)
         weight = np.broadcast_to(judging.weight, judging.n_data)
-        scores.append(float(np.average(density, weights=weight)))
+        score = float(np.average(density, weights=weight))
+        scores.append(score if np.isfinite(fit.log_evidence) else -np.inf)
         trained.append(model)
     best = int(np.nanargmax(scores))
     sweep = {"power": np.array(powers), "log_density": np.array(scores)}

@@ -91,8 +91,8 @@ class Arguments(BaseEstimator):
         1 shows a progress bar on standard error.
     tol : float
         Training has converged when 20 iterations gain less than this many nats per row; with
-        Adam, when the last quarter of the epochs gains less than ten times this over the
-        quarter before.
+        Adam, when the last quarter of the epochs gains less than this over the quarter
+        before.
     n_restarts : int
         Further starts from disturbed parameters; the best end is kept.
     fixed : collection of str

@@ -502,7 +502,7 @@ class PowerEPEstimator(Editable):
         `standardize`.
     log_marginal_likelihood_value_ : float
         log Z_PEP in nats, of y as it was modelled: a lower bound on the log marginal likelihood
-        at power 0.
+        at power 0. NaN if the search for the sites diverged.
     q_mean_, q_cov_ : ndarray (M,), (M, M)
         Of the inducing variables, of y as it was modelled; (C, M), (C, M, M) for C latent
         functions, (M, K), (M, M) for K outputs.

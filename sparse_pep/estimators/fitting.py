@@ -227,9 +227,6 @@ def choose_power(
     return model, np.asarray(power), {"power_sweep": sweep}
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #38532800
-STEADY = 10.0  # what Adam may gain at the end, in units of `tol`
-
-
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """How training ended.
@@ -265,13 +262,13 @@ def train_fit(
     asked |= {"fixed": given.fixed, "rng": rng, "progress": bool(given.verbose)}
     if given.optimizer == "adam":
         lengths = {"batch_size": given.batch_size, "learning_rate": given.learning_rate}
-        tol, limit = STEADY * given.tol, "n_epochs"
-        result = train_stochastic(start, **asked, **lengths, n_epochs=given.n_epochs, tol=tol)
+        limit, lengths["n_epochs"] = "n_epochs", given.n_epochs
+        result = train_stochastic(start, **asked, **lengths, tol=given.tol)
         counts = {"n_evaluations": result.n_steps, "n_rejected": result.n_skipped, "drift_trace": result.drift}
     else:
         files = {"checkpoint": given.checkpoint, "checkpoint_every": given.checkpoint_every}
-        tol, limit = given.tol, "max_iter"
-        result = train(start, **asked, **files, n_restarts=given.n_restarts, max_iter=given.max_iter, tol=tol)
+        limit, files["max_iter"] = "max_iter", given.max_iter
+        result = train(start, **asked, **files, n_restarts=given.n_restarts, tol=given.tol)
         counts = {"n_evaluations": result.n_evaluations, "n_rejected": result.n_rejected}
         counts |= {"n_sweeps": result.n_sweeps, "jitter_largest": result.jitter}
     if not result.converged:
@@ -305,7 +302,7 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
     if not fit.converged:
         warn_caller(
             f"inference did not converge: after {fit.n_sweeps} sweeps a site still changes by {fit.change:.2g} of "
-            "the posterior's units; try another `power`, or start from a smaller kernel variance or more noise.",
+            f"the posterior's units{'' if fit.usable else ', and its log evidence is NaN'}; try another `power`, or start from a smaller kernel variance or more noise.",
             ConvergenceWarning,
         )
     return told | {
