@@ -204,6 +204,15 @@ class Fit:
         return self.projection.error.value
 
     @property
+    def usable(self) -> bool:
+        """Whether log Z can be compared with that of other fits: the sites have converged, or
+        at the end no proposed change exceeds the units of the posterior and log Z moved by at
+        most 0.01 nats per data point in ten sweeps.
+        """
+        moved = np.ptp(self.trace[-10:]) if len(self.trace) else np.inf
+        return self.converged or bool(self.change <= 1.0 and moved <= 0.01 * self.sums.weight)
+
+    @property
     def searched(self) -> bool:
         """Whether the sites had to be searched for."""
         return bool(np.isfinite(self.smallest_cavity))
@@ -383,6 +392,7 @@ def infer(
         power=power,
         weight=weight,
         noise=noise,
+        centred=likelihood.shift_invariant,
         latent=(0, likelihood.n_latent),
         chunk_size=chunk_size,
         kept=Kept(V=not likelihood.sites_known),

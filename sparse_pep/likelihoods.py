@@ -36,6 +36,8 @@ class Likelihood(Parametric):
         Whether log p is concave in f.
     n_latent : int
         Number of latent functions of a data point.
+    shift_invariant : bool
+        Whether p does not change when one number is added to all latent functions.
     widest : float
         Largest variance of f in training; beyond it the quadrature would take too long.
 
@@ -59,6 +61,7 @@ class Likelihood(Parametric):
     width = 1.0
     log_concave = True
     n_latent = 1
+    shift_invariant = False
     widest = np.inf
 
     def __post_init__(self):

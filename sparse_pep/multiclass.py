@@ -73,6 +73,8 @@ def alike(steps: np.ndarray, n_classes: int) -> Iterator[tuple[np.ndarray, int]]
 # %% ../nbs/09_multiclass.ipynb #27fe0070
 STEP = 0.3  # Δ of r
 NARROW, WIDE = 0.04, 1.0  # variances between which the step of f is STEP / 2
+BAND = -37.0, 4.0  # values of f − r outside which exp(−exp(f − r)) is 1 − exp(f − r), or 0
+HEIGHTS = 128  # heights that share a table of w
 
 STANDARD, STANDARD_WEIGHTS = np.polynomial.hermite_e.hermegauss(10)
 STANDARD_WEIGHTS /= np.sqrt(2.0 * np.pi)
@@ -111,13 +113,24 @@ def smooth_wide(
     first = np.floor(np.min(lowest) / step)
     last = np.ceil(np.max(mean + (1.0 + tilt) * var + reach) / step)
     nodes = step * np.arange(first, min(last, refine * size + 4.0 / step) + 1)
-    w = np.exp(np.minimum(nodes[:, None] - STEP * np.arange(size), 40.0))
-    above = -np.expm1(-w)
-    below = 1.0 - above
     x = nodes - mean[:, None]
     weights = np.exp(x * (tilt[:, None] - 0.5 * x / var[:, None]))
     weights *= (step / np.sqrt(2.0 * np.pi * var))[:, None]
-    return np.stack([weights @ v for v in (below, w * below, above)])
+    out = np.empty((3, len(mean), size))
+    for i in range(0, size, HEIGHTS):
+        here, heights = out[:, :, i : i + HEIGHTS], STEP * np.arange(i, min(i + HEIGHTS, size))
+        low, high = np.searchsorted(nodes, (heights[0] + BAND[0], heights[-1] + BAND[1]))
+        w = np.exp(nodes[low:high, None] - heights)
+        above = -np.expm1(-w)
+        below = 1.0 - above
+        for k, v in enumerate((below, w * below, above)):
+            here[k] = weights[:, low:high] @ v
+        here[0] += weights[:, :low].sum(axis=1, keepdims=True)
+        here[2] += weights[:, high:].sum(axis=1, keepdims=True)
+        if low:
+            far = weights[:, :low] @ np.exp(nodes[:low] - heights[0])
+            here[1:] += far[:, None] * np.exp(heights[0] - heights)
+    return out
 
 # %% ../nbs/09_multiclass.ipynb #066b6d4e
 def smooth(mean: np.ndarray, var: np.ndarray, tilt: np.ndarray, size: int) -> np.ndarray:
@@ -280,6 +293,7 @@ class MultiClass(Likelihood):
     """
 
     n_classes: int = 3
+    shift_invariant = True
     widest = 1e4  # wider cavities take longer
 
     def __post_init__(self):

@@ -431,6 +431,8 @@ class Shard:
         Prior mean of f, where the sites are not known.
     pull_mean : callable
         pull_mean(f_bar) → derivatives of log Z in the Q parameters of the mean function, (Q,).
+    centred : bool
+        Whether the mean of q over the latent functions is known to be 0 at the fixed point.
     latent : tuple (c, C)
         The latent function that known sites belong to, and the number of latent functions.
     chunk_size : int, optional
@@ -454,6 +456,7 @@ class Shard:
     trained: np.ndarray | float = 1.0
     offset: np.ndarray | float = 0.0
     pull_mean: Callable = lambda f_bar: 0.0
+    centred: bool = False
     latent: tuple[int, int] = (0, 1)
     chunk_size: int | None = None
     kept: Kept = field(default_factory=Kept)
@@ -716,6 +719,8 @@ def projections(
     terms = datum_terms(log_z, mean, var, *state.sites, power)
     with np.errstate(all="ignore"):
         proposed = np.stack(new_site(d1, d2, cavity_mean, cavity_var, power))
+        if shard.centred:  # take away a shift that all latent functions share
+            proposed[1] -= proposed[0] * mean.mean(axis=0)
     good = np.isfinite(proposed).all(axis=0)  # the other sites do not change
     residual = np.where(good, proposed - state.sites, 0.0)
     points = np.concatenate([state.points, state.sites[None]])[-1 - memory :]

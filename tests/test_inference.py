@@ -1,5 +1,7 @@
 """Power EP for any likelihood against exact numbers, dense references and itself."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from reference import classification as dense
@@ -304,3 +306,25 @@ def test_leave_one_out_is_the_posterior_of_the_others():
         var = V[:, n] @ np.linalg.solve(B, V[:, n]) + fit.dff[n] + 0.3
         expected = -0.5 * (np.log(2 * np.pi * var) + (problem.y[n] - mean) ** 2 / var)
         assert scores[n] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(("power", "most"), [(0.0, 45), (0.5, 30)])
+def test_separable_classes_settle_in_few_sweeps(power, most):
+    """A shift that all latent functions share decays slowly unless the step takes it away."""
+    kernel, Z = SquaredExponential(300.0, 1.4), np.linspace(-3.0, 3.0, 8)[:, None]
+    X = np.linspace(-3.0, 3.0, 45)[:, None]
+    y = np.digitize(X[:, 0], [-1.0, 1.0]).astype(float)
+    given = kernel(Z), lambda rows: (kernel(Z, X[rows]), kernel.diag(X[rows]), None), Softmax(3), y, power
+    fit = infer(*given, jitter=1e-8)
+    slow = infer(*given, jitter=1e-8, kind=lambda **named: Shard(**named | {"centred": False}))
+    assert fit.converged and fit.n_sweeps <= most < 1.5 * fit.n_sweeps
+    assert slow.n_sweeps > most and error(fit.log_evidence, slow.log_evidence) < 1e-9
+
+
+def test_what_may_be_compared_has_settled_or_nearly():
+    fit = replace(small(Probit()).infer(0.5), converged=False, change=0.9)
+    steady, moving = np.full(30, fit.log_evidence), fit.log_evidence + np.linspace(-9.0, 0.0, 30)
+    assert replace(fit, trace=steady).usable
+    assert replace(fit, trace=moving, converged=True).usable
+    assert not replace(fit, trace=moving).usable
+    assert not replace(fit, trace=steady, change=1.1).usable

@@ -260,6 +260,28 @@ def test_a_restart_that_cannot_start_is_passed_over():
     assert np.isfinite(result.log_evidence)
 
 
+def test_a_diverged_fit_is_neither_compared_nor_trained_from(monkeypatch):
+    search = models.fixed_point
+
+    def astray(*given):
+        return replace(search(*given), converged=False, change=20.0, log_evidence=1e15)
+
+    monkeypatch.setattr(models, "fixed_point", astray)
+    assert np.isnan(model_evidence(start(), DATA, 0.5).log_evidence)
+    with pytest.raises(np.linalg.LinAlgError, match="start from a smaller kernel variance or more noise"):
+        train(start(), DATA, 0.5)
+    *_, sweep = training.held_out_power(start(), DATA, np.random.default_rng(0), powers=(0.0, 1.0))
+    assert np.all(np.isneginf(sweep["log_density"]))
+
+
+def test_a_run_whose_sites_have_not_converged_is_not_the_best(monkeypatch):
+    good = train(start(), DATA, 0.5, max_iter=1)
+    loose = replace(good, fit=replace(good.fit, converged=False), log_evidence=1e15)
+    runs = iter([loose, good, loose])
+    monkeypatch.setattr(training, "climb", lambda *given: next(runs))
+    assert train(start(), DATA, 0.5, n_restarts=2) is good
+
+
 @pytest.mark.parametrize("failure", ["exception", "nan", "infinite slope"])
 def test_a_step_that_fails_is_turned_back_from(failure):
     """The evidence cannot be computed at noise below 0.3, where the climb would go: it stops short of there."""
