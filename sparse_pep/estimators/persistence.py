@@ -7,6 +7,7 @@ __all__ = ['load']
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #ede4a8ab
 import json
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arguments import PATH
 from .fitting import Numerics
 from sparse_pep.features import (
     FEATURE_KINDS,
@@ -85,8 +85,8 @@ def require_features(features: Features) -> None:
 
 def require_path(path: str | Path) -> None:
     """Raise a ValueError unless `path` may be the name of a file."""
-    if not PATH.holds(path):
-        raise ValueError(f"`path` must {PATH.words}; got {shown(path)}.")
+    if not isinstance(path, (str, os.PathLike)) or str(path) == "":
+        raise ValueError(f"`path` must be the name of a file; got {shown(path)}.")
 
 
 def require_saved(path: str | Path, features: Features, extra: dict | None) -> None:
