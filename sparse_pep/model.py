@@ -104,8 +104,9 @@ class Model:
         """Return the same model with other values of `parameters()`."""
         parts = {}
         for part, prefix in PREFIXES.items():
-            own = getattr(self, part)
-            values = {name: parameters[prefix + name] for name in own.parameters()}
+            own, values = getattr(self, part), {}
+            for name in own.parameters():
+                values[name] = parameters[prefix + name]
             parts[part] = own.with_parameters(values)
         return Model(**parts)
 
@@ -720,6 +721,5 @@ def model_posterior(posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.nda
     >>> print(mean, np.diag(cov).round(1), round(directions, 1))
     [0. 0.] [0.1 1. ] 0.9
     """
-    moments = [q_moments(posterior) for posterior in posteriors]
-    mean, cov = (one_or_all(part) for part in zip(*moments))
+    mean, cov = map(one_or_all, zip(*map(q_moments, posteriors)))
     return mean, cov, sum(map(determined_directions, posteriors))

@@ -81,11 +81,10 @@ class Piece(NamedTuple):
 
     def at(self, rows: slice | np.ndarray) -> "Piece":
         """The piece with only these rows, perhaps as views; `first` is not changed."""
-        parts = (
-            value if value is None or np.ndim(value) == 0 else value[rows]
-            for value in self[1:]
-        )
-        return Piece(self.first, *parts)
+        parts = [self.first]
+        for value in self[1:]:
+            parts.append(value[rows] if np.ndim(value) else value)
+        return Piece(*parts)
 
     resident = True  # all rows are in memory, as one piece
 
@@ -664,7 +663,7 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
     if np.any(np.not_equal(shard.trained, 1.0)):
         private = 1.0
     shard.answer = Sums(
-        np.stack([mirror(one) for one in S]),
+        mirror(S),
         s,
         terms,
         sum(shard.clipped.values()),
@@ -802,10 +801,9 @@ def adjoints(
     with device_of(shard.place):
         parts = map_chunks(work, range(len(shard.chunks)))
     outer, pulled, slope = map(sum, zip(*parts))
-    outer = np.stack([mirror(one) for one in outer])
     if not shard.known:
-        return Adjoints(outer, pulled, 0.0, 0.0)
-    return Adjoints(outer, pulled, np.atleast_1d(slope), shard.pull_mean(f_bar))
+        return Adjoints(mirror(outer), pulled, 0.0, 0.0)
+    return Adjoints(mirror(outer), pulled, np.atleast_1d(slope), shard.pull_mean(f_bar))
 
 # %% ../nbs/10_shards.ipynb #585d985b
 def answer_of(

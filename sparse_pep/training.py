@@ -18,7 +18,7 @@ from scipy.optimize import OptimizeResult, minimize
 from sklearn.cluster import KMeans
 from tqdm import tqdm
 
-from .inference import Fit, released
+from .inference import Fit
 from .kernels import Kernel, SquaredExponential
 from .likelihoods import Gaussian, Likelihood
 from sparse_pep.model import (
@@ -213,8 +213,11 @@ class Ascent:
     ):
         self.model, self.gradient_of, self.needed, self.bar = model, gradient_of, needed, bar
         self.parameters = model.parameters()
-        self.trained = {k: value for k, value in self.parameters.items() if k not in fixed}
-        self.start, self.settled = to_vector(self.trained), False
+        self.trained, logs = {}, {}
+        for name, value in self.parameters.items():
+            if name not in fixed:
+                self.trained[name], logs[name] = value, np.full(np.shape(value), "log_" in name)
+        self.start, self.logs, self.settled = to_vector(self.trained), to_vector(logs) > 0, False
         self.n_evaluations, self.n_rejected, self.n_sweeps, self.jitter = 0, 0, 0, 0.0
         self.worst, self.best, self.best_vector, self.best_fit = -np.inf, np.inf, None, None
         self.history, self.path, self.stride = [], {0: self.start}, 1
@@ -228,17 +231,15 @@ class Ascent:
         """The fit and the gradient (P,). Raises LinAlgError if they cannot be computed, or if the
         sites do not converge at a point other than the start.
         """
-        parameters = self.at(vector)
-        logs = [parameters[name] for name in self.trained if "log_" in name]
-        if not np.all(np.isfinite(vector)) or np.any(np.abs(to_vector(logs)) > LOG_LIMIT):
+        if not np.all(np.isfinite(vector)) or np.any(np.abs(vector[self.logs]) > LOG_LIMIT):
             raise np.linalg.LinAlgError("parameters out of range")
         try:
-            model = self.model.with_parameters(parameters)
+            model = self.model.with_parameters(self.at(vector))
         except ValueError as error:  # a probability that rounds to its limit
             raise np.linalg.LinAlgError(f"parameters out of range: {error}") from error
         fit, gradient = self.gradient_of(model)
         self.n_sweeps += fit.n_sweeps
-        slope = to_vector([gradient[name] for name in self.trained])
+        slope = to_vector([*map(gradient.get, self.trained)])
         if not (np.isfinite(fit.log_evidence) and np.all(np.isfinite(slope))):
             raise np.linalg.LinAlgError("the evidence is not finite")
         if not fit.converged and self.n_evaluations > 1:
@@ -265,7 +266,7 @@ class Ascent:
         uncertain = self.best_fit is None or not self.best_fit.converged
         if uncertain or value < self.best:  # a failing line search may pass the best point
             self.best, self.best_vector, self.best_slope = value, vector.copy(), -slope
-            self.best_fit = fit if isinstance(fit, Answer) else released(fit)
+            self.best_fit = fit
         return value, -slope
 
     def record(self, intermediate_result: OptimizeResult) -> None:
@@ -419,8 +420,8 @@ def outcome_of(ascent: Ascent, end: OptimizeResult, before: int, tol: float) -> 
         message = "the line search found no higher evidence, also without its history"
     elif end.status == EXHAUSTED:
         message = f"still rising after {n_iter} iterations"
-    points = [ascent.at(vector) for vector in ascent.path.values()]
-    values = {name: np.stack([point[name] for point in points]) for name in points[0]}
+    points = zip(*map(dict.values, map(ascent.at, ascent.path.values())))
+    values = dict(zip(ascent.parameters, map(np.stack, points)))
     return TrainingResult(
         model=ascent.model.with_parameters(ascent.at(ascent.best_vector)),
         log_evidence=-ascent.best,

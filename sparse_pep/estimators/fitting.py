@@ -204,7 +204,7 @@ def starting_model(
         scale = initial_kernel(X, rest, likelihood, weight)
         kernel = KERNELS[kernel or "se"](scale.variance, scale.lengthscale)
     features = starting_features(few, given, rng)
-    features.Kuf(kernel, X[:1])  # what does not fit together says so here
+    features.Kuf_vjp(kernel, X[:1])  # what does not fit together says so here
     start = Model(kernel, features, likelihood, mean)
     check_fixed(start, given.fixed)
     if suggested:

@@ -320,8 +320,8 @@ def add_rank_one(T: Array, b: np.ndarray, d: np.ndarray) -> Array:
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #759ee324
 def mirror(S: np.ndarray) -> np.ndarray:
-    """The symmetric matrix (M, M) whose lower triangle is that of S."""
-    return np.where(np.tri(len(S), dtype=bool), S, S.T)
+    """The symmetric matrix (M, M), or stack of them (C, M, M), whose lower triangle is that of S."""
+    return np.where(np.tri(S.shape[-1], dtype=bool), S, S.swapaxes(-1, -2))
 
 
 def inverse_gram(factor: Factor) -> np.ndarray:

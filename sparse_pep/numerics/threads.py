@@ -9,6 +9,7 @@ __all__ = ['one_blas_thread', 'chunk_slices', 'map_chunks']
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ContextDecorator
+from operator import itemgetter
 from threading import Lock
 
 import numpy as np
@@ -43,7 +44,7 @@ class BlasHold(ContextDecorator):
                 if self.libraries is None:
                     np.empty(4_000_000)  # from now on the C library keeps what is freed
                     self.libraries = ThreadpoolController().select(user_api="blas")
-                counts = [library["num_threads"] for library in self.libraries.info()]
+                counts = map(itemgetter("num_threads"), self.libraries.info())
                 self.threads = max(counts, default=1)
                 self.limiter = self.libraries.limit(limits=1)
                 self.pool = ThreadPoolExecutor(
@@ -109,10 +110,8 @@ def chunk_slices(
         rounds = -(-entries // (CHUNK_ENTRIES * HOLD.threads))
         n_chunks = rounds * HOLD.threads if entries > CHUNK_ENTRIES // 10 else 1
         chunk_size = max(1, -(-n_data // n_chunks))
-    return [
-        slice(start, min(start + chunk_size, n_data))
-        for start in range(0, n_data, chunk_size)
-    ]
+    starts = range(0, n_data, chunk_size)
+    return list(map(slice, starts, [*starts[1:], n_data]))
 
 # %% ../../nbs/internals/numerics/threads.ipynb #3e4661b9
 @one_blas_thread()
@@ -144,10 +143,9 @@ def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice
     10
     """
     workers = 1 if COMPUTING_ON_DEVICE.get() else max(1, min(HOLD.threads, len(slices)))
-    shares = [slices[w::workers] for w in range(workers)]
-    others = HOLD.pool.map(work, shares[1:])  # they have begun
+    others = HOLD.pool.map(lambda w: work(slices[w::workers]), range(1, workers))  # they have begun
     usual = np.setbufsize(BUFFER)
     try:
-        return [work(shares[0]), *others]
+        return [work(slices[::workers]), *others]
     finally:
         np.setbufsize(usual)
