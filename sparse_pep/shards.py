@@ -8,7 +8,7 @@ __all__ = ['Piece', 'Largest']
 # %% ../nbs/10_shards.ipynb #22031ae8
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -571,10 +571,8 @@ class Shard:
 
     def begin(self, start: np.ndarray | None) -> None:
         """Start a search at given sites (2, C, n), or else at the projection of each row under
-        the prior. A site whose precision would be negative starts at 0. Known sites do not change.
+        the prior. A site whose precision would be negative starts at 0.
         """
-        if self.state is not None:
-            return
         if start is None:
 
             def work(share: Sequence[int]) -> None:
@@ -643,7 +641,8 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
     """
     if shard.answer is not None:
         return shard.answer
-    shard.begin(start)
+    if shard.state is None:
+        shard.begin(start)
     C, M, outputs = shard.latent[1], len(shard.Kuu.lower), shard.y.shape[1:]
 
     def work(share: Sequence[int]) -> tuple:
@@ -774,7 +773,9 @@ def adjoints(
     """
     outputs, M = shard.y.shape[1:], len(shard.Kuu.lower)
     f_bar = np.zeros((*outputs, len(shard.y)))
-    through = [way_through(shard.Kuu, one) if short else None for one in whitened]
+    through = [None] * len(whitened)
+    if short:
+        through = list(map(partial(way_through, shard.Kuu), whitened))
 
     def work(share: Sequence[int]) -> tuple:
         outer, pulled, slope = np.zeros((len(whitened), M, M)), 0.0, 0.0
@@ -852,7 +853,9 @@ class Shards:
 
     def ask(self, question: Callable, *given: object) -> tuple:
         """The sum of the answers of all shards."""
-        parts = [question(shard, *given) for shard in self.local]
+        parts = []
+        for shard in self.local:
+            parts.append(question(shard, *given))
         if self.source is not None and not (self.known and question is projections):
             work = self.make, question, given
             if self.known:

@@ -549,11 +549,6 @@ class StochasticResult:
         """The log Z of all data for the trained model, in nats."""
         return self.fit.log_evidence
 
-    @property
-    def start(self) -> object:
-        """Sites from which further inference may start."""
-        return self.fit.start
-
 
 def rise_at_end(history: np.ndarray) -> float:
     """The mean of the last quarter of `history` (T,) minus that of the quarter before."""

@@ -309,7 +309,8 @@ class TrainingResult:
     history : ndarray
         The log evidence at the start and after each iteration.
     fit : Fit, or Answer
-        At the best parameters; an `Answer` if it was recalled from a checkpoint.
+        At the best parameters; an `Answer` if it was recalled from a checkpoint. Further
+        inference can start from its `start`.
     path : dict
         Parameters during training: `iteration` (T,), and `values`, a dictionary of arrays
         (T, ...) under the names of `parameters()`. T ≤ 64, spread over all iterations.
@@ -347,12 +348,6 @@ class TrainingResult:
     fit: Fit | Answer
     path: dict
 
-    @property
-    def start(self) -> object:
-        """The sites at the best parameters, from which further inference can start."""
-        if not isinstance(self.fit, Answer):
-            return self.fit.start
-        return None if self.fit.sites is None else np.stack(self.fit.sites)
 
 # %% ../nbs/18_training.ipynb #1c823910
 STALLED = 2  # SciPy's status if the line search finds no lower value
@@ -460,7 +455,7 @@ class WarmGradient:
     def __init__(self, data: "Piece | Source", **given: object):
         self.data, self.given, self.last = data, given, None
         first = next(iter(data.pieces()))
-        self.few = first.X[: min(100, first.n_data), :]
+        self.few = first.X[: min(100, first.X.shape[0]), :]
 
     def __call__(self, model: Model) -> tuple[Fit, dict[str, np.ndarray]]:
         """The evidence and its gradient. Raises LinAlgError for a variance of f at which the
@@ -500,7 +495,7 @@ class RecordedGradient:
             if np.isnan(answer.log_evidence):
                 raise np.linalg.LinAlgError("this evaluation failed in the earlier run")
             if answer.sites is not None:
-                self.gradient_of.last = np.stack(answer.sites)
+                self.gradient_of.last = answer.start
             return answer, from_vector(answer.gradient, parameters)
         try:
             fit, gradient = self.gradient_of(model)
@@ -674,8 +669,7 @@ def starting_lengthscale(model: Model, data: Piece) -> Model:
     data : Piece
         At most 20000 rows of it, evenly spaced, are used.
     """
-    few = data.at(spaced_rows(data.n_data))._replace(power=None)
-
+    few = data.at(spaced_rows(len(data.X)))._replace(power=None)
     best, start = -np.inf, model
     for factor in SHORTER:
         kernel = replace(model.kernel, lengthscale=factor * model.kernel.lengthscale)
@@ -772,7 +766,7 @@ def held_out_power(
         result = train(model, learning, power, **options)
         model = result.model
         jitter, chunk_size = options.get("jitter", 1e-8), options.get("chunk_size")
-        given = power, jitter, result.start
+        given = power, jitter, result.fit.start
         fit = model_evidence(model, learning, *given, chunk_size=chunk_size)
         mean, var = model_predict(model, fit.posteriors, judging.X, chunk_size)
         var = var + judging.known_variance

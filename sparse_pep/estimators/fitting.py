@@ -280,7 +280,7 @@ def train_fit(
             "standardised inputs need fewer iterations.",
             ConvergenceWarning,
         )
-    sites, traces = result.start, {"log_evidence_trace": result.history, "parameter_trace": result.path}
+    sites, traces = result.fit.start, {"log_evidence_trace": result.history, "parameter_trace": result.path}
     if data.inverse is not None and isinstance(sites, np.ndarray):
         sites = sites[:, :, data.inverse]
     return Outcome(result.model, sites, result.converged, result.n_iter, {"message": result.message, **counts, **traces})
