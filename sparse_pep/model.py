@@ -45,6 +45,7 @@ from .shards import Kept, Piece, Shard, Shards, SiteState, per_row
 from .sites import Posterior, determined_directions, q_moments
 from .streaming import Memory, memory_shards
 
+# %% ../nbs/17_model.ipynb #c2a57c91
 if TYPE_CHECKING:
     from sparse_pep.data.sources import Source
 

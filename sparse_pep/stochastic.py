@@ -45,6 +45,7 @@ from .sites import Posterior, posterior_from_sums
 from .streaming import Memory, memory_shards
 from .training import check_fixed, spaced_rows, weight_of
 
+# %% ../nbs/19_stochastic.ipynb #e6474fb0
 if TYPE_CHECKING:
     from sparse_pep.data.sources import Source
 

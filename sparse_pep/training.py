@@ -38,6 +38,7 @@ from .numerics.threads import one_blas_thread
 from .shards import Piece
 from .streaming import Memory
 
+# %% ../nbs/18_training.ipynb #2ab56600
 if TYPE_CHECKING:
     from sparse_pep.data.sources import Source
 

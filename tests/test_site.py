@@ -394,5 +394,5 @@ def test_notebooks_are_notebooks_and_not_what_an_editor_left(path):
 
 def test_imports_are_folded_where_code_is_explained(documents):
     folded = {page for page, document in documents.items() if ("details", {"class": "folded"}) in document.tags}
-    assert {"regression.html", "power_ep_in_one_page.html", "internals/plots.html"} <= folded
+    assert {"regression.html", "model.html", "power_ep_in_one_page.html", "internals/plots.html"} <= folded
     assert not [page for page in folded if page.startswith(("tutorials/", "gallery/", "howto/"))]  # there one needs them

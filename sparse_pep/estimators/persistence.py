@@ -32,6 +32,7 @@ from ..numerics.linalg import factor_from_lower
 from ..numerics.validation import require_kind, shown
 from ..sites import Posterior
 
+# %% ../../nbs/internals/estimators/persistence.ipynb #1dda7316
 if TYPE_CHECKING:
     from sparse_pep.estimators.base import PowerEPEstimator
 
