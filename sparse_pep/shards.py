@@ -571,8 +571,10 @@ class Shard:
 
     def begin(self, start: np.ndarray | None) -> None:
         """Start a search at given sites (2, C, n), or else at the projection of each row under
-        the prior. A site whose precision would be negative starts at 0.
+        the prior. A site whose precision would be negative starts at 0. Known sites do not change.
         """
+        if self.state is not None:
+            return
         if start is None:
 
             def work(share: Sequence[int]) -> None:
@@ -641,8 +643,7 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
     """
     if shard.answer is not None:
         return shard.answer
-    if shard.state is None:
-        shard.begin(start)
+    shard.begin(start)
     C, M, outputs = shard.latent[1], len(shard.Kuu.lower), shard.y.shape[1:]
 
     def work(share: Sequence[int]) -> tuple:
