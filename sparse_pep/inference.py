@@ -209,6 +209,11 @@ class Fit:
         """Whether the sites had to be searched for."""
         return bool(np.isfinite(self.smallest_cavity))
 
+    def released(self) -> "Fit":
+        """The fit without its shards, which hold V and other large arrays."""
+        away = self.shards is not None and self.shards.source is not None
+        return replace(self, shards=None, start=self.shards.state if away else self.start)
+
 # %% ../nbs/11_inference.ipynb #6c62cdd4
 FINEST_AND_COARSEST, FLOOR = (1e-9, 1e-5), 0.1  # limits of the accuracy of the quadrature
 
@@ -296,12 +301,6 @@ def fixed_point(
         fit, start=start, dff=data.dff, site_precision=precision, site_shift=shift, own_sites=own
     )
 
-
-def released(fit: Fit) -> Fit:
-    """The fit without its shards, which hold V and other large arrays."""
-    if fit.shards is not None and fit.shards.source is not None:
-        fit = replace(fit, start=fit.shards.state)
-    return replace(fit, shards=None)
 
 # %% ../nbs/11_inference.ipynb #8c1f7b0e
 @one_blas_thread()

@@ -98,10 +98,11 @@ class Kernel(Parametric):
 
     def diag_vjp(self, X: Array) -> tuple[np.ndarray, Callable]:
         """The diagonal (N,) of k(X, X), on the host, and its pull-back, which takes kff_bar (N,)
-        to a dictionary with the keys of `parameters()`, 0.0 for a parameter that does not
-        matter. This one is for k(x, x) = variance; other kernels define their own.
+        to a dictionary with the keys of `parameters()`. This one is for k(x, x) = variance;
+        other kernels define their own.
         """
-        none, kff = dict.fromkeys(self.parameters(), 0.0), np.full(X.shape[0], self.variance)
+        none = {key: np.zeros_like(value) for key, value in self.parameters().items()}
+        kff = np.full(X.shape[0], self.variance)
         return kff, lambda kff_bar: {**none, "log_variance": np.vdot(kff_bar, kff)}
 
     def __call__(self, X1: ArrayLike, X2: ArrayLike | None = None) -> np.ndarray:

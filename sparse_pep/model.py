@@ -18,7 +18,7 @@ import numpy as np
 from .blocks import BlockChunk, BlockShard
 from .energies import energy_gradient
 from .features import Features
-from .inference import Fit, fixed_point, left_out, released
+from .inference import Fit, fixed_point, left_out
 from .kernels import Kernel
 from .likelihoods import Gaussian, Likelihood
 from .means import ZeroMean
@@ -475,7 +475,7 @@ def model_gradient(
         found = energy_gradient(fit)
     kernel_bar, features_bar = pull_Kuu(found.Kuu_bar)
     through_Kuu = to_vector([*kernel_bar.values(), *features_bar.values()])
-    return released(fit), gradient_by_name(model, found.pulled + through_Kuu, *found[2:])
+    return fit.released(), gradient_by_name(model, found.pulled + through_Kuu, *found[2:])
 
 # %% ../nbs/17_model.ipynb #2d7b57ba
 def gradient_by_name(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from .inference import FLOOR, Fit, posterior_terms, released
+from .inference import FLOOR, Fit, posterior_terms
 from sparse_pep.model import (
     Model,
     bound,
@@ -692,7 +692,7 @@ def train_stochastic(
             callback(Epoch(number, seconds, model, batches.posteriors(model), *told[-1]))
             paused = perf_counter() - begun - seconds
     given = climber.model, data, power, jitter, batches.sites
-    fit = released(model_evidence(*given, memory=memory, chunk_size=chunk_size))
+    fit = model_evidence(*given, memory=memory, chunk_size=chunk_size).released()
     return outcome_of(climber, fit, np.array(told).T, points, tol)
 
 # %% ../nbs/19_stochastic.ipynb #d2bf7b66

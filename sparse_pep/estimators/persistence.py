@@ -28,7 +28,7 @@ from ..means import ZeroMean, mean_from_config, mean_to_config
 from ..model import Model
 from ..multiclass import likelihood_from_config, likelihood_to_config
 from ..numerics.files import as_plain, read_archive, without_arrays, write_archive
-from ..numerics.linalg import factor_from_lower
+from ..numerics.linalg import Factor
 from ..numerics.validation import require_kind, shown
 from ..sites import Posterior
 
@@ -47,9 +47,9 @@ def posteriors_to_parts(posteriors: list[Posterior]) -> dict:
 
 def posteriors_from_parts(parts: dict) -> list[Posterior]:
     """The inverse of `posteriors_to_parts`."""
-    Kuu = factor_from_lower(parts["Kuu"], parts["jitter"])
+    Kuu = Factor.from_lower(parts["Kuu"], parts["jitter"])
     return [
-        Posterior(Kuu, factor_from_lower(part["B"]), part["b"])
+        Posterior(Kuu, Factor.from_lower(part["B"]), part["b"])
         for part in (parts, *parts.get("more", {}).values())
     ]
 
