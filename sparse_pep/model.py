@@ -263,9 +263,6 @@ def bound(
         if y.ndim > 1:
             raise ValueError("`blocks` require one target for each row; got several outputs.")
         kind, covariances = partial(BlockShard, piece.blocks), block_covariances(model, X)
-    state = None
-    if own:
-        state = SiteState(*own) if len(own) > 1 else SiteState.at(own[0])
     return kind(
         Kuu=Kuu,
         covariances=covariances,
@@ -281,7 +278,7 @@ def bound(
         chunk_size=chunk_size,
         kept=kept or Kept(),
         place=X,
-        state=state,
+        state=SiteState.at(*own) if own else None,
     )
 
 # %% ../nbs/17_model.ipynb #41110082

@@ -310,10 +310,10 @@ class SiteState(NamedTuple):
     residuals: np.ndarray
 
     @classmethod
-    def at(cls, sites: np.ndarray, last: np.ndarray | None = None) -> "SiteState":
-        """The state at the beginning of a search, without earlier sweeps."""
+    def at(cls, sites: np.ndarray, last: np.ndarray | None = None, *sweeps: np.ndarray) -> "SiteState":
+        """The state with these sites; at the beginning of a search, without earlier sweeps."""
         none = np.zeros((0, *sites.shape))
-        return cls(sites, np.zeros_like(sites) if last is None else last, none, none)
+        return cls(sites, np.zeros_like(sites) if last is None else last, *(sweeps or (none, none)))
 
 
 class Step(NamedTuple):
