@@ -207,7 +207,7 @@ class Fit:
     @property
     def searched(self) -> bool:
         """Whether the sites had to be searched for."""
-        return bool(np.isfinite(self.smallest_cavity))
+        return bool(np.isfinite(self.projection.smallest.value))
 
     def released(self) -> "Fit":
         """The fit without its shards, which hold V and other large arrays."""

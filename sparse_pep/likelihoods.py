@@ -38,6 +38,9 @@ class Likelihood(Parametric):
         Number of latent functions of a data point.
     widest : float
         Largest variance of f in training; beyond it the quadrature would take too long.
+    closed_powers : tuple of float
+        The lowest and the highest power at which `closed_form` replaces the quadrature; by default
+        no power lies between them.
 
     Examples
     --------
@@ -60,6 +63,7 @@ class Likelihood(Parametric):
     log_concave = True
     n_latent = 1
     widest = np.inf
+    closed_powers = (1.0, 0.0)
 
     def __post_init__(self):
         for name in self.positive:
@@ -108,14 +112,10 @@ class Likelihood(Parametric):
         """
         return self
 
-    def closed(self, power: np.ndarray) -> np.ndarray:
-        """Whether `closed_form` applies, an array of bool with the shape of power."""
-        return np.zeros(power.shape, dtype=bool)
-
     def closed_form(
         self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
     ) -> Tilted:
-        """The result of `tilted` from a formula."""
+        """The result of `tilted` from a formula, at `closed_powers`."""
         raise NotImplementedError
 
     def quadrature(
@@ -162,7 +162,8 @@ class Likelihood(Parametric):
         Bui, Yan and Turner (2017), the projection of sections 3.4 and 3.7, divided by α.
         """
         power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
-        closed = self.closed(power)
+        lowest, highest = self.closed_powers
+        closed = (power >= lowest) & (power <= highest)
         if not closed.any():
             return self.quadrature(y, mean, var, power, accuracy)
         if closed.all():
@@ -234,6 +235,7 @@ class Gaussian(Likelihood):
 
     trained = positive = ("noise_variance",)
     sites_known = True
+    closed_powers = (0.0, 1.0)
     noise_variance: float = 1.0
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
@@ -256,9 +258,6 @@ class Gaussian(Likelihood):
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         return [0.5 * ((y - f) ** 2 / self.noise_variance - 1.0)]
-
-    def closed(self, power: np.ndarray) -> np.ndarray:
-        return np.ones(power.shape, dtype=bool)
 
     def closed_form(
         self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
@@ -335,6 +334,8 @@ class Probit(Binary):
     [[0.362 0.638]]
     """
 
+    closed_powers = (1.0, 1.0)
+
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         x = y * f
         ell, hazard = log_normal_tail(x)
@@ -345,9 +346,6 @@ class Probit(Binary):
             series = (1.0 - q * (2.0 - q * (10.0 - 74.0 * q))) / t
             gap = np.where(x < FAR_LEFT, series, gap)
         return ell, y * hazard, -hazard * gap
-
-    def closed(self, power: np.ndarray) -> np.ndarray:
-        return power == 1.0
 
     def closed_form(
         self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
@@ -480,6 +478,7 @@ class Poisson(Counts):
     """
 
     width = 0.6
+    closed_powers = (0.0, 0.0)
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
@@ -488,9 +487,6 @@ class Poisson(Counts):
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         rate = np.exp(np.minimum(f, LARGEST_LOG_RATE))
         return y * f - rate - gammaln(y + 1.0), y - rate, -rate
-
-    def closed(self, power: np.ndarray) -> np.ndarray:
-        return power == 0.0
 
     def closed_form(
         self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
