@@ -490,19 +490,12 @@ class Shard:
             precision[rows], own = gaussian_sites(*here)
             shift[..., rows] = own.T
 
-    def sites_of(self, c: int, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Site precision (n,) and shift (n,), or (K, n) with K outputs, of some rows."""
-        precision, shift = self.state.sites
-        if self.known:
-            return precision[rows], shift[..., rows]
-        return precision[c, rows], shift[c, rows]
-
     def add_sites(self, c: int, chunk: Columns, S: np.ndarray, s: np.ndarray) -> float:
         """Add the sites of a chunk to S (M, M) and to s (M,) or (M, K); return their terms of log Z."""
         rows, weight = chunk.rows, self.weight[chunk.rows]
-        precision, shift = self.sites_of(c, rows)
-        s += rows_times(chunk.V, (weight * shift).T)
-        add_weighted(S, chunk.V, weight * precision, chunk.spare)
+        precision, shift = self.state.sites if self.known else self.state.sites[:, c]
+        s += rows_times(chunk.V, (weight * shift[..., rows]).T)
+        add_weighted(S, chunk.V, weight * precision[rows], chunk.spare)
         if not self.known:
             return 0.0
         here = self.y[rows], self.dff[rows], self.noise[rows], self.power[rows]
@@ -524,7 +517,8 @@ class Shard:
     ) -> tuple:
         """Kuf_bar (M, n), kff_bar (n,), ∂ log Z/∂ log σ² and d₁ of a chunk, whose V is overwritten."""
         rows, V, weight = chunk.rows, chunk.V, self.weight[chunk.rows]
-        precision, shift = self.sites_of(c, rows)
+        precision, shift = self.state.sites if self.known else self.state.sites[:, c]
+        precision, shift = precision[rows], shift[..., rows]
         if through is None:
             given = V, precision, shift.T, self.power[rows], weight, outer, chunk.scratch
             Kuf_bar, kff_bar, var, d1 = adjoint_chunk(self.Kuu, whitened, *given)
