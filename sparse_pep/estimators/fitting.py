@@ -17,7 +17,7 @@ from ..data.sources import Source
 from .arguments import KERNELS, Arguments
 from .checks import partition_of, require_power, warn_caller
 from .encoding import EncodedSource, Encoding
-from ..features import InducingPoints
+from ..features import Features, InducingPoints
 from ..inference import Fit
 from ..interdomain import Mixture
 from ..kernels import Kernel
@@ -153,10 +153,10 @@ def starting_features(
     few: Piece, given: Arguments, rng: np.random.Generator
 ) -> InducingPoints | Mixture:
     """The inducing features that are given, or points by k-means in the rows `few`."""
-    if isinstance(given.features, (list, tuple)):
-        return Mixture(given.features)
-    if given.features is not None:
+    if isinstance(given.features, Features):
         return given.features
+    if given.features is not None:
+        return Mixture(given.features)
     weight = few.weight if np.ndim(few.weight) else None
     Z = kmeans_points(few.X, given.n_inducing, rng, weight)
     if len(Z) < given.n_inducing:
