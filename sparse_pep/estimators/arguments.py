@@ -249,11 +249,12 @@ def check_arguments(given: Arguments) -> None:
         if name in values and not rule.admits(values[name]):
             raise ValueError(f"`{name}` must {rule.words}; got {shown(values[name])}.")
     file = given.checkpoint
-    named = file is None or isinstance(file, (str, os.PathLike))
-    if not named or file is not None and (Path(file).is_dir() or not Path(file).parent.is_dir()):
-        raise ValueError(
-            f"`checkpoint` must name a file in a folder that exists, or None; got {shown(file)}."
-        )
+    if file is not None:
+        path = Path(file) if isinstance(file, (str, os.PathLike)) else None
+        if path is None or path.is_dir() or not path.parent.is_dir():
+            raise ValueError(
+                f"`checkpoint` must name a file in a folder that exists, or None; got {shown(file)}."
+            )
     adam = given.optimizer == "adam"
     if adam:
         names = "blocks", "n_restarts", "checkpoint"
