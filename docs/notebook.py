@@ -75,10 +75,12 @@ def anchors(cell, taken: set[str]) -> str:
 
 
 def only_imports(cell) -> bool:
-    """Whether a code cell consists of imports and of nothing else."""
+    """Whether a code cell consists of imports, perhaps those for type checkers alone, and of nothing else."""
     if cell.cell_type != "code" or cell.source.lstrip()[:1] in ("%", "!"):
         return False
     body = ast.parse(cell.source).body
+    if len(body) == 1 and isinstance(body[0], ast.If) and ast.unparse(body[0].test) == "TYPE_CHECKING":
+        body = [*body[0].body, *body[0].orelse]
     return bool(body) and all(isinstance(node, ast.Import | ast.ImportFrom) for node in body)
 
 

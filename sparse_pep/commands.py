@@ -551,6 +551,17 @@ def fit_arrays(
     return model, parts, score_rows(model, X, y, *parts, told) if len(test) else None
 
 # %% ../nbs/internals/commands.ipynb #1ef758a6
+def report_of(
+    model: PowerEPEstimator, rows: TableArrays, judged: np.ndarray, target: str, **told: object
+) -> str:
+    """The HTML page about a trained model, judged on the rows with the numbers `judged`."""
+    from sparse_pep.report import fit_report  # takes a second to load
+
+    X, y = rows.columns["X"][judged], rows.targets()[judged]
+    told |= {"names": rows.feature_names, "target": target, "command": command_line()}
+    return fit_report(model, X, y, **told)
+
+
 def fit(
     data: str,
     target: str,
@@ -590,12 +601,8 @@ def fit(
             n_train, n_test = len(train), len(test)
     save_model(out, model, rows.feature_names, target)
     if report is not None:
-        from sparse_pep.report import fit_report  # takes a second to load
-
-        judged = test if n_test else train
-        X, y, names = rows.columns["X"][judged], rows.targets()[judged], rows.feature_names
-        told = {"scores": scores, "messages": said, "command": command_line()}
-        page = fit_report(model, X, y, held_out=n_test > 0, names=names, target=target, **told)
+        told = {"held_out": n_test > 0, "scores": scores, "messages": said}
+        page = report_of(model, rows, test if n_test else train, target, **told)
         write_report(report, page)
     result = fit_result(model, n_train, target)
     text = fit_text(result)

@@ -106,26 +106,21 @@ class InducingPoints(Features):
 
     def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable]:
         """Kuu = k(Z, Z) (M, M) and its pull-back, see `Features`."""
-        return self._named(*kernel.vjp(self.Z))
+        return self.Kuf_vjp(kernel, None)
 
-    def Kuf_vjp(self, kernel: Kernel, X: Array) -> tuple[Array, Callable]:
-        """Kuf = k(Z, X) (M, N) and its pull-back, see `Features`."""
-        if X.shape[1] != self.Z.shape[1]:
+    def Kuf_vjp(self, kernel: Kernel, X: Array | None) -> tuple[Array, Callable]:
+        """Kuf = k(Z, X) (M, N), or k(Z, Z) if X is None, and its pull-back, see `Features`."""
+        if X is not None and X.shape[1] != self.Z.shape[1]:
             raise ValueError(
                 f"`X` has {X.shape[1]} columns, but the inducing inputs `Z` of the features have {self.Z.shape[1]}."
             )
-        return self._named(*kernel.vjp(self.Z, X))
-
-    def _named(self, matrix: Array, pull: Callable) -> tuple[Array, Callable]:
-        """The matrix and pull-back of a kernel, with the derivative for its first argument under
-        the name Z.
-        """
+        K, pull = kernel.vjp(self.Z, X)
 
         def pull_back(bar: np.ndarray) -> tuple[dict, dict]:
             kernel_gradient, Z_bar = pull(bar)
             return kernel_gradient, {"Z": Z_bar}
 
-        return matrix, pull_back
+        return K, pull_back
 
 # %% ../nbs/03_features.ipynb #c1ccbf94
 FEATURE_KINDS = {

@@ -34,9 +34,10 @@ from .sites import Posterior, posterior_from_sums
 # %% ../nbs/11_inference.ipynb #d2f6b40e
 def posterior_terms(posteriors: Sequence[Posterior]) -> float:
     """The terms ½‖b‖² − log |LB| of log Z, summed over latent functions and outputs, in nats."""
-    return float(
-        sum(0.5 * np.vdot(q.b, q.b) - q.b[0].size * q.B.half_log_det for q in posteriors)
-    )
+    total = 0.0
+    for q in posteriors:
+        total += 0.5 * np.vdot(q.b, q.b) - q.b[0].size * q.B.half_log_det
+    return float(total)
 
 
 class State(NamedTuple):
@@ -66,14 +67,14 @@ def state_at(
     """The state for sites with these sums, or None if a posterior or a cavity is not a
     distribution.
     """
-    try:
-        parts = zip(sums.precision, sums.shift)
-        posteriors = [posterior_from_sums(Kuu, *part) for part in parts]
-    except np.linalg.LinAlgError:
-        return None
-    lowest = sums.lowest.value
-    if any(q.B.jitter and worst > 0.0 for q, worst in zip(posteriors, lowest)):
-        return None
+    posteriors = []
+    for precision, shift, worst in zip(sums.precision, sums.shift, sums.lowest.value):
+        try:
+            posteriors.append(posterior_from_sums(Kuu, precision, shift))
+        except np.linalg.LinAlgError:
+            return None
+        if posteriors[-1].B.jitter and worst > 0.0:
+            return None
     projection = Projection(*shards.ask(projections, posteriors, accuracy, memory))
     value = float(sums.terms + projection.terms + posterior_terms(posteriors))
     return State(value, posteriors, sums, projection) if np.isfinite(value) else None
@@ -215,7 +216,12 @@ class Fit:
     @property
     def searched(self) -> bool:
         """Whether the sites had to be searched for."""
-        return bool(np.isfinite(self.smallest_cavity))
+        return bool(np.isfinite(self.projection.smallest.value))
+
+    def released(self) -> "Fit":
+        """The fit without its shards, which hold V and other large arrays."""
+        away = self.shards is not None and self.shards.source is not None
+        return replace(self, shards=None, start=self.shards.state if away else self.start)
 
 # %% ../nbs/11_inference.ipynb #6c62cdd4
 FINEST_AND_COARSEST, FLOOR = (1e-9, 1e-5), 0.1  # limits of the accuracy of the quadrature
@@ -304,12 +310,6 @@ def fixed_point(
         fit, start=start, dff=data.dff, site_precision=precision, site_shift=shift, own_sites=own
     )
 
-
-def released(fit: Fit) -> Fit:
-    """The fit without its shards, which hold V and other large arrays."""
-    if fit.shards is not None and fit.shards.source is not None:
-        fit = replace(fit, start=fit.shards.state)
-    return replace(fit, shards=None)
 
 # %% ../nbs/11_inference.ipynb #8c1f7b0e
 @one_blas_thread()

@@ -40,6 +40,9 @@ class Likelihood(Parametric):
         Whether p does not change when one number is added to all latent functions.
     widest : float
         Largest variance of f in training; beyond it the quadrature would take too long.
+    closed_powers : tuple of float
+        The lowest and the highest power at which `closed_form` replaces the quadrature; by default
+        no power lies between them.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class Likelihood(Parametric):
     n_latent = 1
     shift_invariant = False
     widest = np.inf
+    closed_powers = (1.0, 0.0)
 
     def __post_init__(self):
         for name in self.positive:
@@ -111,14 +115,10 @@ class Likelihood(Parametric):
         """
         return self
 
-    def closed(self, power: np.ndarray) -> np.ndarray:
-        """Whether `closed_form` applies, an array of bool with the shape of power."""
-        return np.zeros(power.shape, dtype=bool)
-
     def closed_form(
         self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
     ) -> Tilted:
-        """The result of `tilted` from a formula."""
+        """The result of `tilted` from a formula, at `closed_powers`."""
         raise NotImplementedError
 
     def quadrature(
@@ -165,7 +165,8 @@ class Likelihood(Parametric):
         Bui, Yan and Turner (2017), the projection of sections 3.4 and 3.7, divided by α.
         """
         power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
-        closed = self.closed(power)
+        lowest, highest = self.closed_powers
+        closed = (power >= lowest) & (power <= highest)
         if not closed.any():
             return self.quadrature(y, mean, var, power, accuracy)
         if closed.all():
@@ -237,6 +238,7 @@ class Gaussian(Likelihood):
 
     trained = positive = ("noise_variance",)
     sites_known = True
+    closed_powers = (0.0, 1.0)
     noise_variance: float = 1.0
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
@@ -259,9 +261,6 @@ class Gaussian(Likelihood):
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         return [0.5 * ((y - f) ** 2 / self.noise_variance - 1.0)]
-
-    def closed(self, power: np.ndarray) -> np.ndarray:
-        return np.ones(power.shape, dtype=bool)
 
     def closed_form(
         self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
@@ -338,6 +337,8 @@ class Probit(Binary):
     [[0.362 0.638]]
     """
 
+    closed_powers = (1.0, 1.0)
+
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         x = y * f
         ell, hazard = log_normal_tail(x)
@@ -348,9 +349,6 @@ class Probit(Binary):
             series = (1.0 - q * (2.0 - q * (10.0 - 74.0 * q))) / t
             gap = np.where(x < FAR_LEFT, series, gap)
         return ell, y * hazard, -hazard * gap
-
-    def closed(self, power: np.ndarray) -> np.ndarray:
-        return power == 1.0
 
     def closed_form(
         self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
@@ -483,6 +481,7 @@ class Poisson(Counts):
     """
 
     width = 0.6
+    closed_powers = (0.0, 0.0)
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
@@ -491,9 +490,6 @@ class Poisson(Counts):
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         rate = np.exp(np.minimum(f, LARGEST_LOG_RATE))
         return y * f - rate - gammaln(y + 1.0), y - rate, -rate
-
-    def closed(self, power: np.ndarray) -> np.ndarray:
-        return power == 0.0
 
     def closed_form(
         self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray

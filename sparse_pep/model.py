@@ -18,7 +18,7 @@ import numpy as np
 from .blocks import BlockChunk, BlockShard
 from .energies import energy_gradient
 from .features import Features
-from .inference import Fit, fixed_point, left_out, released
+from .inference import Fit, fixed_point, left_out
 from .kernels import Kernel
 from .likelihoods import Gaussian, Likelihood
 from .means import ZeroMean
@@ -45,6 +45,7 @@ from .shards import Kept, Piece, Shard, Shards, SiteState, per_row
 from .sites import Posterior, determined_directions, q_moments
 from .streaming import Memory, memory_shards
 
+# %% ../nbs/17_model.ipynb #c2a57c91
 if TYPE_CHECKING:
     from sparse_pep.data.sources import Source
 
@@ -104,8 +105,9 @@ class Model:
         """Return the same model with other values of `parameters()`."""
         parts = {}
         for part, prefix in PREFIXES.items():
-            own = getattr(self, part)
-            values = {name: parameters[prefix + name] for name in own.parameters()}
+            own, values = getattr(self, part), {}
+            for name in own.parameters():
+                values[name] = parameters[prefix + name]
             parts[part] = own.with_parameters(values)
         return Model(**parts)
 
@@ -215,6 +217,7 @@ def bound(
     power: float | np.ndarray,
     private: bool = True,
     inflation: float = 1.0,
+    centred: bool = False,
     kept: Kept | None = None,
     chunk_size: int | None = None,
 ) -> Shard:
@@ -233,6 +236,8 @@ def bound(
         Whether rows may have powers of their own.
     inflation : float
         Factor by which all noise variances are multiplied.
+    centred : bool
+        Whether these data alone determine the sites, without a memory of earlier data.
     kept : Kept, optional
         Which results are cached; none by default.
     chunk_size : int, optional
@@ -259,9 +264,6 @@ def bound(
     if piece.blocks is not None:
         require_host(X, "`blocks`")
         kind, covariances = partial(BlockShard, piece.blocks), block_covariances(model, X)
-    state = None
-    if own:
-        state = SiteState(*own) if len(own) > 1 else SiteState.at(own[0])
     return kind(
         Kuu=Kuu,
         covariances=covariances,
@@ -273,11 +275,12 @@ def bound(
         trained=inflation * own_noise / noise,
         offset=0.0 if known else offset,
         pull_mean=lambda f_bar: to_vector(model.mean.pull(X, f_bar.T)),
+        centred=centred and likelihood.shift_invariant,
         latent=(0, likelihood.n_latent),
         chunk_size=chunk_size,
         kept=kept or Kept(),
         place=X,
-        state=state,
+        state=SiteState.at(*own) if own else None,
     )
 
 # %% ../nbs/17_model.ipynb #41110082
@@ -303,7 +306,7 @@ def shards_of(
         As in `model_gradient`.
     """
     known, local = model.likelihood.sites_known, []
-    given = {"model": model, "Kuu": Kuu, "power": power, **more}
+    given = {"model": model, "Kuu": Kuu, "power": power, "centred": memory is None, **more}
     arrays = start if isinstance(start, np.ndarray) else None
     if memory is not None:
         parts = model.features, model.kernel, Kuu, float(np.mean(power))
@@ -335,22 +338,22 @@ def settled(
 ) -> Fit:
     """The fit at the fixed point, searched for from `start`; if that fails or does not converge,
     once more from the default start. `n_sweeps` counts both searches. The evidence includes that
-    of earlier data.
+    of earlier data, and is NaN if no search came to usable sites.
     """
     if data.resident:  # in single precision the sites do not converge further
         (piece,) = data.pieces()
         tol = max(tol, 100 * unit_roundoff(piece.X))
-    spent, log_concave = 0, model.likelihood.log_concave
+    fits, log_concave = [], model.likelihood.log_concave
     for begin in (None,) if start is None else (start, None):
         with suppress(np.linalg.LinAlgError) if begin is not None else nullcontext():
             shards, sites = shards_of(model, data, power, Kuu, begin, memory, **more)
-            fit = fixed_point(shards, Kuu, log_concave, sites, tol)
-            fit, spent = replace(fit, n_sweeps=fit.n_sweeps + spent), fit.n_sweeps
-            if fit.converged:
+            fits.append(fixed_point(shards, Kuu, log_concave, sites, tol))
+            if fits[-1].converged:
                 break
-    if memory is None:
-        return fit
-    return replace(fit, log_evidence=fit.log_evidence + memory.log_constant)
+    fit = max(fits, key=lambda fit: (fit.converged, fit.usable, -fit.change))
+    value = fit.log_evidence if fit.usable else np.nan
+    value += 0.0 if memory is None else memory.log_constant
+    return replace(fit, log_evidence=value, n_sweeps=sum(fit.n_sweeps for fit in fits))
 
 # %% ../nbs/17_model.ipynb #1e3c7103
 @one_blas_thread()
@@ -471,7 +474,7 @@ def model_gradient(
         found = energy_gradient(fit)
     kernel_bar, features_bar = pull_Kuu(found.Kuu_bar)
     through_Kuu = to_vector([*kernel_bar.values(), *features_bar.values()])
-    return released(fit), gradient_by_name(model, found.pulled + through_Kuu, *found[2:])
+    return fit.released(), gradient_by_name(model, found.pulled + through_Kuu, *found[2:])
 
 # %% ../nbs/17_model.ipynb #2d7b57ba
 def gradient_by_name(
@@ -718,6 +721,5 @@ def model_posterior(posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.nda
     >>> print(mean, np.diag(cov).round(1), round(directions, 1))
     [0. 0.] [0.1 1. ] 0.9
     """
-    moments = [q_moments(posterior) for posterior in posteriors]
-    mean, cov = (one_or_all(part) for part in zip(*moments))
+    mean, cov = map(one_or_all, zip(*map(q_moments, posteriors)))
     return mean, cov, sum(map(determined_directions, posteriors))

@@ -212,10 +212,9 @@ def integrands(
     """The seven integrands and the E further ones, (7 + E, n, K), at `mode` + x (n, K), multiplied
     by `measure` (n, K).
     """
-    mode, mean, var, power, top, slope = (
-        value[rows][:, None]
-        for value in (at.mode, at.mean, at.var, at.power, at.top, at.slope)
-    )
+    own = rows[:, None]
+    mode, mean, var = at.mode[own], at.mean[own], at.var[own]
+    power, top, slope = at.power[own], at.top[own], at.slope[own]
     ell, d1, d2, *more = at.log_density(rows, mode + x)
     log_normal = (x + (mode - mean)) ** 2 * (-0.5 / var)
     lifted = power * ell

@@ -8,7 +8,7 @@ __all__ = ['Piece', 'Largest']
 # %% ../nbs/10_shards.ipynb #22031ae8
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,11 +81,10 @@ class Piece(NamedTuple):
 
     def at(self, rows: slice | np.ndarray) -> "Piece":
         """The piece with only these rows, perhaps as views; `first` is not changed."""
-        parts = (
-            value if value is None or np.ndim(value) == 0 else value[rows]
-            for value in self[1:]
-        )
-        return Piece(self.first, *parts)
+        parts = [self.first]
+        for value in self[1:]:
+            parts.append(value[rows] if np.ndim(value) else value)
+        return Piece(*parts)
 
     resident = True  # all rows are in memory, as one piece
 
@@ -311,10 +310,10 @@ class SiteState(NamedTuple):
     residuals: np.ndarray
 
     @classmethod
-    def at(cls, sites: np.ndarray, last: np.ndarray | None = None) -> "SiteState":
-        """The state at the beginning of a search, without earlier sweeps."""
+    def at(cls, sites: np.ndarray, last: np.ndarray | None = None, *sweeps: np.ndarray) -> "SiteState":
+        """The state with these sites; at the beginning of a search, without earlier sweeps."""
         none = np.zeros((0, *sites.shape))
-        return cls(sites, np.zeros_like(sites) if last is None else last, none, none)
+        return cls(sites, np.zeros_like(sites) if last is None else last, *(sweeps or (none, none)))
 
 
 class Step(NamedTuple):
@@ -494,19 +493,12 @@ class Shard:
             precision[rows], own = gaussian_sites(*here)
             shift[..., rows] = own.T
 
-    def sites_of(self, c: int, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Site precision (n,) and shift (n,), or (K, n) with K outputs, of some rows."""
-        precision, shift = self.state.sites
-        if self.known:
-            return precision[rows], shift[..., rows]
-        return precision[c, rows], shift[c, rows]
-
     def add_sites(self, c: int, chunk: Columns, S: np.ndarray, s: np.ndarray) -> float:
         """Add the sites of a chunk to S (M, M) and to s (M,) or (M, K); return their terms of log Z."""
         rows, weight = chunk.rows, self.weight[chunk.rows]
-        precision, shift = self.sites_of(c, rows)
-        s += rows_times(chunk.V, (weight * shift).T)
-        add_weighted(S, chunk.V, weight * precision, chunk.spare)
+        precision, shift = self.state.sites if self.known else self.state.sites[:, c]
+        s += rows_times(chunk.V, (weight * shift[..., rows]).T)
+        add_weighted(S, chunk.V, weight * precision[rows], chunk.spare)
         if not self.known:
             return 0.0
         here = self.y[rows], self.dff[rows], self.noise[rows], self.power[rows]
@@ -528,7 +520,8 @@ class Shard:
     ) -> tuple:
         """Kuf_bar (M, n), kff_bar (n,), ∂ log Z/∂ log σ² and d₁ of a chunk, whose V is overwritten."""
         rows, V, weight = chunk.rows, chunk.V, self.weight[chunk.rows]
-        precision, shift = self.sites_of(c, rows)
+        precision, shift = self.state.sites if self.known else self.state.sites[:, c]
+        precision, shift = precision[rows], shift[..., rows]
         if through is None:
             given = V, precision, shift.T, self.power[rows], weight, outer, chunk.scratch
             Kuf_bar, kff_bar, var, d1 = adjoint_chunk(self.Kuu, whitened, *given)
@@ -667,7 +660,7 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
     if np.any(np.not_equal(shard.trained, 1.0)):
         private = 1.0
     shard.answer = Sums(
-        np.stack([mirror(one) for one in S]),
+        mirror(S),
         s,
         terms,
         sum(shard.clipped.values()),
@@ -780,7 +773,9 @@ def adjoints(
     """
     outputs, M = shard.y.shape[1:], len(shard.Kuu.lower)
     f_bar = np.zeros((*outputs, len(shard.y)))
-    through = [way_through(shard.Kuu, one) if short else None for one in whitened]
+    through = [None] * len(whitened)
+    if short:
+        through = list(map(partial(way_through, shard.Kuu), whitened))
 
     def work(share: Sequence[int]) -> tuple:
         outer, pulled, slope = np.zeros((len(whitened), M, M)), 0.0, 0.0
@@ -807,10 +802,9 @@ def adjoints(
     with device_of(shard.place):
         parts = map_chunks(work, range(len(shard.chunks)))
     outer, pulled, slope = map(sum, zip(*parts))
-    outer = np.stack([mirror(one) for one in outer])
     if not shard.known:
-        return Adjoints(outer, pulled, 0.0, 0.0)
-    return Adjoints(outer, pulled, np.atleast_1d(slope), shard.pull_mean(f_bar))
+        return Adjoints(mirror(outer), pulled, 0.0, 0.0)
+    return Adjoints(mirror(outer), pulled, np.atleast_1d(slope), shard.pull_mean(f_bar))
 
 # %% ../nbs/10_shards.ipynb #585d985b
 def answer_of(
@@ -859,7 +853,9 @@ class Shards:
 
     def ask(self, question: Callable, *given: object) -> tuple:
         """The sum of the answers of all shards."""
-        parts = [question(shard, *given) for shard in self.local]
+        parts = []
+        for shard in self.local:
+            parts.append(question(shard, *given))
         if self.source is not None and not (self.known and question is projections):
             work = self.make, question, given
             if self.known:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from .inference import FLOOR, Fit, posterior_terms, released
+from .inference import FLOOR, Fit, posterior_terms
 from sparse_pep.model import (
     Model,
     bound,
@@ -45,6 +45,7 @@ from .sites import Posterior, posterior_from_sums
 from .streaming import Memory, memory_shards
 from .training import check_fixed, spaced_rows, weight_of
 
+# %% ../nbs/19_stochastic.ipynb #e6474fb0
 if TYPE_CHECKING:
     from sparse_pep.data.sources import Source
 
@@ -549,11 +550,6 @@ class StochasticResult:
         """The log Z of all data for the trained model, in nats."""
         return self.fit.log_evidence
 
-    @property
-    def start(self) -> object:
-        """Sites from which further inference may start."""
-        return self.fit.start
-
 
 def rise_at_end(history: np.ndarray) -> float:
     """The mean of the last quarter of `history` (T,) minus that of the quarter before."""
@@ -696,7 +692,7 @@ def train_stochastic(
             callback(Epoch(number, seconds, model, batches.posteriors(model), *told[-1]))
             paused = perf_counter() - begun - seconds
     given = climber.model, data, power, jitter, batches.sites
-    fit = released(model_evidence(*given, memory=memory, chunk_size=chunk_size))
+    fit = model_evidence(*given, memory=memory, chunk_size=chunk_size).released()
     return outcome_of(climber, fit, np.array(told).T, points, tol)
 
 # %% ../nbs/19_stochastic.ipynb #d2bf7b66

@@ -9,7 +9,6 @@ __all__ = ['kmeans_points', 'greedy_points', 'initial_kernel', 'TrainingResult',
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from scipy.optimize import OptimizeResult, minimize
 from sklearn.cluster import KMeans
 from tqdm import tqdm
 
-from .inference import Fit, released
+from .inference import Fit
 from .kernels import Kernel, SquaredExponential
 from .likelihoods import Gaussian, Likelihood
 from sparse_pep.model import (
@@ -38,6 +37,7 @@ from .numerics.threads import one_blas_thread
 from .shards import Piece
 from .streaming import Memory
 
+# %% ../nbs/18_training.ipynb #2ab56600
 if TYPE_CHECKING:
     from sparse_pep.data.sources import Source
 
@@ -213,8 +213,11 @@ class Ascent:
     ):
         self.model, self.gradient_of, self.needed, self.bar = model, gradient_of, needed, bar
         self.parameters = model.parameters()
-        self.trained = {k: value for k, value in self.parameters.items() if k not in fixed}
-        self.start, self.settled = to_vector(self.trained), False
+        self.trained, logs = {}, {}
+        for name, value in self.parameters.items():
+            if name not in fixed:
+                self.trained[name], logs[name] = value, np.full(np.shape(value), "log_" in name)
+        self.start, self.logs, self.settled = to_vector(self.trained), to_vector(logs) > 0, False
         self.n_evaluations, self.n_rejected, self.n_sweeps, self.jitter = 0, 0, 0, 0.0
         self.worst, self.best, self.best_vector, self.best_fit = -np.inf, np.inf, None, None
         self.history, self.path, self.stride = [], {0: self.start}, 1
@@ -228,19 +231,20 @@ class Ascent:
         """The fit and the gradient (P,). Raises LinAlgError if they cannot be computed, or if the
         sites do not converge at a point other than the start.
         """
-        parameters = self.at(vector)
-        logs = [parameters[name] for name in self.trained if "log_" in name]
-        if not np.all(np.isfinite(vector)) or np.any(np.abs(to_vector(logs)) > LOG_LIMIT):
+        if not np.all(np.isfinite(vector)) or np.any(np.abs(vector[self.logs]) > LOG_LIMIT):
             raise np.linalg.LinAlgError("parameters out of range")
         try:
-            model = self.model.with_parameters(parameters)
+            model = self.model.with_parameters(self.at(vector))
         except ValueError as error:  # a probability that rounds to its limit
             raise np.linalg.LinAlgError(f"parameters out of range: {error}") from error
         fit, gradient = self.gradient_of(model)
         self.n_sweeps += fit.n_sweeps
-        slope = to_vector([gradient[name] for name in self.trained])
+        slope = to_vector([*map(gradient.get, self.trained)])
         if not (np.isfinite(fit.log_evidence) and np.all(np.isfinite(slope))):
-            raise np.linalg.LinAlgError("the evidence is not finite")
+            raise np.linalg.LinAlgError(
+                "the sites did not settle, or the evidence is not finite; start from a smaller "
+                "kernel variance or more noise, or choose another `power`."
+            )
         if not fit.converged and self.n_evaluations > 1:
             raise np.linalg.LinAlgError("the sites did not converge")
         return fit, slope
@@ -265,7 +269,7 @@ class Ascent:
         uncertain = self.best_fit is None or not self.best_fit.converged
         if uncertain or value < self.best:  # a failing line search may pass the best point
             self.best, self.best_vector, self.best_slope = value, vector.copy(), -slope
-            self.best_fit = fit if isinstance(fit, Answer) else released(fit)
+            self.best_fit = fit
         return value, -slope
 
     def record(self, intermediate_result: OptimizeResult) -> None:
@@ -308,7 +312,8 @@ class TrainingResult:
     history : ndarray
         The log evidence at the start and after each iteration.
     fit : Fit, or Answer
-        At the best parameters; an `Answer` if it was recalled from a checkpoint.
+        At the best parameters; an `Answer` if it was recalled from a checkpoint. Further
+        inference can start from its `start`.
     path : dict
         Parameters during training: `iteration` (T,), and `values`, a dictionary of arrays
         (T, ...) under the names of `parameters()`. T ≤ 64, spread over all iterations.
@@ -346,12 +351,6 @@ class TrainingResult:
     fit: Fit | Answer
     path: dict
 
-    @property
-    def start(self) -> object:
-        """The sites at the best parameters, from which further inference can start."""
-        if not isinstance(self.fit, Answer):
-            return self.fit.start
-        return None if self.fit.sites is None else np.stack(self.fit.sites)
 
 # %% ../nbs/18_training.ipynb #1c823910
 STALLED = 2  # SciPy's status if the line search finds no lower value
@@ -419,8 +418,8 @@ def outcome_of(ascent: Ascent, end: OptimizeResult, before: int, tol: float) -> 
         message = "the line search found no higher evidence, also without its history"
     elif end.status == EXHAUSTED:
         message = f"still rising after {n_iter} iterations"
-    points = [ascent.at(vector) for vector in ascent.path.values()]
-    values = {name: np.stack([point[name] for point in points]) for name in points[0]}
+    points = zip(*map(dict.values, map(ascent.at, ascent.path.values())))
+    values = dict(zip(ascent.parameters, map(np.stack, points)))
     return TrainingResult(
         model=ascent.model.with_parameters(ascent.at(ascent.best_vector)),
         log_evidence=-ascent.best,
@@ -459,7 +458,7 @@ class WarmGradient:
     def __init__(self, data: "Piece | Source", **given: object):
         self.data, self.given, self.last = data, given, None
         first = next(iter(data.pieces()))
-        self.few = first.X[: min(100, first.n_data), :]
+        self.few = first.X[: min(100, first.X.shape[0]), :]
 
     def __call__(self, model: Model) -> tuple[Fit, dict[str, np.ndarray]]:
         """The evidence and its gradient. Raises LinAlgError for a variance of f at which the
@@ -499,7 +498,7 @@ class RecordedGradient:
             if np.isnan(answer.log_evidence):
                 raise np.linalg.LinAlgError("this evaluation failed in the earlier run")
             if answer.sites is not None:
-                self.gradient_of.last = np.stack(answer.sites)
+                self.gradient_of.last = answer.start
             return answer, from_vector(answer.gradient, parameters)
         try:
             fit, gradient = self.gradient_of(model)
@@ -649,7 +648,7 @@ def train(
                 raise
     if record is not None:
         record.save()
-    return max(results, key=attrgetter("log_evidence"))
+    return max(results, key=lambda result: (result.fit.converged, result.log_evidence))
 
 # %% ../nbs/18_training.ipynb #fbf10dff
 SHORTER = (1.0, 0.3, 0.1, 0.03)
@@ -673,8 +672,7 @@ def starting_lengthscale(model: Model, data: Piece) -> Model:
     data : Piece
         At most 20000 rows of it, evenly spaced, are used.
     """
-    few = data.at(spaced_rows(data.n_data))._replace(power=None, blocks=None)
-
+    few = data.at(spaced_rows(len(data.X)))._replace(power=None, blocks=None)
     best, start = -np.inf, model
     for factor in SHORTER:
         kernel = replace(model.kernel, lengthscale=factor * model.kernel.lengthscale)
@@ -744,7 +742,8 @@ def held_out_power(
     model : Model
         Trained at this power on the other rows.
     sweep : dict
-        `power`, and `log_density` of the held-out rows in nats per data point, both (P,).
+        `power`, and `log_density` of the held-out rows in nats per data point, both (P,);
+        −∞ where the sites did not settle.
 
     Examples
     --------
@@ -768,16 +767,22 @@ def held_out_power(
     judges, learners = np.split(order, [max(1, round(HELD_OUT * len(order)))])
     learning, judging, trained, scores = data.at(learners), data.at(judges), [], []
     for power in powers:
-        result = train(model, learning, power, **options)
+        try:
+            result = train(model, learning, power, **options)
+        except np.linalg.LinAlgError:  # this power cannot be judged
+            scores.append(-np.inf)
+            trained.append(model)
+            continue
         model = result.model
         jitter, chunk_size = options.get("jitter", 1e-8), options.get("chunk_size")
-        given = power, jitter, result.start
+        given = power, jitter, result.fit.start
         fit = model_evidence(model, learning, *given, chunk_size=chunk_size)
         mean, var = model_predict(model, fit.posteriors, judging.X, chunk_size)
         var = var + judging.known_variance
         density = predictive_log_density(model.likelihood, judging.y, mean, var)
         weight = np.broadcast_to(judging.weight, judging.n_data)
-        scores.append(float(np.average(density, weights=weight)))
+        score = float(np.average(density, weights=weight))
+        scores.append(score if np.isfinite(fit.log_evidence) else -np.inf)
         trained.append(model)
     best = int(np.nanargmax(scores))
     sweep = {"power": np.array(powers), "log_density": np.array(scores)}

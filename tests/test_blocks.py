@@ -658,7 +658,7 @@ def test_training_with_blocks(likelihood):
     assert result.fit.shards is None  # what is kept for a warm start is small
     mean, var = model_predict(result.model, end.posteriors[0], data.X)
     if not isinstance(likelihood, Gaussian):
-        again = model_evidence(result.model, *given, 1e-8, start=result.start)
+        again = model_evidence(result.model, *given, 1e-8, start=result.fit.start)
         assert again.n_sweeps < end.n_sweeps
     assert np.all(var > 0) and np.corrcoef(mean, data.f)[0, 1] > 0.7
 

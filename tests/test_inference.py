@@ -11,7 +11,7 @@ from scipy.special import log_ndtr
 
 from sparse_pep.energies import energy_gradient
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import infer, leave_one_out, released
+from sparse_pep.inference import infer, leave_one_out
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import (
     Gaussian,
@@ -217,7 +217,7 @@ def test_nothing_kept_in_memory(likelihood):
 def test_a_warm_start_takes_fewer_sweeps_and_ends_at_the_same_place():
     problem = small(Probit(), N=40)
     first = problem.infer(0.5)
-    again = problem.infer(0.5, start=released(first).start)
+    again = problem.infer(0.5, start=first.released().start)
     assert again.n_sweeps == 0 and again.converged
     assert again.log_evidence == pytest.approx(first.log_evidence, abs=1e-9)
     near = problem.infer(0.6)

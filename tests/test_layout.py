@@ -35,9 +35,7 @@ KNOWN = {
     ("features", "interdomain"): "names of feature kinds are looked up in the module that is above",
 }
 KNOWN_FUNCTIONS = {  # what estimators take from modules that compute, classes aside
-    "factor_from_lower": "`load` makes the posterior of a file; `model` should",
     "clustered_blocks": "the argument `blocks` is turned into labels here",
-    "released": "V is let go at the end of `fit`; `model` should",
 }
 
 

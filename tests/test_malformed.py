@@ -906,7 +906,7 @@ WHOLE = [-1, 1.5, NAN, INF, "10", [5], True, {}, np.ones(2)]
 POSITIVE = [0, -1, NAN, INF, None, "1", [1.0], True, {}, np.ones(2)]
 ARGUMENTS = {
     "kernel": ["rbf", "", 3, 1.0, True, NAN, [SE], SquaredExponential, {}, np.ones(2), SquaredExponential(1.0, [1.0, 1.0, 1.0]), SquaredExponential(active_dims=(4,)), Kernel()],
-    "features": ["points", 3, X, [X], [], (), InducingPoints, {}, True, NAN, InducingPoints(np.ones((3, 3))), [InducingPoints(X[:3]), 5]],
+    "features": ["points", 3, X, [X], [], (), InducingPoints, {}, True, NAN, InducingPoints(np.ones((3, 3))), [InducingPoints(X[:3]), 5], {InducingPoints(X[:3])}],
     "n_inducing": [0, None, *WHOLE],
     "power": [-0.1, 1.1, NAN, INF, None, "vfe", "0.5", "", [0.5], [0.5] * 11 + [1.1], [0.5] * 11 + [NAN], {}, True, ["a"] * 12, np.full((12, 1), 0.5), 0.5j, ["auto"]],
     "blocks": [0, -1, 1.5, NAN, True, "a", "12", [0] * 11, np.zeros((12, 1)), [NAN] * 12, {}, [None] * 12, [0, "a"] * 6 + [None], [[0], [1, 2]] * 6, []],

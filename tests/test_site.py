@@ -1,4 +1,5 @@
 """The site that `python -m docs.build --no-quarto` writes, read as files: links, anchors, search, structure."""
+import ast
 import base64
 import hashlib
 import html
@@ -36,7 +37,15 @@ from docs.build import (
     space_operators,
     steps_html,
 )
-from docs.notebook import anchors, fence, markdown, process, unnested, without_html
+from docs.notebook import (
+    anchors,
+    fence,
+    markdown,
+    only_imports,
+    process,
+    unnested,
+    without_html,
+)
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -390,6 +399,17 @@ def test_notebooks_are_notebooks_and_not_what_an_editor_left(path):
     notebook = json.loads(path.read_text(encoding="utf-8"))
     assert notebook["metadata"] == {"kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}}
     assert not any("jupytext" in "".join(cell["source"]) for cell in notebook["cells"])
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "nbs").rglob("*.ipynb")), ids=lambda path: path.stem)
+def test_exported_imports_stand_alone(path):
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if source.startswith("#| export"):
+            kinds = {isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(source).body}
+            assert len(kinds) <= 1, source
+            if source.startswith("#| export\nif TYPE_CHECKING:") and "else:" not in source:
+                assert only_imports(SimpleNamespace(cell_type="code", source=source))
 
 
 def test_imports_are_folded_where_code_is_explained(documents):

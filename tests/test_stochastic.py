@@ -502,13 +502,13 @@ def test_the_path_and_the_end(monkeypatch):
         np.testing.assert_allclose(result.path["values"][name][-1], value, rtol=1e-14)
         np.testing.assert_allclose(result.path["values"][name][0], START.parameters()[name], rtol=1e-14)
     assert result.model.kernel.variance == pytest.approx(2.0) and result.n_iter == 20
-    again = model_evidence(result.model, MANY, 0.5, 1e-6, start=result.start)
+    again = model_evidence(result.model, MANY, 0.5, 1e-6, start=result.fit.start)
     assert again.n_sweeps <= 1 and again.log_evidence == pytest.approx(result.log_evidence, rel=1e-9)
 
 
 def test_convergence_is_said_honestly(monkeypatch):
     few = train_stochastic(Model(SE, POINTS, Gaussian(0.5)), Piece(0, X, NUMBER), 0.5, 25, n_epochs=2)
-    assert few.start is None and not few.converged and "too few" in few.message
+    assert few.fit.start is None and not few.converged and "too few" in few.message
     given = START, MANY, 0.5, 100, 0.03, 8
     rising = train_stochastic(*given, tol=1e-6)
     assert not rising.converged and "the last quarter of 8 epochs gained" in rising.message

@@ -8,7 +8,7 @@ from reference import dense, limits
 
 from sparse_pep.blocks import Partition, block_infer
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import infer, posterior_terms, released
+from sparse_pep.inference import infer, posterior_terms
 from sparse_pep.kernels import Matern52
 from sparse_pep.likelihoods import (
     Gaussian,
@@ -165,7 +165,7 @@ def test_sites_of_zero_are_no_observations():
 def test_sites_outlive_the_data(likelihood):
     problem = Problem(7)
     fit = problem.infer(likelihood, 1.0)
-    found, again = surrogate(fit), surrogate(released(fit))
+    found, again = surrogate(fit), surrogate(fit.released())
     np.testing.assert_array_equal(again.precision, found.precision)
     np.testing.assert_array_equal(again.shift, found.shift)
     assert again.log_constant == found.log_constant
@@ -193,6 +193,6 @@ def test_sites_of_blocks_are_compressed_too(likelihood, power):
     fit = block_infer(problem.Kuu, by_blocks, *given, tol=1e-11)
     (small,) = compress(fit)
     np.testing.assert_allclose(solved(problem, fit.posteriors[0], small), fit.log_evidence, rtol=1e-10)
-    for one in (fit, released(fit)):
+    for one in (fit, fit.released()):
         with pytest.raises(ValueError, match="for blocks use `compress`"):
             surrogate(one)

@@ -464,7 +464,7 @@ def test_training_with_sites_that_are_searched_for(power):
     assert 0 < result.n_sweeps < 5 * result.n_evaluations
     assert error(result.fit.log_evidence, result.log_evidence) == 0
     assert result.fit.shards is None
-    again = model_evidence(result.model, Piece(0, X, y), power, 1e-8, start=result.start)
+    again = model_evidence(result.model, Piece(0, X, y), power, 1e-8, start=result.fit.start)
     assert again.n_sweeps < fresh.n_sweeps
     assert train(start(), Piece(0, *wave()), power, max_iter=3).n_sweeps == 0
 

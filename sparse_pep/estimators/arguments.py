@@ -8,7 +8,7 @@ __all__ = []
 # %% ../../nbs/internals/estimators/arguments.ipynb #28166bfc
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
@@ -94,8 +94,8 @@ class Arguments(BaseEstimator):
         1 shows a progress bar on standard error.
     tol : float
         Training has converged when 20 iterations gain less than this many nats per row; with
-        Adam, when the last quarter of the epochs gains less than ten times this over the
-        quarter before.
+        Adam, when the last quarter of the epochs gains less than this over the quarter
+        before.
     n_restarts : int
         Further starts from disturbed parameters; the best end is kept.
     fixed : collection of str
@@ -143,18 +143,49 @@ class Arguments(BaseEstimator):
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #a97bf5da
 class Rule(NamedTuple):
-    """What a value must be.
+    """Which values an argument may have. A value that none of the fields admits is refused.
 
     Attributes
     ----------
-    holds : callable
-        holds(value) → bool
     words : str
         The end of the sentence "`name` must …".
+    interval : tuple of float, optional
+        low and high: numbers with low ≤ value < high.
+    whole : bool
+        Whether these numbers must be whole.
+    texts : collection of str
+        The texts that are admitted.
+    kinds : tuple of type
+        Instances of these classes, but not of the base classes `Kernel` and `Features` themselves.
+    entries : type, optional
+        Collections of instances of this class.
+    fewest : int
+        The smallest number of entries.
     """
 
-    holds: Callable[[object], bool]
     words: str
+    interval: tuple[float, float] | None = None
+    whole: bool = False
+    texts: Collection[str] = ()
+    kinds: tuple[type, ...] = ()
+    entries: type | None = None
+    fewest: int = 0
+
+    def admits(self, value: object) -> bool:
+        """Whether an argument may have this value."""
+        if isinstance(value, str):
+            return value in self.texts
+        if is_number(value) and self.interval is not None:
+            low, high = self.interval
+            return low <= value < high and (not self.whole or float(value).is_integer())
+        if isinstance(value, self.kinds):
+            return type(value) not in (Kernel, Features)
+        if self.entries is None or not isinstance(value, Collection) or getattr(value, "ndim", 1) != 1:
+            return False
+        for entry in value:
+            if not isinstance(entry, self.entries):
+                return False
+        return len(value) >= self.fewest
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #012e1759
 KERNELS = {
@@ -165,53 +196,25 @@ KERNELS = {
 }
 POWER_NAMES = ("auto", "log_loss", "held_out")
 
-
-def is_whole(value: object) -> bool:
-    """Whether `value` is a whole number that is not negative."""
-    return is_number(value) and float(value).is_integer() and value >= 0
-
-
-def is_part(value: object, kind: type) -> bool:
-    """Whether `value` is an instance of a class that is derived from `kind`."""
-    return isinstance(value, kind) and type(value) is not kind
-
-
-def is_features(value: object) -> bool:
-    """Whether `value` is a set of features, or a list of several."""
-    if isinstance(value, (list, tuple)):
-        return len(value) > 0 and all(isinstance(part, Features) for part in value)
-    return is_part(value, Features)
-
-
-def is_names(value: object) -> bool:
-    """Whether `value` is a collection of texts."""
-    listed = isinstance(value, Collection) and not isinstance(value, str)
-    listed = listed and getattr(value, "ndim", 1) == 1
-    return listed and all(isinstance(name, str) for name in value)
-
 # %% ../../nbs/internals/estimators/arguments.ipynb #3a3147a3
-POSITIVE = Rule(lambda v: is_number(v) and np.isfinite(v) and v > 0, "be a positive number")
-WHOLE = Rule(is_whole, "be a whole number")
-FLAG = Rule(lambda v: isinstance(v, (bool, np.bool_, int, np.integer)) and v in (0, 1), "be True or False")
-PATH = Rule(lambda v: isinstance(v, (str, os.PathLike)) and str(v) != "", "be the name of a file")
+NONE, ABOVE_ZERO = type(None), np.nextafter(0.0, 1.0)
+POSITIVE = Rule("be a positive number", interval=(ABOVE_ZERO, np.inf))
+COUNT = Rule("be a positive whole number", interval=(1, np.inf), whole=True)
+FLAG = Rule("be True or False", interval=(0, 2), whole=True, kinds=(bool, np.bool_))
 RULES = {
-    **dict.fromkeys(("noise_variance", "tol", "learning_rate"), [POSITIVE]),
-    **dict.fromkeys(("n_inducing", "max_iter", "batch_size", "n_epochs"), [POSITIVE, WHOLE]),
-    **dict.fromkeys(("normalize_y", "standardize"), [FLAG]),
-    "n_restarts": [WHOLE],
-    "verbose": [Rule(lambda v: isinstance(v, bool) or is_whole(v), "be a whole number")],
-    "chunk_size": [Rule(lambda v: v is None or is_whole(v) and v > 0, "be a whole number of 1 or more, or None")],
-    "jitter": [Rule(lambda v: is_number(v) and 0.0 <= v < 1.0, "lie in [0, 1), relative to the diagonal of Kuu")],
-    "optimizer": [Rule(lambda v: v is None or isinstance(v, str) and v in ("lbfgs", "adam"), "be 'lbfgs', 'adam' or None")],
-    "checkpoint": [
-        Rule(lambda v: v is None or PATH.holds(v), f"{PATH.words}, or None"),
-        Rule(lambda v: v is None or not Path(v).is_dir() and Path(v).parent.is_dir(), "name a file in a folder that exists, or None"),
-    ],
-    "checkpoint_every": [Rule(lambda v: is_number(v) and v >= 0.0, "be a number of seconds")],
-    "power": [Rule(lambda v: not isinstance(v, str) or v in POWER_NAMES, f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}")],
-    "fixed": [Rule(is_names, "be a list of names, such as ['features.Z']")],
-    "kernel": [Rule(lambda v: v is None or is_part(v, Kernel) or isinstance(v, str) and v in KERNELS, f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None")],
-    "features": [Rule(lambda v: v is None or is_features(v), "be a sparse_pep Features, or a list of them, or None")],
+    **dict.fromkeys(("noise_variance", "tol", "learning_rate"), POSITIVE),
+    **dict.fromkeys(("n_inducing", "max_iter", "batch_size", "n_epochs"), COUNT),
+    **dict.fromkeys(("normalize_y", "standardize"), FLAG),
+    "n_restarts": Rule("be a whole number", interval=(0, np.inf), whole=True),
+    "verbose": Rule("be a whole number", interval=(0, np.inf), whole=True, kinds=(bool,)),
+    "chunk_size": Rule("be a whole number of 1 or more, or None", interval=(1, np.inf), whole=True, kinds=(NONE,)),
+    "jitter": Rule("lie in [0, 1), relative to the diagonal of Kuu", interval=(0.0, 1.0)),
+    "optimizer": Rule("be 'lbfgs', 'adam' or None", texts=("lbfgs", "adam"), kinds=(NONE,)),
+    "checkpoint_every": Rule("be a number of seconds", interval=(0.0, np.inf)),
+    "power": Rule(f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}", texts=POWER_NAMES, kinds=(object,)),
+    "fixed": Rule("be a list of names, such as ['features.Z']", entries=str),
+    "kernel": Rule(f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None", texts=KERNELS, kinds=(NONE, Kernel)),
+    "features": Rule("be a sparse_pep Features, or a list of them, or None", kinds=(NONE, Features), entries=Features, fewest=1),
 }  # fmt: skip
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #6e0c4778
@@ -245,10 +248,16 @@ def check_arguments(given: Arguments) -> None:
     `tol` must be a positive number; got -1.0.
     """
     values = vars(given)
-    for name, rules in RULES.items():
-        for rule in rules if name in values else ():
-            if not rule.holds(values[name]):
-                raise ValueError(f"`{name}` must {rule.words}; got {shown(values[name])}.")
+    for name, rule in RULES.items():
+        if name in values and not rule.admits(values[name]):
+            raise ValueError(f"`{name}` must {rule.words}; got {shown(values[name])}.")
+    file = given.checkpoint
+    if file is not None:
+        path = Path(file) if isinstance(file, (str, os.PathLike)) else None
+        if path is None or path.is_dir() or not path.parent.is_dir():
+            raise ValueError(
+                f"`checkpoint` must name a file in a folder that exists, or None; got {shown(file)}."
+            )
     adam = given.optimizer == "adam"
     if adam:
         names = "n_restarts", "checkpoint"

@@ -43,7 +43,6 @@ from sparse_pep.estimators.fitting import (
     train_fit,
 )
 from ..features import InducingPoints
-from ..inference import released
 from ..likelihoods import Gaussian, StudentT
 from sparse_pep.model import (
     Model,
@@ -498,7 +497,7 @@ class PowerEPEstimator(Editable):
         `standardize`.
     log_marginal_likelihood_value_ : float
         log Z_PEP in nats, of y as it was modelled: a lower bound on the log marginal likelihood
-        at power 0.
+        at power 0. NaN if the search for the sites diverged.
     q_mean_, q_cov_ : ndarray (M,), (M, M)
         Of the inducing variables, of y as it was modelled; (C, M), (C, M, M) for C latent
         functions, (M, K), (M, M) for K outputs.
@@ -712,7 +711,7 @@ class PowerEPEstimator(Editable):
     def _conclude(self, outcome: Outcome, data: Data, numerics: Numerics) -> None:
         """Set the fitted attributes from the final model, and warn of what is not well."""
         model, asked = outcome.model, data.asked(numerics)
-        fit = released(model_evidence(model, start=outcome.sites, **asked))
+        fit = model_evidence(model, start=outcome.sites, **asked).released()
         self._model, self._data, self._numerics, self._fit_ = model, data, numerics, fit
         self._posteriors = fit.posteriors
         self._blocks = data.rows.blocks if isinstance(data.rows, Piece) else None

@@ -125,7 +125,7 @@ def distinct_rows(piece: Piece) -> tuple[Piece, np.ndarray | None]:
         return piece, None
     y = piece.y if piece.y.dtype.kind in "fiu" else np.unique(piece.y, return_inverse=True)[1]
     columns = [*np.ascontiguousarray(piece.X.T), *np.atleast_2d(y.T)]
-    columns += [value for value in (piece.known_variance, piece.power) if np.ndim(value)]
+    columns += filter(np.ndim, (piece.known_variance, piece.power))
     if np.ndim(piece.weight) == 0:  # one number a row, hardly ever the same for different rows
         mixed = np.zeros(len(y))
         for column, factor in zip(columns, np.random.default_rng(0).normal(size=len(columns))):

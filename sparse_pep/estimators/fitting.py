@@ -17,7 +17,7 @@ from ..data.sources import Source
 from .arguments import KERNELS, Arguments
 from .checks import partition_of, require_power, warn_caller
 from .encoding import EncodedSource, Encoding
-from ..features import InducingPoints
+from ..features import Features, InducingPoints
 from ..inference import Fit
 from ..interdomain import Mixture
 from ..kernels import Kernel
@@ -162,10 +162,10 @@ def starting_features(
     few: Piece, given: Arguments, rng: np.random.Generator
 ) -> InducingPoints | Mixture:
     """The inducing features that are given, or points by k-means in the rows `few`."""
-    if isinstance(given.features, (list, tuple)):
-        return Mixture(given.features)
-    if given.features is not None:
+    if isinstance(given.features, Features):
         return given.features
+    if given.features is not None:
+        return Mixture(given.features)
     weight = few.weight if np.ndim(few.weight) else None
     Z = kmeans_points(few.X, given.n_inducing, rng, weight)
     if len(Z) < given.n_inducing:
@@ -213,7 +213,7 @@ def starting_model(
         scale = initial_kernel(X, rest, likelihood, weight)
         kernel = KERNELS[kernel or "se"](scale.variance, scale.lengthscale)
     features = starting_features(few, given, rng)
-    features.Kuf(kernel, X[:1])  # what does not fit together says so here
+    features.Kuf_vjp(kernel, X[:1])  # what does not fit together says so here
     start = Model(kernel, features, likelihood, mean)
     check_fixed(start, given.fixed)
     if suggested:
@@ -236,9 +236,6 @@ def choose_power(
     return model, np.asarray(power), {"power_sweep": sweep}
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #38532800
-STEADY = 10.0  # what Adam may gain at the end, in units of `tol`
-
-
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """How training ended.
@@ -274,13 +271,13 @@ def train_fit(
     asked |= {"fixed": given.fixed, "rng": rng, "progress": bool(given.verbose)}
     if given.optimizer == "adam":
         lengths = {"batch_size": given.batch_size, "learning_rate": given.learning_rate}
-        tol, limit = STEADY * given.tol, "n_epochs"
-        result = train_stochastic(start, **asked, **lengths, n_epochs=given.n_epochs, tol=tol)
+        limit, lengths["n_epochs"] = "n_epochs", given.n_epochs
+        result = train_stochastic(start, **asked, **lengths, tol=given.tol)
         counts = {"n_evaluations": result.n_steps, "n_rejected": result.n_skipped, "drift_trace": result.drift}
     else:
         files = {"checkpoint": given.checkpoint, "checkpoint_every": given.checkpoint_every}
-        tol, limit = given.tol, "max_iter"
-        result = train(start, **asked, **files, n_restarts=given.n_restarts, max_iter=given.max_iter, tol=tol)
+        limit, files["max_iter"] = "max_iter", given.max_iter
+        result = train(start, **asked, **files, n_restarts=given.n_restarts, tol=given.tol)
         counts = {"n_evaluations": result.n_evaluations, "n_rejected": result.n_rejected}
         counts |= {"n_sweeps": result.n_sweeps, "jitter_largest": result.jitter}
     if not result.converged:
@@ -289,7 +286,7 @@ def train_fit(
             "standardised inputs need fewer iterations.",
             ConvergenceWarning,
         )
-    sites, traces = result.start, {"log_evidence_trace": result.history, "parameter_trace": result.path}
+    sites, traces = result.fit.start, {"log_evidence_trace": result.history, "parameter_trace": result.path}
     if data.inverse is not None and isinstance(sites, np.ndarray):
         sites = sites[:, :, data.inverse]
     return Outcome(result.model, sites, result.converged, result.n_iter, {"message": result.message, **counts, **traces})
@@ -314,7 +311,7 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
     if not fit.converged:
         warn_caller(
             f"inference did not converge: after {fit.n_sweeps} sweeps a site still changes by {fit.change:.2g} of "
-            "the posterior's units; try another `power`, or start from a smaller kernel variance or more noise.",
+            f"the posterior's units{'' if fit.usable else ', and its log evidence is NaN'}; try another `power`, or start from a smaller kernel variance or more noise.",
             ConvergenceWarning,
         )
     return told | {

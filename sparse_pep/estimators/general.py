@@ -28,9 +28,10 @@ def likelihood_named(
     if isinstance(likelihood, Likelihood):
         return likelihood
     if isinstance(likelihood, str):
-        plain = {re.sub(r"[\W_]", "", known.lower()): kind for known, kind in kinds.items()}
-        if kind := plain.get(re.sub(r"[\W_]", "", likelihood.lower())):
-            return kind()
+        plain = re.sub(r"[\W_]", "", likelihood.lower())
+        for known, kind in kinds.items():
+            if re.sub(r"[\W_]", "", known.lower()) == plain:
+                return kind()
     raise ValueError(
         f"`{name}` must be a sparse_pep likelihood or one of {', '.join(kinds)}; got {likelihood!r}."
     )

@@ -7,6 +7,7 @@ __all__ = ['load']
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #ede4a8ab
 import json
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arguments import PATH
 from .fitting import Numerics
 from sparse_pep.features import (
     FEATURE_KINDS,
@@ -28,10 +28,11 @@ from ..means import ZeroMean, mean_from_config, mean_to_config
 from ..model import Model
 from ..multiclass import likelihood_from_config, likelihood_to_config
 from ..numerics.files import as_plain, read_archive, without_arrays, write_archive
-from ..numerics.linalg import factor_from_lower
+from ..numerics.linalg import Factor
 from ..numerics.validation import require_kind, shown
 from ..sites import Posterior
 
+# %% ../../nbs/internals/estimators/persistence.ipynb #1dda7316
 if TYPE_CHECKING:
     from sparse_pep.estimators.base import PowerEPEstimator
 
@@ -46,9 +47,9 @@ def posteriors_to_parts(posteriors: list[Posterior]) -> dict:
 
 def posteriors_from_parts(parts: dict) -> list[Posterior]:
     """The inverse of `posteriors_to_parts`."""
-    Kuu = factor_from_lower(parts["Kuu"], parts["jitter"])
+    Kuu = Factor.from_lower(parts["Kuu"], parts["jitter"])
     return [
-        Posterior(Kuu, factor_from_lower(part["B"]), part["b"])
+        Posterior(Kuu, Factor.from_lower(part["B"]), part["b"])
         for part in (parts, *parts.get("more", {}).values())
     ]
 
@@ -85,8 +86,8 @@ def require_features(features: Features) -> None:
 
 def require_path(path: str | Path) -> None:
     """Raise a ValueError unless `path` may be the name of a file."""
-    if not PATH.holds(path):
-        raise ValueError(f"`path` must {PATH.words}; got {shown(path)}.")
+    if not isinstance(path, (str, os.PathLike)) or str(path) == "":
+        raise ValueError(f"`path` must be the name of a file; got {shown(path)}.")
 
 
 def require_saved(path: str | Path, features: Features, extra: dict | None) -> None:

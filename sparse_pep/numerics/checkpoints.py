@@ -56,6 +56,11 @@ class Answer:
     jitter: float = 0.0
     sites: Sites | None = None
 
+    @property
+    def start(self) -> np.ndarray | None:
+        """The sites (2, C, N) from which further inference can start, as `Fit.start`."""
+        return None if self.sites is None else np.stack(self.sites)
+
 # %% ../../nbs/internals/numerics/checkpoints.ipynb #35cbcaea
 FORMAT, FORMAT_VERSION = "sparse_pep checkpoint", 1
 RARELY = 10.0  # time between two saves, in units of the time that a save takes

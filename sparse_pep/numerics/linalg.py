@@ -111,6 +111,15 @@ class Factor:
     inverse: np.ndarray | None
     jitter: float
 
+    @classmethod
+    def from_lower(cls, lower: np.ndarray, jitter: float = 0.0) -> "Factor":
+        """The factor with a lower triangle L (M, M), and with its inverse where that is safe."""
+        rcond, _ = lapack.dtrcon(lower.T, norm="1", uplo="U")
+        if not rcond > PRODUCT_RCOND:  # it may be NaN
+            return cls(lower, None, jitter)
+        inverse, _ = lapack.dtrtri(lower.T, lower=0)
+        return cls(lower, np.ascontiguousarray(inverse.T), jitter)
+
     @property
     def half_log_det(self) -> float:
         """½ log |L Lᵀ| = Σ log Lₘₘ, in nats."""
@@ -120,16 +129,6 @@ class Factor:
 JITTER_STEPS = tuple(10.0**k for k in range(-12, -1))  # tried in turn when a factorisation fails
 PRODUCT_RCOND = 1e-6  # below this reciprocal condition number of L: solve rather than multiply by the inverse
 
-
-def factor_from_lower(lower: np.ndarray, jitter: float = 0.0) -> Factor:
-    """The `Factor` of a lower triangle (M, M), with its inverse where that is safe."""
-    rcond, _ = lapack.dtrcon(lower.T, norm="1", uplo="U")
-    inverse = (
-        np.ascontiguousarray(lapack.dtrtri(lower.T, lower=0)[0].T)
-        if rcond > PRODUCT_RCOND
-        else None
-    )
-    return Factor(lower, inverse, jitter)
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #8a16338c
 def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
@@ -178,7 +177,7 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
         np.einsum("mm->m", shifted)[:] += used * own  # a view of the diagonal
         lower, info = lapack.dpotrf(shifted.T, lower=0, clean=1, overwrite_a=1)
         if info == 0:
-            return factor_from_lower(np.ascontiguousarray(lower.T), used)
+            return Factor.from_lower(np.ascontiguousarray(lower.T), used)
     raise np.linalg.LinAlgError(
         f"`{name}` is not positive definite, even with a relative jitter of {JITTER_STEPS[-1]}."
     )
@@ -320,8 +319,8 @@ def add_rank_one(T: Array, b: np.ndarray, d: np.ndarray) -> Array:
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #759ee324
 def mirror(S: np.ndarray) -> np.ndarray:
-    """The symmetric matrix (M, M) whose lower triangle is that of S."""
-    return np.where(np.tri(len(S), dtype=bool), S, S.T)
+    """The symmetric matrix (M, M), or stack of them (C, M, M), whose lower triangle is that of S."""
+    return np.where(np.tri(S.shape[-1], dtype=bool), S, S.swapaxes(-1, -2))
 
 
 def inverse_gram(factor: Factor) -> np.ndarray:

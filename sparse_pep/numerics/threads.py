@@ -6,9 +6,10 @@
 __all__ = ['one_blas_thread', 'chunk_slices', 'map_chunks']
 
 # %% ../../nbs/internals/numerics/threads.ipynb #a9cfa3b3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ContextDecorator
+from contextlib import contextmanager
+from operator import itemgetter
 from threading import Lock
 
 import numpy as np
@@ -21,8 +22,8 @@ from .memory import LENDER
 BUFFER = 512  # entries of NumPy's buffer for elementwise operations, in each thread
 
 
-class BlasHold(ContextDecorator):
-    """BLAS held to one thread while anybody in this process is inside.
+class BlasHold:
+    """What all share that hold BLAS to one thread, see `one_blas_thread`.
 
     Attributes
     ----------
@@ -37,37 +38,12 @@ class BlasHold(ContextDecorator):
     def __init__(self):
         self.lock, self.depth, self.threads, self.libraries = Lock(), 0, 1, None
 
-    def __enter__(self) -> "BlasHold":
-        with self.lock:
-            if self.depth == 0:
-                if self.libraries is None:
-                    np.empty(4_000_000)  # from now on the C library keeps what is freed
-                    self.libraries = ThreadpoolController().select(user_api="blas")
-                counts = [library["num_threads"] for library in self.libraries.info()]
-                self.threads = max(counts, default=1)
-                self.limiter = self.libraries.limit(limits=1)
-                self.pool = ThreadPoolExecutor(
-                    self.threads, initializer=np.setbufsize, initargs=(BUFFER,)
-                )
-                LENDER.keeping = True
-            self.depth += 1
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        with self.lock:
-            self.depth -= 1
-            if self.depth:
-                return
-            pool, self.threads = self.pool, 1
-            LENDER.keeping, LENDER.spare = False, np.empty(0)
-            self.limiter.restore_original_limits()
-        pool.shutdown()  # waits for threads that may still be on their way in here
-
 
 HOLD = BlasHold()
 
 # %% ../../nbs/internals/numerics/threads.ipynb #70f11b25
-def one_blas_thread() -> BlasHold:
+@contextmanager
+def one_blas_thread() -> Iterator[BlasHold]:
     """Hold BLAS to one thread, for `with one_blas_thread():` and `@one_blas_thread()`, and
     give the threads that it had to `map_chunks`.
 
@@ -81,7 +57,30 @@ def one_blas_thread() -> BlasHold:
     [[3. 3.]
      [3. 3.]]
     """
-    return HOLD
+    with HOLD.lock:
+        if HOLD.depth == 0:
+            if HOLD.libraries is None:
+                np.empty(4_000_000)  # from now on the C library keeps what is freed
+                HOLD.libraries = ThreadpoolController().select(user_api="blas")
+            counts = map(itemgetter("num_threads"), HOLD.libraries.info())
+            HOLD.threads = max(counts, default=1)
+            HOLD.limiter = HOLD.libraries.limit(limits=1)
+            start = {"initializer": np.setbufsize, "initargs": (BUFFER,)}
+            HOLD.pool = ThreadPoolExecutor(HOLD.threads, **start)
+            LENDER.keeping = True
+        HOLD.depth += 1
+    try:
+        yield HOLD
+    finally:
+        with HOLD.lock:
+            HOLD.depth -= 1
+            pool = HOLD.pool if HOLD.depth == 0 else None
+            if pool is not None:
+                HOLD.threads = 1
+                LENDER.keeping, LENDER.spare = False, np.empty(0)
+                HOLD.limiter.restore_original_limits()
+        if pool is not None:
+            pool.shutdown()  # waits for threads that may still be on their way in here
 
 # %% ../../nbs/internals/numerics/threads.ipynb #4ff2d703
 CHUNK_ENTRIES = 500_000  # of Kuf, in one chunk on the host: 4 MB
@@ -109,10 +108,8 @@ def chunk_slices(
         rounds = -(-entries // (CHUNK_ENTRIES * HOLD.threads))
         n_chunks = rounds * HOLD.threads if entries > CHUNK_ENTRIES // 10 else 1
         chunk_size = max(1, -(-n_data // n_chunks))
-    return [
-        slice(start, min(start + chunk_size, n_data))
-        for start in range(0, n_data, chunk_size)
-    ]
+    starts = range(0, n_data, chunk_size)
+    return list(map(slice, starts, [*starts[1:], n_data]))
 
 # %% ../../nbs/internals/numerics/threads.ipynb #3e4661b9
 @one_blas_thread()
@@ -144,10 +141,9 @@ def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice
     10
     """
     workers = 1 if COMPUTING_ON_DEVICE.get() else max(1, min(HOLD.threads, len(slices)))
-    shares = [slices[w::workers] for w in range(workers)]
-    others = HOLD.pool.map(work, shares[1:])  # they have begun
+    others = HOLD.pool.map(lambda w: work(slices[w::workers]), range(1, workers))  # they have begun
     usual = np.setbufsize(BUFFER)
     try:
-        return [work(shares[0]), *others]
+        return [work(slices[::workers]), *others]
     finally:
         np.setbufsize(usual)

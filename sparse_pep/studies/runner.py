@@ -38,6 +38,7 @@ from tqdm import tqdm
 
 from ..numerics.files import digest, write_aside
 
+# %% ../../nbs/internals/studies/runner.ipynb #9adb4112
 if TYPE_CHECKING:
     from pandas import DataFrame
 

@@ -328,9 +328,8 @@ def test_closed_form_equals_quadrature(likelihood, ys, refused):
     y, mean, var = problems(ys)
     for power in np.array([0.0, 1e-6, 0.3, 1.0]):
         powers = np.full(len(y), power)
-        closed = likelihood.closed(powers)
-        assert closed.shape == y.shape
-        if np.any(closed):
+        lowest, highest = likelihood.closed_powers
+        if lowest <= power <= highest:
             exact = likelihood.closed_form(y, mean, var, powers)
             by_nodes = likelihood.quadrature(y, mean, var, powers)
             for name, scale in zip((*MOMENTS, "averages"), (1e-3, 1e-3, 0.0, 1e-3)):
