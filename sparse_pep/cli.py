@@ -67,7 +67,7 @@ def main() -> None:
     """Sparse Gaussian process regression by Power Expectation Propagation.
 
     A Gaussian process predicts a mean and a standard deviation. With N rows its exact form
-    costs N³; here M pseudo-points stand for the data, at a cost of N·M². The power says
+    costs N³; here M inducing points stand for the data, at a cost of N·M². The power says
     how: 0 is the variational method (VFE), 1 is FITC, and 0.5, between them, is a good
     first choice.
 
@@ -138,7 +138,7 @@ json_option = click.option(
 
 def inducing_option(default: int) -> Callable:
     """The option for the number of inducing points."""
-    return number_option("--inducing", "n_inducing", default=default, help="Number of pseudo-points, M.")
+    return number_option("--inducing", "n_inducing", default=default, help="Number of inducing points, M.")
 
 
 def with_options(*options: Callable) -> Callable:
@@ -207,7 +207,7 @@ fit_options = with_options(
     help="Folder for the figure, the model and the held-out rows.")  # fmt: skip
 @inducing_option(50)
 @max_iter_option
-@click.option("--quick", is_flag=True, help="At most 20 pseudo-points and 100 iterations.")
+@click.option("--quick", is_flag=True, help="At most 20 inducing points and 100 iterations.")
 def demo_command(**options: object) -> None:
     """Train on two data sets of scikit-learn at three powers, and draw a fit in one
     dimension and a classifier in two.
@@ -353,7 +353,7 @@ def reproduce_command(**options: object) -> None:
 
     \b
     snelson         one-dimensional fits
-    banana          where pseudo-points go
+    banana          where inducing points go
     ionosphere      EP for classification on a grid of hyper-parameters
     mnist           even and odd digits, stochastic training
     synthetic       draws from a GP, beside the exact GP

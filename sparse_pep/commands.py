@@ -216,7 +216,7 @@ def demo_posterior(path: str | os.PathLike) -> None:
         ).fit(X, y)
     figure = Figure(figsize=(7.0, 4.0), layout="constrained")  # needs no display
     ax = plot_posterior_1d(model, X, y, ax=figure.subplots(), Z_start=Z_start)
-    ax.set_title("Power EP, power 0.5: 200 data, 12 pseudo-points")
+    ax.set_title("Power EP, power 0.5: 200 data, 12 inducing points")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save_figure(path, figure)
 
@@ -238,7 +238,7 @@ def demo_boundary(path: str | os.PathLike, n: int, max_iter: int) -> None:
         plot_classification_2d(model, X, y, ax=ax)
         ax.set_title(f"power {power:g} ({power_name(power, 'probit')})")
     handles, labels = ax.get_legend_handles_labels()
-    labels[2] = "pseudo-points"  # how many lie beyond differs from one to the next
+    labels[2] = "inducing points"  # how many lie beyond differs from one to the next
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
     save_figure(path, figure)
 
@@ -394,7 +394,7 @@ def fit_text(result: Mapping) -> str:
             values = ["classes " + ", ".join(map(str, result["classes"].tolist()))]
         noise = f"likelihood {name}" + (f": {', '.join(values)}{units}" if values else "")
     return "\n".join([
-        f"power {result['power']:g} ({result['name']}), {result['n_inducing']} pseudo-points, {result['n_rows']} rows",
+        f"power {result['power']:g} ({result['name']}), {result['n_inducing']} inducing points, {result['n_rows']} rows",
         f"{result['n_iter']} iterations: {how}",
         f"log marginal likelihood per data point: {evidence:.4f} nats{units}",
         noise,

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['plot_posterior_1d', 'plot_posterior_2d', 'plot_classification_1d', 'plot_classification_2d', 'plot_calibration',
            'plot_calibration_draws', 'plot_residuals', 'plot_reliability', 'plot_relevance', 'plot_energy_trace',
-           'plot_pseudo_points', 'plot_power_sweep']
+           'plot_inducing_points', 'plot_power_sweep']
 
 # %% ../nbs/internals/plots.ipynb #c96bd694
 from collections.abc import Iterable, Mapping, Sequence
@@ -106,7 +106,7 @@ def posterior_curves(
 def mark_points(
     ax: Axes, Z: ArrayLike, height: float, marker: str, color: str, label: str
 ) -> None:
-    """Draw pseudo-inputs Z (M,) as a row of marks at a height from 0 (bottom of the axes) to 1;
+    """Draw inducing inputs Z (M,) as a row of marks at a height from 0 (bottom of the axes) to 1;
     those beyond the limits of x are counted in the label.
     """
     Z = one_column(Z, "Z")
@@ -152,12 +152,12 @@ def plot_posterior_1d(
     margin: float = 0.08,
 ) -> Axes:
     """Draw the posterior of a model with one input: mean, 95 % bands of f and y, data,
-    pseudo-points.
+    inducing points.
 
     Parameters
     ----------
     model : object
-        A trained model, see `posterior_curves`. Pseudo-inputs are drawn where it has
+        A trained model, see `posterior_curves`. Inducing inputs are drawn where it has
         `features_.Z`.
     X : array_like, shape (N,) or (N, 1)
         Inputs of the data.
@@ -166,7 +166,7 @@ def plot_posterior_1d(
     ax : Axes, optional
         Where to draw; new axes by default.
     Z_start : array_like, shape (M,) or (M, 1), optional
-        Pseudo-inputs before training.
+        Inducing inputs before training.
     n_grid : int
         Number of test inputs along x, at least 2.
     margin : float
@@ -192,7 +192,7 @@ def plot_posterior_1d(
     >>> model = SparsePEPRegressor(n_inducing=5, optimizer=None, random_state=0).fit(X, y)
     >>> ax = plot_posterior_1d(model, X, y, ax=ax)
     >>> print(ax.get_legend_handles_labels()[1])
-    ['95 % of y', '95 % of f', 'data', 'mean', 'pseudo-points after']
+    ['95 % of y', '95 % of f', 'data', 'mean', 'inducing points after']
     """
     require_model(model, "predict")
     x, y = one_column(X), one_column(y, "y")
@@ -211,9 +211,9 @@ def plot_posterior_1d(
     ax.plot(grid, mean, color=BLUE, lw=1.8, label="mean")
     ax.set(xlabel="x", ylabel="y", xlim=(grid[0], grid[-1]))
     if Z_start is not None:
-        mark_points(ax, Z_start, 0.97, "+", ORANGE, "pseudo-points before")
+        mark_points(ax, Z_start, 0.97, "+", ORANGE, "inducing points before")
     if (Z := inducing_inputs(model)) is not None:
-        mark_points(ax, Z, 0.03, "x", RED, "pseudo-points after")
+        mark_points(ax, Z, 0.03, "x", RED, "inducing points after")
     return ax
 
 # %% ../nbs/internals/plots.ipynb #70acd300
@@ -237,14 +237,14 @@ def pairs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 # %% ../nbs/internals/plots.ipynb #51e1c9c5
 def mark_points_2d(ax: Axes, Z: ArrayLike) -> None:
-    """Draw pseudo-inputs Z (M, 2) as crosses; those beyond the limits of the axes are
+    """Draw inducing inputs Z (M, 2) as crosses; those beyond the limits of the axes are
     counted in the label.
     """
     Z = np.asarray(Z, dtype=float)
     low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
     shown = Z[np.all((low <= Z) & (Z <= high), axis=1)]
     beyond = len(Z) - len(shown)
-    label = "pseudo-points" + (f" ({beyond} more beyond)" if beyond else "")
+    label = "inducing points" + (f" ({beyond} more beyond)" if beyond else "")
     halo = [withStroke(linewidth=3.5, foreground="white")]  # seen on dark colours too
     style = {"color": "black", "ms": 7, "mew": 1.8, "path_effects": halo}
     ax.plot(*shown.T, "x", **style, label=label)
@@ -274,7 +274,7 @@ def plot_posterior_2d(
     Parameters
     ----------
     model : object
-        A trained model, see `posterior_curves`. Pseudo-inputs are drawn where it has
+        A trained model, see `posterior_curves`. Inducing inputs are drawn where it has
         `features_.Z`.
     X : array_like, shape (N, 2)
         Inputs of the data.
@@ -372,12 +372,12 @@ def plot_classification_1d(
     margin: float = 0.08,
 ) -> Axes:
     """Draw a classifier with one input: the probability of each class, the labels in rows
-    below, pseudo-points.
+    below, inducing points.
 
     Parameters
     ----------
     model : object
-        A trained classifier with `predict_proba(X)` and `classes_`. Pseudo-inputs are drawn
+        A trained classifier with `predict_proba(X)` and `classes_`. Inducing inputs are drawn
         where it has `features_.Z`.
     X : array_like, shape (N,) or (N, 1)
         Inputs of the data.
@@ -410,7 +410,7 @@ def plot_classification_1d(
     >>> model = SparsePEPClassifier(n_inducing=5, optimizer=None, random_state=0).fit(X, y)
     >>> ax = plot_classification_1d(model, X, y, ax=ax)
     >>> print(ax.get_legend_handles_labels()[1])
-    ['high', 'low', 'p(low)', 'pseudo-points']
+    ['high', 'low', 'p(low)', 'inducing points']
     """
     require_model(model, "predict_proba")
     x, y, classes = one_column(X), np.asarray(y), np.asarray(model.classes_)
@@ -428,7 +428,7 @@ def plot_classification_1d(
     ax.set(xlabel="x", ylabel="probability", xlim=(grid[0], grid[-1]))
     ax.set(ylim=(rows[-1] - 0.06, 1.12), yticks=np.linspace(0.0, 1.0, 6))
     if (Z := inducing_inputs(model)) is not None:
-        mark_points(ax, Z, 0.97, "x", "black", "pseudo-points")
+        mark_points(ax, Z, 0.97, "x", "black", "inducing points")
     return ax
 
 # %% ../nbs/internals/plots.ipynb #d94199cc
@@ -458,12 +458,12 @@ def plot_classification_2d(
     margin: float = 0.08,
 ) -> Axes:
     """Draw a classifier with two inputs: probabilities, the line between classes, data,
-    pseudo-points.
+    inducing points.
 
     Parameters
     ----------
     model : object
-        A trained classifier with `predict_proba(X)` and `classes_`. Pseudo-inputs are drawn
+        A trained classifier with `predict_proba(X)` and `classes_`. Inducing inputs are drawn
         where it has `features_.Z`.
     X : array_like, shape (N, 2)
         Inputs of the data.
@@ -496,7 +496,7 @@ def plot_classification_2d(
     >>> model = SparsePEPClassifier(n_inducing=5, optimizer=None, random_state=0).fit(X, y)
     >>> ax = plot_classification_2d(model, X, y, ax=ax, n_grid=20)
     >>> print(ax.get_legend_handles_labels()[1])
-    ['above', 'below', 'pseudo-points']
+    ['above', 'below', 'inducing points']
     """
     require_model(model, "predict_proba")
     X, y, classes = two_columns(X), np.asarray(y), np.asarray(model.classes_)
@@ -1026,13 +1026,13 @@ def point_paths(record: object, name: str = "features.Z") -> tuple[np.ndarray, n
     return iteration, in_own_units(record, paths) if name.endswith(".Z") else paths
 
 # %% ../nbs/internals/plots.ipynb #d96675d7
-def plot_pseudo_points(
+def plot_inducing_points(
     record: object,
     ax: Axes | None = None,
     name: str = "features.Z",
     dims: Sequence[int] | None = None,
 ) -> Axes:
-    """Draw the paths of pseudo-points in training, from start (+) to end (x).
+    """Draw the paths of inducing points in training, from start (+) to end (x).
 
     Parameters
     ----------
@@ -1059,10 +1059,10 @@ def plot_pseudo_points(
     --------
     >>> import numpy as np
     >>> from matplotlib.figure import Figure
-    >>> from sparse_pep.plots import plot_pseudo_points
+    >>> from sparse_pep.plots import plot_inducing_points
     >>> paths = np.array([[[0.0], [1.0]], [[0.2], [1.3]], [[0.3], [1.4]]])  # (T, M, D)
     >>> record = {"iteration": np.array([0, 5, 10]), "values": {"features.Z": paths}}
-    >>> ax = plot_pseudo_points(record, ax=Figure().subplots())
+    >>> ax = plot_inducing_points(record, ax=Figure().subplots())
     >>> print(ax.get_xlabel(), "-", ax.get_ylabel())
     x - iteration
     """

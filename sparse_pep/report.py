@@ -31,10 +31,10 @@ from sparse_pep.plots import (
     plot_classification_1d,
     plot_classification_2d,
     plot_energy_trace,
+    plot_inducing_points,
     plot_posterior_1d,
     plot_posterior_2d,
     plot_power_sweep,
-    plot_pseudo_points,
     plot_relevance,
     plot_reliability,
     plot_residuals,
@@ -247,7 +247,7 @@ def warnings_part(messages: Iterable[object]) -> Part | None:
 
 # %% ../nbs/internals/report.ipynb #6ae80e28
 def training_part(model: PowerEPEstimator, names: Sequence[str]) -> Part | None:
-    """The log evidence at each iteration, and the way of the pseudo-points where there are
+    """The log evidence at each iteration, and the way of the inducing points where there are
     one or two inputs.
     """
     told = model.diagnostics_
@@ -260,10 +260,10 @@ def training_part(model: PowerEPEstimator, names: Sequence[str]) -> Part | None:
     if "features.Z" in record and len(names) <= 2:
 
         def draw(ax: Axes) -> None:
-            plot_pseudo_points(model, ax=ax).legend(fontsize=8)
+            plot_inducing_points(model, ax=ax).legend(fontsize=8)
             name_axes(ax, names)
 
-        figures.append(picture(draw, "Pseudo-points from start to end of training."))
+        figures.append(picture(draw, "Inducing points from start to end of training."))
     if not figures:
         return None
     return "Training", f"<p>{as_text(told['message'])}</p>" + side_by_side(*figures)
@@ -410,7 +410,7 @@ def surface_figures(
     model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, names: Sequence[str], where: str
 ) -> str:
     """The two maps of `plot_posterior_2d`, a figure each."""
-    figures, crosses = [], "; crosses are the pseudo-points" * hasattr(model.features_, "Z")
+    figures, crosses = [], "; crosses are the inducing points" * hasattr(model.features_, "Z")
     for shown, says in enumerate(("Mean", "Standard deviation")):
 
         def draw(ax: Axes, shown: int = shown) -> None:

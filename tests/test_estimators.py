@@ -650,7 +650,7 @@ def test_gaussian_noise_is_the_regressor(normalize_y):
 
 @pytest.mark.parametrize("normalize_y", [False, True])
 def test_leave_one_out_of_an_exact_model_is_leaving_one_out(normalize_y):
-    """With a pseudo-point on each datum EP is exact for Gaussian noise, and so is its cavity."""
+    """With an inducing point on each datum EP is exact for Gaussian noise, and so is its cavity."""
     inputs, targets = X[:12], 3.0 * y[:12]
     given = {"kernel": KERNEL, "noise_variance": 0.2, "optimizer": None, "jitter": 0.0}
     whole = SparsePEPRegressor(features=InducingPoints(inputs), normalize_y=normalize_y, **given).fit(inputs, targets)

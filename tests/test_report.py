@@ -320,7 +320,7 @@ def test_inducing_points_are_drawn_in_units_of_the_inputs():
     iteration, paths = point_paths(model)
     np.testing.assert_allclose(paths[-1], inducing_inputs(model))
     with_record = read(fit_report(model, own, np.sin(X1[:, 0])))
-    assert any("Pseudo-points from start" in image["alt"] for image in with_record.images)
+    assert any("Inducing points from start" in image["alt"] for image in with_record.images)
     model.diagnostics_ = {key: value for key, value in model.diagnostics_.items() if key != "parameter_trace"}
     assert len(read(fit_report(model, own, np.sin(X1[:, 0]))).images) == len(with_record.images) - 1
 

@@ -39,7 +39,7 @@ def memory_of(model, X, y, power):
 @properties
 @given(problems, st.integers(0, 15))
 def test_two_batches_are_one(p, cut):
-    """Kernel, noise and pseudo-points kept, Gaussian noise: to rounding, at every power."""
+    """Kernel, noise and inducing points kept, Gaussian noise: to rounding, at every power."""
     cut = min(cut, len(p.y))
     power = 0.3 if np.ndim(p.power) else p.power
     whole = model_evidence(p.model, Piece(0, p.X, p.y), power)

@@ -428,7 +428,7 @@ class Editable(Predictor):
         all_points = greedy_points(self.kernel_, candidates, size, given=Z)
         if len(all_points) < size:
             warn_caller(
-                f"only {len(all_points) - len(Z)} pseudo-points were added: they leave nothing unexplained.",
+                f"only {len(all_points) - len(Z)} inducing points were added: they leave nothing unexplained.",
                 UserWarning,
             )
         return self._with_points(all_points)
@@ -459,15 +459,15 @@ class Editable(Predictor):
                 f"`points` must be row numbers from 0 to {len(Z) - 1}; got {shown(points)}."
             )
         if len(left := np.delete(Z, rows, axis=0)) == 0:
-            raise ValueError("`points` must leave at least one pseudo-point.")
+            raise ValueError("`points` must leave at least one inducing point.")
         return self._with_points(left)
 
     def _inducing_points(self) -> np.ndarray:
         """Z (M, D) of a fitted model whose features are inducing points."""
-        self._training_data("changing pseudo-points")
+        self._training_data("changing inducing points")
         if not isinstance(self.features_, InducingPoints):
             raise ValueError(
-                f"only pseudo-points can be added or removed; the features are {type(self.features_).__name__}."
+                f"only inducing points can be added or removed; the features are {type(self.features_).__name__}."
             )
         return self.features_.Z
 
@@ -476,7 +476,7 @@ class Editable(Predictor):
         data = self._data
         if data.memory is not None:
             data = replace(data, memory=replace(data.memory, kept=False))
-        told = self.diagnostics_ | {"message": "pseudo-points were changed"}
+        told = self.diagnostics_ | {"message": "inducing points were changed"}
         model = replace(self._model, features=InducingPoints(Z))
         outcome = Outcome(model, None, self.converged_, self.n_iter_, told)
         with all_or_nothing(self):
