@@ -332,7 +332,7 @@ def test_what_a_source_does_not_go_with(arguments, columns, words):
 
 
 def test_one_target_a_row_where_there_may_be_only_one():
-    with pytest.raises(ValueError, match="one target a row"):
+    with pytest.raises(ValueError, match="one target per row"):
         SparsePEP(likelihood=Gaussian()).fit(in_pieces(X, np.column_stack([Y, Y])))
     with pytest.raises(ValueError, match="one class only"):
         SparsePEPClassifier().fit(in_pieces(X, np.ones(600)))

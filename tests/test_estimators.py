@@ -297,7 +297,7 @@ def test_everything_comes_back_from_a_file(trained, tmp_path):
     np.testing.assert_array_equal(back.extra_["X_mean"], [1.5, -2.0])
     for name, value in trained.parameters().items():
         np.testing.assert_array_equal(back.parameters()[name], value)
-    with pytest.raises(ValueError, match="no training data"):
+    with pytest.raises(ValueError, match="needs the training data"):
         back.log_marginal_likelihood()
     again = tmp_path / "again.npz"
     back.save(again)
@@ -632,7 +632,7 @@ def test_counts_agree_with_themselves(tmp_path):
     assert type(back) is SparsePEP
     assert back.likelihood_ == model.likelihood_
     np.testing.assert_array_equal(back.predict(X_TEST, return_std=True), (mean, std))
-    with pytest.raises(ValueError, match="no training data"):
+    with pytest.raises(ValueError, match="needs the training data"):
         back.leave_one_out()
 
 
