@@ -684,9 +684,9 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
         ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
     ]),
     (plot_inducing_points, {}, [
-        ({"record": Line()}, "`record` must be a model with .*got Line without one"),
-        ({"record": types.SimpleNamespace(diagnostics_={})}, "`record` must be a model"),
-        ({"record": {"iteration": [0]}}, "`record` must be a model"),
+        ({"record": Line()}, "`record` must be a trained model with .*got Line without one"),
+        ({"record": types.SimpleNamespace(diagnostics_={})}, "`record` must be a trained model"),
+        ({"record": {"iteration": [0]}}, "`record` must be a trained model"),
         ({"record": record(2, 3, 1), "name": "features.width"}, "`name` must be one of features.Z, log_noise_variance"),
         ({"record": record(2, 3, 1), "name": "log_noise_variance"}, r"'log_noise_variance' must have shape \(T, M, D\)"),
         ({"record": record(2, 3, 1) | {"iteration": [0]}}, r"with T = 1, at least 1; its shape is \(2, 3, 1\)"),
