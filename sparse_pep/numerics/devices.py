@@ -22,7 +22,7 @@ Array = Any  # of NumPy, or of a library that follows the array-API standard
 
 
 def on_device(value: object) -> bool:
-    """Whether `value` is an array of a library other than NumPy that follows the standard."""
+    """Whether `value` is an array of a library other than NumPy that follows the array-API standard."""
     if isinstance(value, (np.ndarray, np.generic)):
         return False
     library = type(value).__module__.partition(".")[0]
@@ -56,12 +56,12 @@ def namespace_of(array: Array) -> ModuleType:
 
 # %% ../../nbs/internals/numerics/devices.ipynb #94c58141
 def compat() -> ModuleType:
-    """`array_api_compat`, or a ValueError that says how to get it."""
+    """The module `array_api_compat`, or a ValueError that says how to install it."""
     try:
         return import_module("array_api_compat")
     except ImportError as error:
         raise ValueError(
-            "arrays of other libraries than NumPy need `pip install sparse_pep[gpu]`."
+            "arrays of libraries other than NumPy need `pip install sparse_pep[gpu]`."
         ) from error
 
 # %% ../../nbs/internals/numerics/devices.ipynb #184b4955
@@ -78,8 +78,8 @@ def to_device(values: Array, like: Array) -> Array:
 
 # %% ../../nbs/internals/numerics/devices.ipynb #aba8dea6
 def as_numpy(values: Array, dtype: type | None = float) -> Array:
-    """A copy on the host of an array on a device, in float64 or in another type, None being its
-    own; everything else as it is.
+    """A copy on the host of an array on a device, with the type `dtype`, where None keeps its own.
+    Everything else is returned as it is.
 
     Examples
     --------
@@ -255,7 +255,7 @@ class Place:
     dtype: str = "float64"
 
     def put(self, X: np.ndarray) -> Array:
-        """X (N, D) of NumPy at this place. ValueError if the library or device is not there."""
+        """A copy of NumPy's X (N, D) at this place. ValueError if the library or device is missing."""
         if self.library == "numpy":
             return X
         xp = self.namespace()
@@ -281,7 +281,7 @@ class Place:
             ) from error
 
     def where(self, xp: ModuleType) -> dict:
-        """The argument that tells the library which of its devices."""
+        """The argument that tells the library which of its devices to use."""
         if not self.device:
             return {}
         if self.library == "torch":
@@ -299,7 +299,7 @@ def place_named(device: str | Place | None, dtype: str = "float64") -> Place:
     Raises
     ------
     ValueError
-        If there is no such library or precision; NumPy counts in double precision only.
+        If the library or precision is unknown. NumPy is used in double precision only.
 
     Examples
     --------

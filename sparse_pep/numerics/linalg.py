@@ -94,7 +94,7 @@ class Factor:
     lower : ndarray (M, M)
         L, zeros above the diagonal.
     inverse : ndarray (M, M) or None
-        L⁻¹, or None where L is so ill-conditioned that solving is safer than multiplying.
+        L⁻¹, or None if L is so ill-conditioned that solving is more accurate than multiplying.
     jitter : float
         The relative jitter that was needed. Dimensionless.
 
@@ -122,7 +122,7 @@ PRODUCT_RCOND = 1e-6  # below this reciprocal condition number of L: solve rathe
 
 
 def factor_from_lower(lower: np.ndarray, jitter: float = 0.0) -> Factor:
-    """The `Factor` of a lower triangle (M, M), with its inverse where that is safe."""
+    """The `Factor` of a lower triangle (M, M), with its inverse if that is accurate enough."""
     rcond, _ = lapack.dtrcon(lower.T, norm="1", uplo="U")
     inverse = (
         np.ascontiguousarray(lapack.dtrtri(lower.T, lower=0)[0].T)
@@ -133,8 +133,7 @@ def factor_from_lower(lower: np.ndarray, jitter: float = 0.0) -> Factor:
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #8a16338c
 def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
-    """Cholesky factor of K with a jitter that is explicit, relative, and escalated only on
-    failure.
+    """The Cholesky factor of K, with an explicit relative jitter that is increased only on failure.
 
     Parameters
     ----------
@@ -143,7 +142,7 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
     jitter : float
         Relative to each entry of the diagonal of K; 0.0 adds none.
     name : str
-        What the matrix is called in an error.
+        Name of the matrix in error messages.
 
     Returns
     -------
@@ -169,7 +168,7 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
     """
     if not np.isfinite(K).all():
         raise np.linalg.LinAlgError(
-            f"`{name}` has entries that are not finite; check the parameters that made it."
+            f"`{name}` has entries that are not finite; check the parameters from which it was computed."
         )
     own = K.diagonal()
     own = np.where(own > 0.0, own, own.mean())  # some may be 0
@@ -196,7 +195,7 @@ def solve_lower(
     K : ndarray (M, n) or (M,)
         The right-hand side.
     out : ndarray (M, n), optional
-        Where to put the result, C order, float64; may be `K` itself. Not used if K is on a device.
+        Array for the result, C order, float64; it may be `K` itself. Not used if K is on a device.
 
     Returns
     -------
@@ -241,8 +240,8 @@ def _solve_on_device(factor: Factor, K: Array, transpose: bool) -> Array:
 def add_weighted(
     S: np.ndarray, V: Array, weight: float | np.ndarray, work: np.ndarray | None = None
 ) -> None:
-    """S += V diag(weight) Vᵀ in the lower triangle of S (M, M), for V (M, n) and weights (n,)
-    of any sign, or one for all; `work` (M, n) may be `V`, and is lost. Cost nM² flops.
+    """Add V diag(weight) Vᵀ to the lower triangle of S (M, M), for V (M, n) and weights (n,) of any
+    sign, or one weight for all. `work` (M, n) is overwritten and may be `V`. Cost nM² flops.
     """
     weight = np.asarray(weight, dtype=float)
     if on_device(V):
