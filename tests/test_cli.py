@@ -366,7 +366,7 @@ REFUSED = {  # command line, words of the message
     "fit folder --target response --in-pieces": ["'folder' holds no file", ".parquet"],
     "fit parts --target respons --in-pieces": ["no column 'respons'", "Did you mean 'response'"],
     f"{PIECES} --weight absent": ["--weight", "no column 'absent'"],
-    f"{PIECES} --weight response": ["'response' has two parts to play"],
+    f"{PIECES} --weight response": ["'response' is used twice"],
     f"{PIECES} --weight age": ["--weight", "'age'", "not be negative", "data row"],
     f"{PIECES} --likelihood auto": ["--likelihood auto", "continuous"],
     "fit parts --target site --in-pieces": ["one value only"],
@@ -832,7 +832,7 @@ def test_a_study_with_failed_jobs_ends_with_status_1(monkeypatch):
     result = run("reproduce", "snelson", "--quick", "--quiet")
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1 and "no such luck" in result.stderr
-    assert "nothing is done" in result.stdout
+    assert "no fit has finished" in result.stdout
 
 
 def test_a_stopped_study_is_one_line(monkeypatch):
