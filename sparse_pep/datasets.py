@@ -392,7 +392,7 @@ def read_splits(
     )
     if not all(shares_out(train, test, n) for train, test in splits):
         raise ValueError(
-            f"`path`: '{path}' has a split with an empty part, an unknown row, or a row that is named twice."
+            f"`path`: '{path}' has a split with an empty part, an unknown row, a row in both parts, or a row that is named twice."
         )
     return splits
 

@@ -548,7 +548,7 @@ STRADDLING = np.where(np.arange(N) < 450, "north", "south")
         (lambda: DaskSource(rows(X), da.ones(N), labels=True), r"`y` holds one class only"),
         (lambda: DaskSource(rows(X), rows(labels), labels=[]), r"`y` holds no label; two or more"),
         (lambda: DaskSource(frame(), ["y", "w"], labels=True), r"`labels` are those of one target"),
-        (lambda: DaskSource(rows(X), labels=True), r"`labels` are those of one target"),
+        (lambda: DaskSource(rows(X), labels=True), r"`labels` needs a single target"),
         (lambda: DaskSource(rows(X), rows(X), labels=True), r"`y` must be labels \(N,\); got shape \(200, 2\)"),
         (lambda: DaskSource(rows(X), rows(y), labels=["a", 1]), r"all numbers or all text"),
         (

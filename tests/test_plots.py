@@ -717,7 +717,7 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
     (plot_classification_1d, {"model": Steps([0, 1]), "X": np.zeros(3), "y": [0, 1, 0]}, [
         ({"X": np.zeros((3, 2))}, "`X` has 2 columns"),
         ({"y": [0, 1]}, "one label for each of the 3 rows"),
-        ({"y": [0, 1, 2]}, r"the label 2, which is none of the classes \[0, 1\]"),
+        ({"y": [0, 1, 2]}, r"the label 2, which is not one of the classes \[0, 1\]"),
         ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
     ]),
     (plot_classification_2d, {"model": Tilted(), "X": PLANE, "y": [-1, -1, 1, 1, 1]}, [
@@ -726,8 +726,8 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
         ({"X": np.zeros((0, 2)), "y": []}, "`X` must have two columns and at least one row"),
         ({"X": np.where(PLANE > 0.95, np.nan, PLANE)}, "`X` holds NaN"),
         ({"y": [1, 1]}, "one label for each of the 5 rows"),
-        ({"y": [1, 1, -1, 2, 1]}, r"the label 2, which is none of the classes \[-1, 1\]"),
-        ({"y": ["1"] * 5}, "the label '1', which is none"),
+        ({"y": [1, 1, -1, 2, 1]}, r"the label 2, which is not one of the classes \[-1, 1\]"),
+        ({"y": ["1"] * 5}, "the label '1', which is not one"),
         ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
     ]),
     (plot_calibration_draws, {}, [
@@ -757,7 +757,7 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
         ({"n_bins": 2.5}, "`n_bins` must be a whole number"),
     ]),
     (plot_relevance, {}, [
-        ({"kernel": SquaredExponential(1.0, 2.0)}, r"found: SquaredExponential\); start training from one"),
+        ({"kernel": SquaredExponential(1.0, 2.0)}, r"found: SquaredExponential\); train a kernel that has one"),
         ({"kernel": SquaredExponential(1.0, 2.0, active_dims=(0, 1))}, "`kernel` has no lengthscale for each input"),
         ({"kernel": Periodic(1.0, [1.0, 2.0])}, "found: Periodic"),
         ({"kernel": Linear() + SquaredExponential()}, "found: 0. Linear, 1. SquaredExponential"),

@@ -205,7 +205,7 @@ def codes_of(texts: Sequence[str], classes: np.ndarray) -> np.ndarray:
     unknown = np.flatnonzero(classes[codes] != values)
     if len(unknown):
         raise ValueError(
-            f"the label {texts[unknown[0]]!r} is none of the classes {shown(list(classes))}."
+            f"the label {texts[unknown[0]]!r} is not one of the classes {shown(list(classes))}."
         )
     return class_numbers(classes)[codes]
 
