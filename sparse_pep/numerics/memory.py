@@ -18,8 +18,8 @@ from .devices import COMPUTING_ON_DEVICE, Array, on_device
 # %% ../../nbs/internals/numerics/memory.ipynb #36e78c09
 @dataclass(eq=False)
 class Scratch:
-    """Arrays reused from chunk to chunk, in `flat` by name: uninitialised memory, C order,
-    float64.
+    """Arrays that are reused from chunk to chunk, in `flat` by name. They are uninitialised memory,
+    float64 in C order.
     """
 
     flat: dict[str, np.ndarray] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Scratch:
         return self.flat[name][:size].reshape(V.shape)
 
     def copy(self, name: str, V: Array) -> Array:
-        """A copy of V (M, n); V itself if it is on a device, where nothing is overwritten."""
+        """A copy of V (M, n), or V itself if it is on a device, where nothing is overwritten."""
         memory = self.beside(name, V)
         if memory is None:
             return V
@@ -43,8 +43,8 @@ class Scratch:
 
 # %% ../../nbs/internals/numerics/memory.ipynb #aa1d1dd7
 class Lender:
-    """Lends memory to one borrower after the other; while `keeping` is True it keeps the array
-    that came back last, in `spare`.
+    """Lends memory to one borrower after the other. While `keeping` is True, the array that was
+    returned last is kept in `spare`.
     """
 
     def __init__(self):
@@ -52,8 +52,8 @@ class Lender:
 
     @contextmanager
     def lend(self, size: int) -> Iterator[np.ndarray | None]:
-        """At least `size` uninitialised numbers, float64, for the time of the `with`; None if
-        the present computation is on a device, which has an allocator of its own.
+        """A context with at least `size` uninitialised float64 numbers, or with None if the present
+        computation is on a device, which has an allocator of its own.
         """
         if COMPUTING_ON_DEVICE.get():
             yield None
@@ -73,12 +73,12 @@ LENDER = Lender()
 # %% ../../nbs/internals/numerics/memory.ipynb #c02fbdb7
 @dataclass(frozen=True)
 class Budget:
-    """How many entries of matrices may be kept, eight bytes each in double precision.
+    """The number of entries of matrices that may be kept, of eight bytes each in double precision.
 
     Attributes
     ----------
     host, device : int
-        For matrices in NumPy's memory, and for those on a device.
+        The limits for matrices in NumPy's memory, and for those on a device.
     """
 
     host: int

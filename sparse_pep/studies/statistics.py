@@ -254,13 +254,13 @@ def score_cells(
 
 # %% ../../nbs/internals/studies/statistics.ipynb #185cfb8d
 def wins_of(gains: ArrayLike) -> np.ndarray:
-    """1 for a win (positive gain), ½ for a tie, 0 for a loss; any shape."""
+    """1 for each win (positive gain), ½ for each tie and 0 for each loss, in the shape of the gains."""
     return 0.5 * (1.0 + np.sign(gains))
 
 # %% ../../nbs/internals/studies/statistics.ipynb #b9ca98ae
 def wins_by_set(pairs: Cells) -> pd.Series:
-    """Share of the cells of each data set in which the first method is better, a tie counting
-    one half, as a Series (S,) with the names of the sets.
+    """The fraction of the cells of each data set in which the first method is better, as a Series
+    (S,) with the names of the sets. A tie counts one half.
 
     Examples
     --------
@@ -403,7 +403,7 @@ def cluster_interval(
     n_resamples: int = 10_000,
     seed: int = 0,
 ) -> Interval:
-    """Mean over all runs and its 95 % interval, from draws of clusters with replacement.
+    """The mean over all runs and its 95 % interval, from draws of clusters with replacement.
 
     Parameters
     ----------
@@ -469,8 +469,8 @@ def cluster_interval(
 def win_fraction(
     pairs: Cells, clusters: str = "data, split", n_resamples: int = 10_000, seed: int = 0
 ) -> Interval:
-    """Share of the runs, shape (), in which the first of two methods is better, a tie counting
-    one half; arguments as for `cluster_interval`.
+    """The fraction of the runs, shape (), in which the first of two methods is better. A tie counts
+    one half. The arguments are those of `cluster_interval`.
 
     Examples
     --------
@@ -487,15 +487,15 @@ def win_fraction(
 
 # %% ../../nbs/internals/studies/statistics.ipynb #3181bb0e
 def ranks_of_cells(cells: Cells) -> np.ndarray:
-    """Rank of each method in each cell, shape (C, P): 1 is the best, ties share their mean."""
+    """The rank of each method in each cell, shape (C, P). 1 is the best, and ties share their mean."""
     return rankdata(cells.costs.to_numpy(), axis=1)
 
 # %% ../../nbs/internals/studies/statistics.ipynb #c5ea5c50
 def average_ranks(
     cells: Cells, clusters: str = "data, split", n_resamples: int = 10_000, seed: int = 0
 ) -> Interval:
-    """Average rank of each method over all cells, shape (P,), 1 being the best; arguments as
-    for `cluster_interval`.
+    """The average rank of each method over all cells, shape (P,), where 1 is the best. The arguments
+    are those of `cluster_interval`.
 
     Examples
     --------
@@ -513,8 +513,8 @@ def average_ranks(
 def win_matrix(
     cells: Cells, clusters: str = "data, split", n_resamples: int = 10_000, seed: int = 0
 ) -> Interval:
-    """Share of the cells in which each method (row) beats each other one (column), shape
-    (P, P), a tie counting one half; arguments as for `cluster_interval`.
+    """The fraction of the cells in which each method (row) beats each other one (column), shape
+    (P, P). A tie counts one half. The arguments are those of `cluster_interval`.
 
     Examples
     --------
@@ -536,14 +536,14 @@ def win_matrix(
 
 # %% ../../nbs/internals/studies/statistics.ipynb #4ccb1503
 def set_means(cells: Cells) -> pd.DataFrame:
-    """Mean cost of each method on each data set, shape (S, P): the score, or minus the score
-    where larger values are better.
+    """The mean cost of each method on each data set, shape (S, P). The cost is the score, or minus
+    the score if larger values are better.
     """
     return cells.costs.groupby(level="data", sort=False).mean()
 
 
 def ranks_of_sets(cells: Cells) -> np.ndarray:
-    """Average rank of each method over data sets, by its mean on each; shape (P,), 1 the
+    """The average rank of each method over data sets, by its mean on each set, shape (P,). 1 is the
     best.
     """
     return rankdata(set_means(cells), axis=1).mean(axis=0)
