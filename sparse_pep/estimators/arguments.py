@@ -93,9 +93,9 @@ class Arguments(BaseEstimator):
     verbose : int
         1 shows a progress bar on standard error.
     tol : float
-        Training has converged when 20 iterations gain less than this many nats per row; with
-        Adam, when the last quarter of the epochs gains less than ten times this over the
-        quarter before.
+        Training has converged when 20 iterations gain less than this many nats per row. With
+        Adam it has converged when the last quarter of the epochs is better than the quarter
+        before by less than ten times this.
     n_restarts : int
         Number of further starts from perturbed parameters; the best result is kept.
     fixed : collection of str
@@ -110,8 +110,8 @@ class Arguments(BaseEstimator):
     checkpoint_every : float
         Number of seconds between two saves.
     device : str, optional
-        Where the large matrices are stored and computed with: "torch", "torch:cuda", "cupy" or
-        "jax"; by default in NumPy (`sparse_pep.numerics.devices`). It needs the `optimizer`
+        Library and device for the large matrices, such as "torch", "torch:cuda", "cupy" or
+        "jax"; NumPy by default (`sparse_pep.numerics.devices`). It needs the `optimizer`
         'lbfgs' or None, and no `blocks`.
     dtype : "float64" or "float32"
         Precision of these matrices; "float32" needs a `device`.

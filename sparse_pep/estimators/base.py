@@ -508,7 +508,7 @@ class PowerEPEstimator(Editable):
     kernel_, features_, likelihood_, mean_
         The model after training. With `standardize` it refers to the standardised inputs.
     x_mean_, x_scale_ : ndarray (D,)
-        The numbers that are subtracted from the columns of X and by which these are then
+        The numbers that are subtracted from the columns of X and by which the result is
         divided; 0 and 1 without `standardize`.
     log_marginal_likelihood_value_ : float
         log Z_PEP in nats, of y as it is modelled (scaled, with `normalize_y`). At power 0 it
@@ -529,8 +529,7 @@ class PowerEPEstimator(Editable):
     power_ : float or array
         The power that was used.
     diagnostics_ : dict
-        `message`, `n_evaluations`, `n_rejected` (evaluations that failed and from which training
-        turned back), `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped`
+        `message`, `n_evaluations`, `n_rejected` (the number of evaluations that failed), `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped`
         (the number of unexplained variances that rounding made negative),
         `unexplained_variance` (the mean of D over the data, in units of y²) and its fraction
         of the prior variance, `determined_directions`, `log_evidence_trace`,
@@ -754,8 +753,8 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
     Attributes
     ----------
     y_mean_, y_scale_ : float or ndarray (K,)
-        The number that is subtracted from y and by which the difference is then divided; 0 and
-        1 without `normalize_y`.
+        The numbers that are subtracted from y and by which the result is divided; 0 and 1
+        without `normalize_y`.
     {attributes}
     """
 

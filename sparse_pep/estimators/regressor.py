@@ -28,7 +28,7 @@ class SparsePEPRegressor(RealTargets):
     Parameters
     ----------
     noise_variance : float
-        Noise variance σ² > 0 at the start of training, in units of y² (as y is modelled).
+        Noise variance σ² > 0 at the start of training, in the squared units of the modelled y.
     {parameters}
 
     Attributes

@@ -462,7 +462,7 @@ def mnist_study(size: str, data_dir: str | None = None) -> Study:
 
 
 def digits_cost(job: Mapping) -> float:
-    """The estimated duration of a fit of the digits, most of which are products with the pixels."""
+    """The estimated duration of a fit of the digits, which is mostly spent on products with the pixels."""
     return 50.0 + job["M"] ** 2 / 100.0
 
 # %% ../../nbs/internals/studies/experiments.ipynb #6066f667
