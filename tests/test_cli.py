@@ -380,7 +380,7 @@ REFUSED = {  # command line, words of the message
     "fit parts --target response --scheduler tcp://127.0.0.1:1": ["no Dask scheduler answers at 'tcp://127.0.0.1:1'"],
     "predict model.npz parts --in-pieces --json": ["--in-pieces", "--out"],
     "predict model.npz parts --in-pieces --out -": ["--in-pieces", "--out"],
-    "predict model.npz - --in-pieces --out p.csv": ["--in-pieces", "from a file"],
+    "predict model.npz - --in-pieces --out p.csv": ["--in-pieces", "reads a file or a folder"],
     "predict model.npz absent --in-pieces": ["no file 'absent'"],
     "predict model.npz text.csv --in-pieces": ["no column 'site'"],
     "predict model.npz short.csv": ["'site'", "Did you mean 'sites'"],
