@@ -277,7 +277,7 @@ class _Results:
             ) from error
         if found != json.loads(json.dumps(wanted)):
             raise ValueError(
-                f"'{self.notes}' has results with settings other than the present ones; "
+                f"'{self.notes}' has results with other settings than the present ones; "
                 "name another folder, or remove them."
             )
         return earlier
