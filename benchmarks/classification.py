@@ -4,7 +4,7 @@
     python -m benchmarks.classification --sizes 2000x100 --powers 0
 
 The first table: microseconds a datum of the tilted moments at N = 10000 on one thread, for cavities as training meets them.
-The second: seconds of training (kernel, lengthscales and pseudo-inputs, until 20 iterations gain less than 1e-4 nats a datum),
+The second: seconds of training (kernel, lengthscales and inducing inputs, until 20 iterations gain less than 1e-4 nats a datum),
 iterations, evaluations, sweeps, the share of the quadrature, and the log evidence reached. Threads: as BLAS is set up.
 """
 

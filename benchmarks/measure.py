@@ -27,7 +27,7 @@ SETTLE = 0.3  # seconds; threads of a BLAS that was just used spin for a tenth o
 
 
 class Start(NamedTuple):
-    """Where every system starts: an ARD squared exponential, and pseudo-inputs."""
+    """Where every system starts: an ARD squared exponential, and inducing inputs."""
 
     variance: float
     lengthscale: np.ndarray

@@ -1,4 +1,4 @@
-"""Even and odd digits of MNIST, 60000 of them with 200 pseudo-points: in batches, and with all data at every step.
+"""Even and odd digits of MNIST, 60000 of them with 200 inducing points: in batches, and with all data at every step.
 
     python -m benchmarks.mnist --data-dir DATA --out digits.csv [--power 0.5] [--inducing 200] [--iterations 150]
 

@@ -112,7 +112,7 @@ def main() -> None:
         metavar="NxM",
     )
     parser.add_argument("--powers", nargs="+", type=float, default=[0.0, 0.5, 1.0])
-    parser.add_argument("--predict", nargs="*", default=["100000x200"], metavar="SxM", help="points and pseudo-points")
+    parser.add_argument("--predict", nargs="*", default=["100000x200"], metavar="SxM", help="points and inducing points")
     parser.add_argument("--repeats", type=int, default=7)
     arguments = parser.parse_args()
     print(

@@ -12,7 +12,7 @@ __all__ = ["SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"]
 
 
 def __getattr__(name: str):
-    """Import the estimators when one is first asked for: scikit-learn takes most of a second to load, this file none."""
+    """An estimator, imported when it is first used, because loading scikit-learn takes most of a second."""
     if name in __all__:
         return getattr(import_module("sparse_pep.estimators"), name)
     raise AttributeError(f"module 'sparse_pep' has no attribute {name!r}")

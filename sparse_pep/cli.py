@@ -23,7 +23,7 @@ MAX_ITER, TOL = 2000, 1e-4
 
 # %% ../nbs/internals/cli.ipynb #54535d2f
 def expected_errors() -> tuple[type[Exception], ...]:
-    """The exceptions that tell a user what to change; looked up when one has been raised."""
+    """The exceptions that tell a user what to change, looked up only after one was raised."""
     from sparse_pep.data.cluster import ClusterLost
     from sparse_pep.studies.runner import StudyStopped
 
@@ -31,10 +31,10 @@ def expected_errors() -> tuple[type[Exception], ...]:
 
 
 class OneLineErrors(click.Group):
-    """A group of commands whose errors are one line on standard error and exit status 2."""
+    """A group of commands that report an error as one line on standard error, with exit status 2."""
 
     def main(self, args: Sequence[str] | None = None, *rest: object, **options: object) -> None:
-        """Run the command line; ends by `SystemExit`."""
+        """Run the command line; it always ends by raising `SystemExit`."""
         args = list(sys.argv[1:] if args is None else args) or ["--help"]
         try:
             status = super().main(args, *rest, **options | {"standalone_mode": False})
@@ -64,12 +64,13 @@ class OneLineErrors(click.Group):
 )
 @click.version_option(__version__)
 def main() -> None:
-    """Sparse Gaussian process regression by Power Expectation Propagation.
+    """Sparse Gaussian processes by Power Expectation Propagation, for regression,
+    classification and counts.
 
-    A Gaussian process predicts a mean and a standard deviation. With N rows its exact form
-    costs N³; here M pseudo-points stand for the data, at a cost of N·M². The power says
-    how: 0 is the variational method (VFE), 1 is FITC, and 0.5, between them, is a good
-    first choice.
+    A Gaussian process predicts a mean and a standard deviation. An exact Gaussian process
+    takes time of the order N³ for N rows. Here M inducing points summarise the data, and
+    training takes time of the order N·M². The power selects the approximation: 0 is the
+    variational method (VFE), 1 is FITC, and 0.5, between the two, is a good first choice.
 
     \b
     Try:  sparse-pep demo
@@ -79,10 +80,10 @@ def main() -> None:
 
 # %% ../nbs/internals/cli.ipynb #aa78dfc1
 class FiniteRange(click.FloatRange):
-    """A range of numbers that NaN and infinity are not in."""
+    """A range of numbers that excludes NaN and infinity."""
 
     def convert(self, value: object, param: object, ctx: object) -> float:
-        """The number."""
+        """The value as a number; a usage error if it is not finite or is out of range."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{number} is not a finite number.", param, ctx)
@@ -90,14 +91,14 @@ class FiniteRange(click.FloatRange):
 
 
 class Power(click.ParamType):
-    """A number from 0 to 1, or the name of a way to choose one."""
+    """A number from 0 to 1, or the name of a rule that chooses one."""
 
     name = "power"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float | str:
-        """The number, or the name."""
+        """The value as a number, or the name of a rule; a usage error if it is neither."""
         if value in POWER_NAMES:
             return value
         try:
@@ -115,34 +116,34 @@ class Power(click.ParamType):
 def number_option(
     *names: str, default: float | None, help: str, kind: click.ParamType | None = None
 ) -> Callable:
-    """An option that is a number, whole and at least 1 unless `kind` says otherwise, whose default
-    the help shows.
+    """An option whose value is a number: an integer of at least 1, unless `kind` gives another type.
+    The help shows its default.
     """
     kind = click.IntRange(1) if kind is None else kind
     shown = default is not None
     return click.option(*names, default=default, show_default=shown, type=kind, help=help)
 
 
-quiet_option = click.option("--quiet", is_flag=True, help="No progress bar.")
+quiet_option = click.option("--quiet", is_flag=True, help="Show no progress bar.")
 data_dir_option = click.option(
-    "--data-dir", help="Folder of data sets; else the variable SPARSE_PEP_DATA."
+    "--data-dir", help="Folder of data sets. Default: the environment variable SPARSE_PEP_DATA."
 )
-max_iter_option = number_option("--max-iter", default=MAX_ITER, help="Most iterations.")
+max_iter_option = number_option("--max-iter", default=MAX_ITER, help="Maximum number of iterations.")
 json_option = click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Print one JSON document instead of text; NaN and infinity are null.",
+    help="Print one JSON document instead of text; NaN and infinity become null.",
 )
 
 
 def inducing_option(default: int) -> Callable:
     """The option for the number of inducing points."""
-    return number_option("--inducing", "n_inducing", default=default, help="Number of pseudo-points, M.")
+    return number_option("--inducing", "n_inducing", default=default, help="Number of inducing points, M.")
 
 
 def with_options(*options: Callable) -> Callable:
-    """What gives a command all these options, which its help lists in this order."""
+    """A decorator that gives a command all these options; its help lists them in this order."""
 
     def give(command: Callable) -> Callable:
         """The command with the options."""
@@ -155,50 +156,50 @@ def with_options(*options: Callable) -> Callable:
 
 training_options = with_options(
     click.option("--blocks", type=click.IntRange(1), metavar="SIZE",
-        help="Approximate neighbours together, at most so many (PITC at power 1)."),
+        help="Approximate neighbouring rows jointly, in blocks of at most SIZE rows (PITC at power 1)."),
     click.option("--kernel", default="se", show_default=True, type=click.Choice(KERNELS),
-        help="Squared exponential or a Matérn; the rougher the function, the smaller the number."),
+        help="Squared exponential, or a Matérn kernel for a rougher function; matern12 is the roughest."),
     max_iter_option,
     number_option("--tol", default=TOL, kind=FiniteRange(0, min_open=True),
-        help="Converged when 20 iterations gain less than this many nats per data point."),
+        help="Training has converged when 20 iterations gain less than this many nats per data point."),
     number_option("--seed", "random_state", default=0, kind=click.IntRange(0, 2**32 - 1),
-        help="Seed of the random numbers."),
+        help="Seed of the random number generator."),
     quiet_option,
 )  # fmt: skip
 
 # %% ../nbs/internals/cli.ipynb #a33651ef
 fit_options = with_options(
     click.option("--power", default=0.5, show_default=True, type=Power(), metavar="POWER",
-        help="0: VFE, 1: FITC. Or auto (0.5), log_loss (0.8 in regression), held_out: the best of five on a fifth of the rows."),
+        help="A number from 0 (VFE) to 1 (FITC), or a rule: auto (0.5), log_loss (0.8 in regression), held_out (the best of five powers on a held-out fifth of the rows)."),
     inducing_option(100),
     click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME", type=click.Choice(LIKELIHOODS),
-        help=f"What the target is. Numbers: gaussian, student_t (with outliers). Labels: {', '.join(CLASSIFIERS)}. "
-        "Counts: poisson, negative_binomial."),
+        help=f"Distribution of the target. For numbers: gaussian, student_t (with outliers). For labels: {', '.join(CLASSIFIERS)}. "
+        "For counts: poisson, negative_binomial."),
     click.option("--noise-variance", show_default="1.0", type=FiniteRange(0, min_open=True),
-        help="Where training of gaussian noise starts, in units of the (standardised) target squared."),
+        help="Noise variance at the start of training (gaussian only), in squared units of the target, standardised by default."),
     click.option("--mean", type=click.Choice(["constant", "linear"]),
-        help="Mean function; without it predictions far from the data return to the mean of the target."),
+        help="Mean function. Without one, predictions far from the data return to the mean of the target."),
     number_option("--restarts", "n_restarts", default=0, kind=click.IntRange(0),
-        help="Further starts; the best end is kept."),
+        help="Number of further starts of training; the best result is kept."),
     click.option("--weight", metavar="COLUMN",
-        help="Column that says how often each row counts; not an input."),
+        help="Column with the weight of each row: a row of weight 2 counts twice. It is not an input."),
     click.option("--known-variance", metavar="COLUMN",
-        help="Column with the known noise variance of each target, units of the target squared; not an input."),
+        help="Column with the known noise variance of each target, in squared units of the target. It is not an input."),
     click.option("--test-fraction", type=FiniteRange(0, 1, min_open=True, max_open=True),
-        help="Hold out and score this share."),
+        help="Fraction of the rows to hold out for scores."),
     click.option("--standardize/--no-standardize", default=True, show_default=True,
-        help="Scale inputs and target to unit variance."),
+        help="Scale the inputs and the target to zero mean and unit variance."),
     click.option("--in-pieces", is_flag=True,
-        help="Read the file, or all in a folder, once, and keep its numbers on disk: for data larger than memory."),
+        help="For data larger than memory: read the file, or all files of a folder, once, and keep the numbers on disk."),
     click.option("--cache-dir", metavar="FOLDER",
-        help="Folder for the arrays that --in-pieces makes of a table, removed at the end. Default: that for temporary files."),
+        help="Folder for the arrays that --in-pieces makes; they are removed at the end. Default: the system's folder for temporary files."),
     click.option("--scheduler", metavar="ADDRESS",
-        help="Work on the Dask cluster with this scheduler; its workers read Parquet files themselves, unless there are --blocks."),
-    click.option("--report", help="HTML file with the figures, one page without scripts."),
+        help="Train on the Dask cluster with this scheduler. Its workers read Parquet files themselves, unless --blocks is given."),
+    click.option("--report", help="HTML file to write: one page with the figures, without scripts."),
     click.option("--checkpoint",
-        help="File that training is saved to; if it exists, training goes on from there. Deleted at the end."),
+        help="File to save training to. If it exists, training resumes from it. It is deleted at the end."),
     number_option("--checkpoint-every", default=30.0, kind=FiniteRange(0),
-        help="Seconds between two saves, at least."),
+        help="Minimum number of seconds between two saves."),
 )  # fmt: skip
 
 # %% ../nbs/internals/cli.ipynb #c3fb7ad2
@@ -207,16 +208,17 @@ fit_options = with_options(
     help="Folder for the figure, the model and the held-out rows.")  # fmt: skip
 @inducing_option(50)
 @max_iter_option
-@click.option("--quick", is_flag=True, help="At most 20 pseudo-points and 100 iterations.")
+@click.option("--quick", is_flag=True, help="At most 20 inducing points and 100 iterations.")
 def demo_command(**options: object) -> None:
     """Train on two data sets of scikit-learn at three powers, and draw a fit in one
     dimension and a classifier in two.
 
-    Prints two tables: the approximate log marginal likelihood per data point, and scores on
-    held-out rows, the smaller the better. For the diabetes data SMSE and SMLL (1 and 0 are
-    the scores of the best constant guess); for the breast-cancer data the share of wrong
-    labels and NLL, the mean of -log p(label). Writes posterior.png, boundary.png, model.npz
-    (diabetes, power 0.5) and held_out.csv to try `predict` on.
+    Prints one table for each data set, with the approximate log marginal likelihood per data
+    point and the scores on held-out rows; smaller scores are better. The diabetes data are
+    scored by SMSE and SMLL (the best constant prediction has 1 and 0). The breast-cancer data
+    are scored by the fraction of wrong labels and by NLL, the mean of -log p(label). Writes
+    posterior.png, boundary.png, model.npz (diabetes, power 0.5), and held_out.csv, on which
+    you can try `predict`.
 
     \b
     Example: sparse-pep demo --quick --out demo
@@ -237,25 +239,27 @@ def demo_command(**options: object) -> None:
 def fit_command(**options: object) -> None:
     """Train on the CSV or Parquet file DATA and write a model file.
 
-    DATA has a header line and numbers; it may be gzipped, and - is standard input. A file
-    named *.parquet is read as Parquet (pip install 'sparse_pep[tables]'). The
-    target is a number, or with --likelihood a label (any text or number) or a count.
-    Scaling and column names go into the model file, so `predict` needs nothing else. The
-    model file appears when training is done; a run that is stopped leaves an older one as
-    it was. With --checkpoint the same command goes on where it was stopped, and ends where it
-    would have ended.
+    A CSV file has a header line and then rows of numbers. It may be gzipped, and - stands for
+    standard input. A file named *.parquet is read as Parquet, which needs
+    pip install 'sparse_pep[tables]'. The target is a number. With --likelihood it may also be
+    a label (any text or number) or a count.
 
-    With --test-fraction 0.1, a tenth of the rows is held out for SMSE (1: as bad as a
-    constant guess) and SMLL (0: the same, error bars included; smaller is better), and the
-    model is that of the other rows. Labels are scored by the share of wrong ones and by
-    NLL, the mean of -log p(label); counts and student_t by SMSE and NLL.
+    The model file holds the scaling and the column names, so `predict` needs no other file.
+    It is written when training is done. If the command is stopped before, an older model file
+    stays as it was. With --checkpoint, the same command resumes where it was stopped and ends
+    with the same model as an uninterrupted run.
 
-    With --in-pieces or --scheduler DATA may also be a folder of files, and what is in memory
-    does not grow with their size. The files are read once; their numbers are kept on disk, 8
-    bytes each, or by the workers. With --blocks neighbours are then looked for within each
-    piece, and always among rows of the same --weight.
+    With --test-fraction 0.1, the model is trained on nine tenths of the rows and scored on
+    the rest by SMSE and SMLL. The best constant prediction has an SMSE of 1 and an SMLL of 0;
+    smaller is better. Labels are scored by the fraction of wrong ones and by NLL, the mean of
+    -log p(label). Counts and student_t are scored by SMSE and NLL.
 
-    Exit status: 0 if a model was written, 2 for wrong input, 130 if it was stopped.
+    With --in-pieces or --scheduler, DATA may also be a folder of files, and what is held in
+    memory does not grow with their size. The files are read once. Their numbers are kept on
+    disk, 8 bytes each, or by the workers. With --blocks, neighbours are then searched for
+    within each piece. They are always searched for among rows of the same --weight.
+
+    Exit status: 0 if a model was written, 2 if the input was wrong, 130 if it was stopped.
 
     \b
     Example: sparse-pep fit mydata.csv --target price --power 0.5 --out model.npz
@@ -273,20 +277,23 @@ def fit_command(**options: object) -> None:
 @click.argument("model")
 @click.argument("data")
 @click.option("--out", show_default="predictions.csv; none with --json",
-    help="CSV file to write; - is standard output.")
+    help="CSV file to write; - stands for standard output.")
 @click.option("--in-pieces", is_flag=True,
-    help="From a file or a folder of files to a file: for data larger than memory.")  # fmt: skip
+    help="For data larger than memory: read a file or a folder of files, and write to a file, piece by piece.")  # fmt: skip
 @json_option
 def predict_command(**options: object) -> None:
     """Predict the rows of the CSV or Parquet file DATA with a model file written by `fit`.
 
-    Writes one row for each row of DATA, in the same order: the predictive mean of the
-    target and its standard deviation, noise included, in the units of the target. About 95
-    % of new targets lie within two standard deviations of the mean. For labels: the most
-    probable one, and the probability of each, in columns p_LABEL. DATA - is standard input.
+    Writes one row for each row of DATA, in the same order. A row holds the predictive mean of
+    the target and its standard deviation, which includes the noise, both in the units of the
+    target. If the model is right and the noise is gaussian, about 95 % of new targets lie
+    within two standard deviations of the mean. For labels, a row holds the most probable
+    label and the probability of each label, in columns named p_LABEL. A DATA of - stands for
+    standard input.
 
-    With --json and no --out the rows are part of the document, and no file is written. With
-    --in-pieces DATA may be a folder, and neither it nor the predictions need fit into memory.
+    With --json and without --out, the document contains the rows, and no file is written.
+    With --in-pieces, DATA may be a folder, and neither the data nor the predictions need to
+    fit into memory.
 
     \b
     Example: sparse-pep predict model.npz new.csv --out predictions.csv
@@ -301,28 +308,29 @@ def predict_command(**options: object) -> None:
 @click.argument("data", required=False)
 @click.option("--target", help="Column of DATA to predict.")
 @click.option("--data", "names", multiple=True, metavar="NAME",
-    help="Data set by name; may be repeated. Default: diabetes.")
+    help="Name of a data set; may be given more than once. Default: diabetes.")
 @data_dir_option
 @click.option("--powers", default="0,0.5,1", show_default=True,
     help="Powers to compare, separated by commas.")
 @inducing_option(50)
 @number_option("--splits", default=3, help="Number of train/test splits.")
 @click.option("--likelihood", metavar="NAME", type=click.Choice(LIKELIHOODS),
-    help="What the target is, see `fit`. Default: auto for named sets of labels, else gaussian.")
-@click.option("--out", help="CSV file for the single scores.")
-@click.option("--figure", help="PNG file with the scores against the power.")
+    help="Distribution of the target, see `fit`. Default: auto for named data sets with labels, otherwise gaussian.")
+@click.option("--out", help="CSV file to write, with the scores of every split.")
+@click.option("--figure", help="PNG file to write, with the scores plotted against the power.")
 @click.option("--report",
-    help="HTML file with tables and figures, one page without scripts.")  # fmt: skip
+    help="HTML file to write: one page with tables and figures, without scripts.")  # fmt: skip
 @training_options
 @json_option
 def compare_command(**options: object) -> None:
-    """Compare powers on held-out rows: scores for each data set, power and split.
+    """Compare powers on held-out rows, with scores for each data set, power and split.
 
-    Data are the CSV or Parquet file DATA (ten per cent held out, at random, in each split), or sets
-    by name with the splits that belong to them. SMSE is 1 and SMLL 0 for the best constant
-    guess; smaller is better. log ML/N is the approximate log marginal likelihood per data point,
-    of the standardised target. Labels are scored by the share of wrong ones (error) and the
-    mean of -log p(label) (NLL). Sets of both kinds give two tables.
+    The data are the CSV or Parquet file DATA, of which each split holds out ten per cent at
+    random, or named data sets with the splits that belong to them. Numbers are scored by SMSE
+    and SMLL; the best constant prediction has an SMSE of 1 and an SMLL of 0, and smaller is
+    better. log ML/N is the approximate log marginal likelihood per data point, in nats, of
+    the standardised target. Labels are scored by the fraction of wrong ones (error) and by
+    the mean of -log p(label) (NLL). Numbers and labels are printed in separate tables.
 
     \b
     Example: sparse-pep compare mydata.csv --target y --powers 0,0.5,1 --splits 5
@@ -338,30 +346,30 @@ def compare_command(**options: object) -> None:
 # %% ../nbs/internals/cli.ipynb #7dccd1d4
 @main.command("reproduce")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--quick", is_flag=True, help="A small version, a minute or less each.")
-@click.option("--full", is_flag=True, help="The whole grid of the paper.")
+@click.option("--quick", is_flag=True, help="Run a small version of each study, of a minute or less.")
+@click.option("--full", is_flag=True, help="Run the whole grid of the paper.")
 @click.option("--results", default="results", show_default=True,
-    help="Folder of the results; what is there is not done again.")
+    help="Folder of the results; fits that are already there are not repeated.")
 @data_dir_option
-@number_option("--workers", default=None, help="Processes. Default: one for each core.")
+@number_option("--workers", default=None, help="Number of processes. Default: one for each core.")
 @click.option("--scheduler", metavar="ADDRESS",
-    help="Run on the Dask cluster with its scheduler there.")
+    help="Run on the Dask cluster with this scheduler.")
 @quiet_option  # fmt: skip
 @json_option
 def reproduce_command(**options: object) -> None:
-    """Run the experiments of the paper again: the studies NAME..., or all of them.
+    """Repeat the experiments of the paper: the studies NAME..., or all of them.
 
     \b
     snelson         one-dimensional fits
-    banana          where pseudo-points go
+    banana          where training moves the inducing points
     ionosphere      EP for classification on a grid of hyper-parameters
     mnist           even and odd digits, stochastic training
-    synthetic       draws from a GP, beside the exact GP
+    synthetic       draws from a GP, compared with the exact GP
     regression      eight data sets
     classification  six data sets
 
-    A study may be stopped at any moment and goes on where it was; two processes may work on
-    one folder. Without a folder of data, those that scikit-learn ships stand in.
+    A study may be stopped at any time; the same command resumes it. Two processes may work in
+    the same folder. Without a folder of data sets, those of scikit-learn are used instead.
 
     \b
     Example: sparse-pep reproduce snelson --quick

@@ -145,7 +145,7 @@ def test_data_come_through_a_pipe_too(model):
 def test_the_summary_of_a_fit(trial):
     options = ["--power", 0, "--inducing", 10, "--max-iter", 80, "--test-fraction", 0.25, "--seed", 3]
     result = accept("fit", "trial.csv", "--target", "response", *options)
-    assert "power 0 (VFE), 10 pseudo-points, 60 rows" in result.stdout
+    assert "power 0 (VFE), 10 inducing points, 60 rows" in result.stdout
     assert "wrote model.npz" in result.stdout
     noise = float(re.search(r"deviation: ([\d.]+) \(units of response\)", result.stdout)[1])
     assert 0.35 < noise < 0.7
@@ -242,7 +242,7 @@ LABELS = ["fit", "labels.csv", "--target", "kind", "--power", 1, "--inducing", 6
 def test_labels_of_any_text_are_fitted_scored_and_predicted(labels):
     X, y = labels
     result = accept(*LABELS, "--likelihood", "logit", "--test-fraction", 0.25, "--seed", 2, "--kernel", "matern52")
-    assert "power 1 (EP), 6 pseudo-points, 45 rows" in result.stdout
+    assert "power 1 (EP), 6 inducing points, 45 rows" in result.stdout
     assert "likelihood Logit: classes down, up\n" in result.stdout and "divided by" not in result.stdout
     fitted, (train, test) = load("model.npz"), random_splits(60, 1, 0.25, seed=2)[0]
     assert type(fitted.kernel_).__name__ == "Matern52"
@@ -364,7 +364,7 @@ REFUSED = {  # command line, words of the message
     "fit folder --target response --in-pieces": ["'folder' holds no file", ".parquet"],
     "fit parts --target respons --in-pieces": ["no column 'respons'", "Did you mean 'response'"],
     f"{PIECES} --weight absent": ["--weight", "no column 'absent'"],
-    f"{PIECES} --weight response": ["'response' has two parts to play"],
+    f"{PIECES} --weight response": ["'response' is used twice"],
     f"{PIECES} --weight age": ["--weight", "'age'", "not be negative", "data row"],
     f"{PIECES} --likelihood auto": ["--likelihood auto", "continuous"],
     "fit parts --target site --in-pieces": ["one value only"],
@@ -378,7 +378,7 @@ REFUSED = {  # command line, words of the message
     "fit parts --target response --scheduler tcp://127.0.0.1:1": ["no Dask scheduler answers at 'tcp://127.0.0.1:1'"],
     "predict model.npz parts --in-pieces --json": ["--in-pieces", "--out"],
     "predict model.npz parts --in-pieces --out -": ["--in-pieces", "--out"],
-    "predict model.npz - --in-pieces --out p.csv": ["--in-pieces", "from a file"],
+    "predict model.npz - --in-pieces --out p.csv": ["--in-pieces", "reads a file or a folder"],
     "predict model.npz absent --in-pieces": ["no file 'absent'"],
     "predict model.npz text.csv --in-pieces": ["no column 'site'"],
     "predict model.npz short.csv": ["'site'", "Did you mean 'sites'"],
@@ -511,7 +511,7 @@ def test_a_quick_demo_is_a_small_one(monkeypatch):
 def test_the_boundary_is_drawn_for_three_powers(monkeypatch):
     seen = []
     monkeypatch.setattr("sparse_pep.commands.save_figure", lambda path, figure: seen.append((path, figure)))
-    far = {"label": "pseudo-points (3 more beyond)"}  # of these axes, not of the three
+    far = {"label": "inducing points (3 more beyond)"}  # of these axes, not of the three
     monkeypatch.setattr("sparse_pep.plots.mark_points_2d", lambda ax, Z: ax.plot(*Z.T, "x", **far))
     powers, draw = [], plots.plot_classification_2d
     record = lambda model, X, y, ax: powers.append(model.power) or draw(model, X, y, ax=ax)  # noqa: E731
@@ -521,7 +521,7 @@ def test_the_boundary_is_drawn_for_three_powers(monkeypatch):
     ((path, figure),) = seen
     assert path == "x.png" and len(figure.legends) == 1
     assert [ax.get_title() for ax in figure.axes] == ["power 0 (VFE)", "power 0.5 (Power EP)", "power 1 (EP)"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["-1", "1", "pseudo-points"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["-1", "1", "inducing points"]
     for ax in figure.axes:
         data = np.concatenate([line.get_xydata() for line in ax.lines[:2]])
         assert len(data) == 30 and len(ax.collections) >= 2  # the shades
@@ -830,7 +830,7 @@ def test_a_study_with_failed_jobs_ends_with_status_1(monkeypatch):
     result = run("reproduce", "snelson", "--quick", "--quiet")
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1 and "no such luck" in result.stderr
-    assert "nothing is done" in result.stdout
+    assert "no fit has finished" in result.stdout
 
 
 def test_a_stopped_study_is_one_line(monkeypatch):

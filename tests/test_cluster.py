@@ -550,12 +550,12 @@ STRADDLING = np.where(np.arange(N) < 450, "north", "south")
         (lambda: DaskSource(frame(TABLE[["y"]]), "y"), r"no column for inputs"),
         (lambda: DaskSource(frame(TABLE[:0], 1), "y"), r"no rows"),
         (lambda: DaskSource(frame(TABLE.assign(a="text")), "y"), r"`X`, .*: numbers are expected; .*'text'"),
-        (lambda: DaskSource(rows(X), rows(labels), labels=[1, 2]), r"`y`, row \d+ .*: -1.0 is none of the labels 1, 2"),
-        (lambda: DaskSource(frame(SOME), "kind", labels=True), r"`y`, row 901 .*: None is none of"),
+        (lambda: DaskSource(rows(X), rows(labels), labels=[1, 2]), r"`y`, row \d+ .*: -1.0 is not one of the labels 1, 2"),
+        (lambda: DaskSource(frame(SOME), "kind", labels=True), r"`y`, row 901 .*: None is not one of"),
         (lambda: DaskSource(rows(X), da.ones(N), labels=True), r"`y` holds one class only"),
         (lambda: DaskSource(rows(X), rows(labels), labels=[]), r"`y` holds no label; two or more"),
-        (lambda: DaskSource(frame(), ["y", "w"], labels=True), r"`labels` are those of one target"),
-        (lambda: DaskSource(rows(X), labels=True), r"`labels` are those of one target"),
+        (lambda: DaskSource(frame(), ["y", "w"], labels=True), r"`labels` needs a single target"),
+        (lambda: DaskSource(rows(X), labels=True), r"`labels` needs a single target"),
         (lambda: DaskSource(rows(X), rows(X), labels=True), r"`y` must be labels \(N,\); got shape \(200, 2\)"),
         (lambda: DaskSource(rows(X), rows(y), labels=["a", 1]), r"all numbers or all text"),
         (
@@ -564,7 +564,7 @@ STRADDLING = np.where(np.arange(N) < 450, "north", "south")
         ),
         (lambda: DaskSource(frame(TABLE.assign(k=STRADDLING)), "y", blocks="k"), r"'north' has .* 0 to 399 and rows 400"),
         (lambda: DaskSource(frame(SOME), "y", columns=["a"], blocks="kind"), r"block 'a' has rows in two partitions"),
-        (lambda: DaskSource(frame(SOME, 1), "y", columns=["a"], blocks="kind"), r"`blocks`, row 901 .*: None is none"),
+        (lambda: DaskSource(frame(SOME, 1), "y", columns=["a"], blocks="kind"), r"`blocks`, row 901 .*: None is not one"),
         (lambda: DaskSource(rows(X), blocks=3), r"`blocks` must be the name of a column, or labels \(N,\); got 3"),
         (lambda: DaskSource(frame(), "y", blocks="place"), r"no column 'place'"),
         (lambda: DaskSource(ArraySource(X, y), blocks=STRADDLING), r"`blocks` belongs to the source: give it where"),
@@ -736,7 +736,7 @@ def test_a_service_that_listens_and_says_nothing():
 def test_files_that_no_scheduler_wrote(tmp_path, text):
     file = tmp_path / "scheduler.json"
     file.write_text(text)
-    with pytest.raises(ValueError, match="`address`: '.*scheduler.json' is no file that a Dask scheduler wrote"):
+    with pytest.raises(ValueError, match="`address`: '.*scheduler.json' is not a file that a Dask scheduler wrote"):
         connect(file)
 
 

@@ -99,7 +99,7 @@ def test_classes_of_all_pieces_that_count():
     y = np.repeat([7.0, 2.0, 5.0, 9.0], 150)
     assert classes_of(in_pieces(X, y)).tolist() == [2.0, 5.0, 7.0, 9.0]
     assert classes_of(in_pieces(X, y, weight=(y != 9.0) * 1.0)).tolist() == [2.0, 5.0, 7.0]
-    with pytest.raises(ValueError, match="are they numbers"):
+    with pytest.raises(ValueError, match="if they are numbers"):
         classes_of(ArraySource(np.zeros((1001, 1)), np.arange(1001.0)))
 
 
@@ -346,7 +346,7 @@ def test_what_a_source_does_not_go_with(arguments, columns, words):
 
 
 def test_one_target_a_row_where_there_may_be_only_one():
-    with pytest.raises(ValueError, match="one target a row"):
+    with pytest.raises(ValueError, match="one target per row"):
         SparsePEP(likelihood=Gaussian()).fit(in_pieces(X, np.column_stack([Y, Y])))
     with pytest.raises(ValueError, match="one class only"):
         SparsePEPClassifier().fit(in_pieces(X, np.ones(600)))

@@ -299,7 +299,7 @@ def test_everything_comes_back_from_a_file(trained, tmp_path):
     np.testing.assert_array_equal(back.extra_["X_mean"], [1.5, -2.0])
     for name, value in trained.parameters().items():
         np.testing.assert_array_equal(back.parameters()[name], value)
-    with pytest.raises(ValueError, match="no training data"):
+    with pytest.raises(ValueError, match="needs the training data"):
         back.log_marginal_likelihood()
     again = tmp_path / "again.npz"
     back.save(again)
@@ -634,7 +634,7 @@ def test_counts_agree_with_themselves(tmp_path):
     assert type(back) is SparsePEP
     assert back.likelihood_ == model.likelihood_
     np.testing.assert_array_equal(back.predict(X_TEST, return_std=True), (mean, std))
-    with pytest.raises(ValueError, match="no training data"):
+    with pytest.raises(ValueError, match="needs the training data"):
         back.leave_one_out()
 
 
@@ -652,7 +652,7 @@ def test_gaussian_noise_is_the_regressor(normalize_y):
 
 @pytest.mark.parametrize("normalize_y", [False, True])
 def test_leave_one_out_of_an_exact_model_is_leaving_one_out(normalize_y):
-    """With a pseudo-point on each datum EP is exact for Gaussian noise, and so is its cavity."""
+    """With an inducing point on each datum EP is exact for Gaussian noise, and so is its cavity."""
     inputs, targets = X[:12], 3.0 * y[:12]
     given = {"kernel": KERNEL, "noise_variance": 0.2, "optimizer": None, "jitter": 0.0}
     whole = SparsePEPRegressor(features=InducingPoints(inputs), normalize_y=normalize_y, **given).fit(inputs, targets)

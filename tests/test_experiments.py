@@ -296,7 +296,7 @@ def test_ionosphere_rows_are_textbook_ep(log_std, log_lengthscales, monkeypatch)
 # ---- pictures --------------------------------------------------------------------------------------------------------
 
 
-def test_banana_rows_are_pseudo_points_and_the_boundary(models, monkeypatch):
+def test_banana_rows_are_inducing_points_and_the_boundary(models, monkeypatch):
     X, y, X_test, y_test = (part[:150] for part in experiments.banana_data("banana_like", None))
     monkeypatch.setattr(experiments, "banana_data", lambda name, data_dir: (X, y, X_test, y_test))
     job = {"data": "banana_like", "split": 0, "power": 0.5, "M": 6, "seed": 2}
@@ -322,7 +322,7 @@ def test_banana_rows_are_pseudo_points_and_the_boundary(models, monkeypatch):
     assert rows[0]["nll"] == pytest.approx(-np.mean(np.log(np.where(y_test > 0, proba, 1.0 - proba))), rel=1e-10)
 
 
-def test_snelson_rows_are_a_curve_and_pseudo_points(models):
+def test_snelson_rows_are_a_curve_and_inducing_points(models):
     rows = fit_snelson({"data": "snelson_like", "split": 0, "power": 0.0, "M": 5, "seed": 2})
     (model,) = models
     X, _ = experiments.snelson_data("snelson_like", None)

@@ -153,7 +153,7 @@ def test_power_zero_is_the_variational_optimum():
     assert error(got_mean, q_mean) < 1e-5 and error(got_cov, q_cov) < 1e-5
 
 
-def test_all_inputs_as_pseudo_inputs_and_power_one_is_textbook_ep():
+def test_all_inputs_as_inducing_inputs_and_power_one_is_textbook_ep():
     rng = np.random.default_rng(1)
     X = np.sort(rng.uniform(-3, 3, size=(14, 1)), axis=0) + 0.05 * np.arange(14)[:, None]
     y = np.where(rng.normal(size=14) > 0, 1.0, -1.0)

@@ -27,10 +27,10 @@ from sparse_pep.plots import (
     plot_classification_1d,
     plot_classification_2d,
     plot_energy_trace,
+    plot_inducing_points,
     plot_posterior_1d,
     plot_posterior_2d,
     plot_power_sweep,
-    plot_pseudo_points,
     plot_relevance,
     plot_reliability,
     plot_residuals,
@@ -87,7 +87,7 @@ def bands(ax):
     [
         (Line(), None, ["95 % of y", "data", "mean"]),
         (NoisyLine(), 0.4, ["95 % of y", "95 % of f", "data", "mean"]),
-        (FullLine(), 0.1, ["95 % of y", "95 % of f", "data", "mean", "pseudo-points after (1 more beyond)"]),
+        (FullLine(), 0.1, ["95 % of y", "95 % of f", "data", "mean", "inducing points after (1 more beyond)"]),
     ],
 )
 def test_what_a_model_tells_is_what_is_drawn(model, std_f, words):
@@ -127,7 +127,7 @@ def test_lines_data_and_marks_lie_where_they_should():
     np.testing.assert_array_equal(lines["data"].get_xydata(), np.c_[X, Y])
     np.testing.assert_allclose(lines["mean"].get_xydata(), np.c_[np.linspace(-2, 4, 11), 2 * np.linspace(-2, 4, 11)])
     assert ax.get_xlim() == (-2.0, 4.0)
-    before, after = (lines["pseudo-points before"], lines["pseudo-points after (1 more beyond)"])
+    before, after = (lines["inducing points before"], lines["inducing points after (1 more beyond)"])
     np.testing.assert_array_equal(before.get_xdata(), [0.5, 0.6, 0.7])
     np.testing.assert_array_equal(after.get_xdata(), [0.0, 1.0])
     assert np.all(np.array(before.get_ydata()) > 0.9) and np.all(np.array(after.get_ydata()) < 0.1)
@@ -199,7 +199,7 @@ def test_paths_are_those_of_the_record_of_a_model():
 def test_one_input_has_its_paths_upwards_two_have_them_in_the_plane():
     trace = record(4, 3, 1)
     paths, given = trace["values"]["features.Z"], plt.subplots()[1]
-    ax = plot_pseudo_points(trace, ax=given)
+    ax = plot_inducing_points(trace, ax=given)
     assert ax is given and len(plt.get_fignums()) == 1
     for m, line in enumerate(ax.lines[:3]):
         np.testing.assert_array_equal(line.get_xydata(), np.c_[paths[:, m, 0], [0, 10, 20, 30]])
@@ -213,7 +213,7 @@ def test_one_input_has_its_paths_upwards_two_have_them_in_the_plane():
 
     trace = record(4, 5, 2, name="features.0.Z")
     paths = trace["values"]["features.0.Z"]
-    ax = plot_pseudo_points(trace, name="features.0.Z")
+    ax = plot_inducing_points(trace, name="features.0.Z")
     np.testing.assert_array_equal(ax.lines[2].get_xydata(), paths[:, 2])
     np.testing.assert_array_equal(ax.lines[5].get_xydata(), paths[0])
     np.testing.assert_array_equal(ax.lines[6].get_xydata(), paths[-1])
@@ -223,11 +223,11 @@ def test_one_input_has_its_paths_upwards_two_have_them_in_the_plane():
 def test_of_many_inputs_some_can_be_chosen():
     trace = record(2, 3, 4)
     paths = trace["values"]["features.Z"]
-    ax = plot_pseudo_points(trace, dims=(3, 0))
+    ax = plot_inducing_points(trace, dims=(3, 0))
     np.testing.assert_array_equal(ax.lines[1].get_xydata(), paths[:, 1, [3, 0]])
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("x4", "x1")
-    assert plot_pseudo_points(trace, dims=(2,)).get_xlabel() == "x3"
-    assert plot_pseudo_points(record(1, 3, 1)).get_ylim()[1] > 0  # one snapshot is a start and an end
+    assert plot_inducing_points(trace, dims=(2,)).get_xlabel() == "x3"
+    assert plot_inducing_points(record(1, 3, 1)).get_ylim()[1] > 0  # one snapshot is a start and an end
 
 
 ROWS = [
@@ -306,7 +306,7 @@ def test_a_surface_has_a_map_of_the_mean_and_one_of_the_standard_deviation():
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("x1", "x2")
         assert ax.get_xlim() == (a[0], a[-1]) and ax.get_ylim() == (b[0], b[-1])
         np.testing.assert_array_equal(ax.lines[-1].get_xydata(), [[0.0, 0.5]])
-        assert labels(ax)[-1] == "pseudo-points (1 more beyond)"
+        assert labels(ax)[-1] == "inducing points (1 more beyond)"
     mean, std = (ax.collections[0] for ax in axes)
     assert mean.zmin == pytest.approx(2 * a[0] - b[-1]) and mean.zmax == pytest.approx(2 * a[-1] - b[0])
     assert std.zmin == pytest.approx(np.exp(a[0] / 2)) and std.zmax == pytest.approx(np.exp(a[-1] / 2))
@@ -348,7 +348,7 @@ def test_of_two_classes_on_a_line_the_second_has_a_curve():
     x, y = np.array([0.0, 0.2, 1.0]), np.array(["no", "no", "yes"])
     ax = plot_classification_1d(Steps(["no", "yes"], [[0.5], [7.0]]), x, y, ax=given, n_grid=21)
     assert ax is given and len(plt.get_fignums()) == 1
-    assert labels(ax) == ["no", "yes", "p(yes)", "pseudo-points (1 more beyond)"]
+    assert labels(ax) == ["no", "yes", "p(yes)", "inducing points (1 more beyond)"]
     no, yes, curve, half, points = ax.lines
     np.testing.assert_array_equal(no.get_xdata(), [0.0, 0.2])
     np.testing.assert_array_equal(yes.get_xdata(), [1.0])
@@ -432,13 +432,13 @@ def test_the_colour_is_that_of_the_probable_class_and_pale_near_the_line():
     assert pixel(ax, 0.04, 0.04).mean() > pixel(ax, 0.5, 0.8).mean() + 20  # p = 0.6 and 1
 
 
-def test_pseudo_points_of_a_classifier_and_given_axes():
+def test_inducing_points_of_a_classifier_and_given_axes():
     given = plt.subplots()[1]
     model = Tilted(Z=[[0.0, 0.5], [1.0, 7.0], [-9.0, 0.0], [0.1, 0.2]])
     ax = plot_classification_2d(model, PLANE, [-1, -1, 1, 1, 1], ax=given, margin=0.25)
     assert ax is given and len(plt.get_fignums()) == 1
     assert ax.get_xlim() == (-1.5, 1.5) and ax.get_ylim() == (-1.5, 1.5)
-    assert labels(ax)[2] == "pseudo-points (2 more beyond)"
+    assert labels(ax)[2] == "inducing points (2 more beyond)"
     np.testing.assert_array_equal(ax.lines[2].get_xydata(), [[0.0, 0.5], [0.1, 0.2]])
 
 
@@ -683,10 +683,10 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
         ({"Z_start": np.zeros((3, 2))}, "`Z_start` has 2 columns"),
         ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
     ]),
-    (plot_pseudo_points, {}, [
-        ({"record": Line()}, "`record` must be a model with .*got Line without one"),
-        ({"record": types.SimpleNamespace(diagnostics_={})}, "`record` must be a model"),
-        ({"record": {"iteration": [0]}}, "`record` must be a model"),
+    (plot_inducing_points, {}, [
+        ({"record": Line()}, "`record` must be a trained model with .*got Line without one"),
+        ({"record": types.SimpleNamespace(diagnostics_={})}, "`record` must be a trained model"),
+        ({"record": {"iteration": [0]}}, "`record` must be a trained model"),
         ({"record": record(2, 3, 1), "name": "features.width"}, "`name` must be one of features.Z, log_noise_variance"),
         ({"record": record(2, 3, 1), "name": "log_noise_variance"}, r"'log_noise_variance' must have shape \(T, M, D\)"),
         ({"record": record(2, 3, 1) | {"iteration": [0]}}, r"with T = 1, at least 1; its shape is \(2, 3, 1\)"),
@@ -717,7 +717,7 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
     (plot_classification_1d, {"model": Steps([0, 1]), "X": np.zeros(3), "y": [0, 1, 0]}, [
         ({"X": np.zeros((3, 2))}, "`X` has 2 columns"),
         ({"y": [0, 1]}, "one label for each of the 3 rows"),
-        ({"y": [0, 1, 2]}, r"the label 2, which is none of the classes \[0, 1\]"),
+        ({"y": [0, 1, 2]}, r"the label 2, which is not one of the classes \[0, 1\]"),
         ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
     ]),
     (plot_classification_2d, {"model": Tilted(), "X": PLANE, "y": [-1, -1, 1, 1, 1]}, [
@@ -726,8 +726,8 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
         ({"X": np.zeros((0, 2)), "y": []}, "`X` must have two columns and at least one row"),
         ({"X": np.where(PLANE > 0.95, np.nan, PLANE)}, "`X` holds NaN"),
         ({"y": [1, 1]}, "one label for each of the 5 rows"),
-        ({"y": [1, 1, -1, 2, 1]}, r"the label 2, which is none of the classes \[-1, 1\]"),
-        ({"y": ["1"] * 5}, "the label '1', which is none"),
+        ({"y": [1, 1, -1, 2, 1]}, r"the label 2, which is not one of the classes \[-1, 1\]"),
+        ({"y": ["1"] * 5}, "the label '1', which is not one"),
         ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
     ]),
     (plot_calibration_draws, {}, [
@@ -757,7 +757,7 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
         ({"n_bins": 2.5}, "`n_bins` must be a whole number"),
     ]),
     (plot_relevance, {}, [
-        ({"kernel": SquaredExponential(1.0, 2.0)}, r"found: SquaredExponential\); start training from one"),
+        ({"kernel": SquaredExponential(1.0, 2.0)}, r"found: SquaredExponential\); train a kernel that has one"),
         ({"kernel": SquaredExponential(1.0, 2.0, active_dims=(0, 1))}, "`kernel` has no lengthscale for each input"),
         ({"kernel": Periodic(1.0, [1.0, 2.0])}, "found: Periodic"),
         ({"kernel": Linear() + SquaredExponential()}, "found: 0. Linear, 1. SquaredExponential"),

@@ -336,7 +336,7 @@ def test_gradient_is_right_when_jitter_was_added(power, jitter):
 
 
 def test_gradient_is_right_when_jitter_was_needed():
-    """Two equal pseudo-inputs and a constant kernel: Kuu is singular to the last bit."""
+    """Two equal inducing inputs and a constant kernel: Kuu is singular to the last bit."""
     X, y = np.linspace(0, 1, 5)[:, None], np.array([1.0, 2.0, 0.5, 1.5, 1.0])
     model = Model(Constant(1.7), InducingPoints(np.array([[0.3], [0.3], [0.7]])), Gaussian(0.4))
     fit, gradient = model_gradient(model, Piece(0, X, y), 0.5)

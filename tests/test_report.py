@@ -307,8 +307,8 @@ def test_inputs_are_shown_in_their_own_units(models, name):
     found = read(fit_report(model, own, y, names=["a", "b"]))
     expected = model.kernel_.lengthscale * model.x_scale_
     assert [found.row(name)[0] for name in "ab"] == [f"{ell:.4g}" for ell in expected]
-    assert "Inputs as divided by their scales." in found.text and "each left out" in found.text
-    assert "Inputs as divided" not in fit_report(plain)
+    assert "These refer to the standardised inputs." in found.text and "each left out" in found.text
+    assert "standardised inputs" not in fit_report(plain)
 
 
 def test_inducing_points_are_drawn_in_units_of_the_inputs():
@@ -319,7 +319,7 @@ def test_inducing_points_are_drawn_in_units_of_the_inputs():
     iteration, paths = point_paths(model)
     np.testing.assert_allclose(paths[-1], inducing_inputs(model))
     with_record = read(fit_report(model, own, np.sin(X1[:, 0])))
-    assert any("Pseudo-points from start" in image["alt"] for image in with_record.images)
+    assert any("Inducing points from the start" in image["alt"] for image in with_record.images)
     model.diagnostics_ = {key: value for key, value in model.diagnostics_.items() if key != "parameter_trace"}
     assert len(read(fit_report(model, own, np.sin(X1[:, 0]))).images) == len(with_record.images) - 1
 

@@ -221,7 +221,7 @@ def test_a_partition_has_the_gradient_the_energy_and_the_sites_of_all_data(name)
 
 
 def test_the_batches_own_gradient_is_symmetric_in_the_coordinates():
-    """A rotation of whitened coordinates changes nothing: pseudo-points in another order have the same gradients."""
+    """A rotation of whitened coordinates changes nothing: inducing points in another order have the same gradients."""
     case, order = CASES["probit"], np.array([6, 2, 0, 5, 1, 4, 3])
     turned = replace(case, model=replace(case.model, features=InducingPoints(POINTS.Z[order])))
     parts = []
@@ -365,7 +365,7 @@ def test_adam_is_as_published():
         assert error(adam(g), expected) < 1e-12
 
 
-def test_pseudo_inputs_move_in_units_of_the_inputs():
+def test_inducing_inputs_move_in_units_of_the_inputs():
     wide = X * [1.0, 100.0]
     model = Model(SE, InducingPoints(wide[:3]), StudentT(4.0, 0.2), LinearMean(0.0, [0.0, 0.0]))
     units = step_lengths(model.parameters(), wide)

@@ -39,7 +39,7 @@ def memory_of(model, X, y, power):
 @properties
 @given(problems, st.integers(0, 15))
 def test_two_batches_are_one(p, cut):
-    """Kernel, noise and pseudo-points kept, Gaussian noise: to rounding, at every power."""
+    """Kernel, noise and inducing points kept, Gaussian noise: to rounding, at every power."""
     cut = min(cut, len(p.y))
     power = 0.3 if np.ndim(p.power) else p.power
     whole = model_evidence(p.model, Piece(0, p.X, p.y), power)
@@ -296,7 +296,7 @@ class TestEstimators:
         model = SparsePEPClassifier(**FIXED).fit(X, y > 0)
         with pytest.raises(ValueError, match="maybe.* in row 0"):
             model.partial_fit(X[:2], ["maybe", "maybe"])
-        with pytest.raises(ValueError, match="`classes` must be those of the first call"):
+        with pytest.raises(ValueError, match="`classes` must be the same as in the first call"):
             model.partial_fit(X[:2], [True, False], classes=[0, 1, 2])
 
     def test_outliers_that_cannot_be_remembered(self):
@@ -356,7 +356,7 @@ class TestPoints:
 
     def test_not_of_loaded_models_nor_of_other_features(self, model, tmp_path):
         model.save(tmp_path / "model.npz")
-        with pytest.raises(ValueError, match="no training data"):
+        with pytest.raises(ValueError, match="needs the training data"):
             load(tmp_path / "model.npz").add_inducing(2)
         blurred = SparsePEPRegressor(**FIXED | {"features": GaussianBlur(Z, [0.2])}).fit(X, y)
         with pytest.raises(ValueError, match="GaussianBlur"):

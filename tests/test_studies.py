@@ -307,7 +307,7 @@ def test_other_settings_or_columns_are_refused(trace, folder):
     run_here(squares(trace, n=2), folder)
     for columns, chosen in ((COLUMNS, {"offset": 1.0}), (COLUMNS, {}), (COLUMNS[:-1], {"offset": 0.0})):
         study = Study("squares", squares(trace).jobs, square, columns, chosen)
-        with pytest.raises(ValueError, match=r"squares\.json' has results of other settings.*name another folder"):
+        with pytest.raises(ValueError, match=r"squares\.json' has results with other settings.*name another folder"):
             run_study(study, folder)
     (folder / "squares.json").unlink()
     with pytest.raises(ValueError, match=r"squares\.csv' has other columns"):

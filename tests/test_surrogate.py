@@ -27,7 +27,7 @@ LIKELIHOODS = [Probit(), Logit(), Poisson(), NoisyProbit(0.05), StudentT(3.0, 0.
 
 
 class Problem:
-    """Inputs, pseudo-inputs and covariances; `K` as the dense references take them."""
+    """Inputs, inducing inputs and covariances; `K` as the dense references take them."""
 
     def __init__(self, seed=0, N=18, M=5, D=2):
         self.rng = np.random.default_rng(seed)

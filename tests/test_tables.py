@@ -278,9 +278,9 @@ def test_labels_that_are_missing_or_unknown(here, form):
     with pytest.raises(ValueError, match="row 4: column 'k' has no label"):
         convert_table(written(frame, path), target="k", labels=True)
     written(frame.assign(k=["x", "z", "x"]), path)
-    with pytest.raises(ValueError, match="label 'z' is none of the classes"):
+    with pytest.raises(ValueError, match="label 'z' is not one of the classes"):
         convert_table(path, target="k", labels=["x", "y"])
-    with pytest.raises(ValueError, match="`labels` are those of a `target`"):
+    with pytest.raises(ValueError, match="`labels` needs a `target`"):
         convert_table(path, labels=True)
     with pytest.raises(ValueError, match="one class only, x"):
         convert_table(written(frame.assign(k="x"), path), target="k", labels=True)
@@ -404,9 +404,9 @@ BAD_COLUMNS = {
     "a word": ({"columns": "height"}, "`columns` must be a list"),
     "none": ({"columns": []}, "`columns` must be a list"),
     "number": ({"target": 1}, "`target` must be the name of a column"),
-    "twice": ({"columns": ["height", "height"]}, "`columns`: 'height' has two parts to play"),
-    "target as input": ({"columns": ["girth"], "target": "girth"}, "`columns`: 'girth' has two parts"),
-    "target as weight": ({"target": "girth", "weight": "girth"}, "`target` and `weight`: 'girth' has two parts"),
+    "twice": ({"columns": ["height", "height"]}, "`columns`: 'height' is used twice"),
+    "target as input": ({"columns": ["girth"], "target": "girth"}, "`columns`: 'girth' is used twice"),
+    "target as weight": ({"target": "girth", "weight": "girth"}, "`target` and `weight`: 'girth' is used twice"),
     "no input": ({"target": "girth", "weight": "height"}, "has no input column, only 'girth' and 'height'"),
 }
 

@@ -1,4 +1,4 @@
-"""The regressor, the classifier and the estimator for any likelihood that scikit-learn users expect, with a power."""
+"""The estimators, with the interface of scikit-learn: a regressor, a classifier, and one for any likelihood."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

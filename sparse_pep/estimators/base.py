@@ -75,11 +75,11 @@ from ..training import JUDGED_ROWS, check_fixed, greedy_points, spaced_rows
 
 # %% ../../nbs/internals/estimators/base.ipynb #1c9a108b
 class Fitted(Arguments):
-    """What every estimator can say once it is fitted."""
+    """The parameters, the evidence, the summary and the file of a fitted estimator."""
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """The trained parameters by name, unconstrained: logarithms, and inducing points as
-        they are; of the standardised inputs with `standardize`.
+        """The trained parameters by name, unconstrained: positive ones as their logarithms, and
+        inducing points as they are. With `standardize` they refer to the standardised inputs.
         """
         check_is_fitted(self)
         return self._model.parameters()
@@ -87,11 +87,11 @@ class Fitted(Arguments):
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False
     ) -> float | tuple[float, np.ndarray]:
-        """log Z_PEP of the training data in nats, at `theta` (P,): all of `parameters()`,
-        one after the other.
+        """log Z_PEP of the training data in nats, and with `eval_gradient` also its gradient (P,).
 
-        With `eval_gradient` also the gradient (P,). Without `theta`, at the fitted
-        parameters. Cost 2NM², or 7NM² flops; for each sweep where sites are searched for.
+        `theta` (P,) holds all values of `parameters()`, one after the other; by default these
+        are the fitted ones. The cost is 2NM² flops, or 7NM² with the gradient. Where sites
+        have to be found by iteration, each sweep costs as much again.
         """
         data = self._training_data("`log_marginal_likelihood`")
         model = self._model_at(theta)
@@ -104,38 +104,40 @@ class Fitted(Arguments):
         return model_evidence(model, **given).log_evidence
 
     def log_marginal_likelihood_gradient(self) -> dict[str, np.ndarray]:
-        """The derivatives of log Z_PEP over `parameters()`, under the same names."""
+        """The gradient of log Z_PEP with respect to `parameters()`, as a dictionary with the same
+        keys.
+        """
         _, gradient = self.log_marginal_likelihood(eval_gradient=True)
         return from_vector(gradient, self.parameters())
 
     def summary_rows(self) -> list[tuple[str, str]]:
-        """The lines of `summary()` as names and values."""
+        """The lines of `summary()` as pairs of a name and a value."""
         check_is_fitted(self)
         return diagnostics.summary_rows(self._account(self._bounds()))
 
     def summary(self) -> str:
-        """What was fitted, how it ended, whether there are enough inducing variables, and what
-        to do about what is not well, in a few lines. Cost as `log_marginal_likelihood_bounds`,
-        where they exist.
+        """A text of a few lines: what was fitted, how training ended, whether there are enough
+        inducing variables, and what to do about any problem. The cost is that of
+        `log_marginal_likelihood_bounds`, where the bounds exist.
         """
         return diagnostics.summary_text(self.summary_rows())
 
     def save(self, path: str | Path, extra: dict | None = None) -> None:
-        """Write the fitted model to one file (.npz: arrays and JSON), complete or not at
-        all.
+        """Write the fitted model to one file (.npz, with arrays and JSON). If writing fails, no
+        incomplete file is left behind.
 
-        `extra` may hold values that JSON knows and arrays; `load` gives it back as
-        `extra_`. The training data are not saved, nor the path of the parameters.
+        `extra` may hold arrays and values that JSON can represent; `load` returns it as
+        `extra_`. Neither the training data nor the history of the parameters is saved.
         """
         check_is_fitted(self)
         persistence.save(self, path, extra)
 
     def _bounds(self) -> tuple[float, float] | None:
-        """Bounds on the exact log marginal likelihood, where they exist."""
+        """Bounds on the exact log marginal likelihood, or None where there are none."""
         return None
 
     def _account(self, bounds: tuple[float, float] | None = None) -> diagnostics.Account:
-        """What diagnostics are told."""
+        """The results of the fit from which the summary is written."""
         by_adam = "drift_trace" in self.diagnostics_
         return diagnostics.Account(
             type(self).__name__,
@@ -153,17 +155,17 @@ class Fitted(Arguments):
         )
 
     def _training_data(self, what: str) -> Data:
-        """The training data, which `what` needs. ValueError if they are not there."""
+        """The training data. ValueError, which names `what` needs them, if they are not available."""
         check_is_fitted(self)
         data = getattr(self, "_data", None)
         if data is None:
             raise ValueError(
-                f"{what} needs the training data; a loaded model has no training data, they are not saved: call `fit` with them first."
+                f"{what} needs the training data, which are not saved with a model and are missing after loading it: call `fit` with them first."
             )
         return data
 
     def _model_at(self, theta: ArrayLike | None) -> Model:
-        """The fitted model, or the same at other parameters."""
+        """The fitted model, or the same model with the parameters `theta`."""
         if theta is None:
             return self._model
         theta, like = as_floats(theta, "theta"), self.parameters()
@@ -178,7 +180,7 @@ class Fitted(Arguments):
 
     @property
     def _encoding(self) -> Encoding:
-        """How data become what the model sees."""
+        """The map from the user's data to the standardised inputs and encoded targets of the model."""
         scaling = {}
         if np.any(self.x_mean_) or np.any(self.x_scale_ != 1.0):
             scaling = {"x_mean": self.x_mean_, "x_scale": self.x_scale_}
@@ -187,12 +189,12 @@ class Fitted(Arguments):
 
     @property
     def _outputs(self) -> tuple[int, ...]:
-        """() of one output, (K,) of K."""
+        """The shape of the outputs of one row: () for one output, (K,) for K."""
         return self._posteriors[0].b.shape[1:]
 
     def __getstate__(self) -> dict:
-        """What a copy or a pickle of the estimator has: everything but a source, whose data
-        are elsewhere.
+        """The state for a copy or a pickle: everything but a source, whose data are stored
+        elsewhere.
         """
         state, data = super().__getstate__(), getattr(self, "_data", None)
         away = data is not None and isinstance(data.rows, Source)
@@ -200,7 +202,7 @@ class Fitted(Arguments):
 
 # %% ../../nbs/internals/estimators/base.ipynb #471a891e
 def require_count(value: object, name: str, largest: int | None = None) -> int:
-    """`value` as a whole number from 1, to `largest` if there is one."""
+    """`value` as an int of at least 1, and at most `largest` if it is given. ValueError otherwise."""
     whole = is_number(value) and float(value).is_integer()
     if not whole or value < 1 or (largest is not None and value > largest):
         kinds = "at least 1" if largest is None else f"from 1 to {largest}, or an array"
@@ -212,16 +214,16 @@ class Predictor(Fitted):
     """A fitted model that predicts."""
 
     def predict_f(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the latent function at X (S, D), each (S,), or (S, C) for C
-        latent functions or outputs. Units of f and f²: those of y where f is the mean of y.
-        Cost 2SM² flops for each.
+        """Mean and variance of the latent function at X (S, D): each (S,), or (S, C) for C
+        latent functions or outputs. Their units are those of f and f²; where f is the mean of
+        y, those are the units of y. Cost 2SM² flops for each latent function.
         """
         mean, var = self._latent(X)
         return self.y_mean_ + self.y_scale_ * mean.T, self._spread(var.T)
 
     def predict_log_density(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """log p(y | X, training data) (S,) of each test row, in nats, with y as it was given
-        to `fit`.
+        """log p(y | X, training data) (S,) of each test row, in nats, with y in the units or
+        labels that `fit` was given.
         """
         return self._log_density(X, y)
 
@@ -232,7 +234,7 @@ class Predictor(Fitted):
         random_state: int | np.random.RandomState | None = 0,
     ) -> np.ndarray:
         """Joint draws (S, n_samples) of the latent function at X (S, D), or (S, C, n_samples)
-        of C latent functions or outputs; units as of `predict_f`. Cost S³.
+        for C latent functions or outputs, in the units of `predict_f`. Cost O(S³).
         """
         X = self._test_inputs(X, "`sample_f`")
         n_samples = require_count(n_samples, "n_samples")
@@ -248,7 +250,7 @@ class Predictor(Fitted):
         n_samples: int = 1,
         random_state: int | np.random.RandomState | None = 0,
     ) -> np.ndarray:
-        """Draws (S, n_samples) of y at X (S, D), each column from one draw of f. Cost S³."""
+        """Draws (S, n_samples) of y at X (S, D), each column from one draw of f. Cost O(S³)."""
         X = self._test_inputs(X, "`sample_y`")
         n_samples, random = require_count(n_samples, "n_samples"), seeded(random_state)
         f = self._draws(X, n_samples, random)
@@ -256,7 +258,9 @@ class Predictor(Fitted):
         return self._encoding.back(self.likelihood_.sample(f, rng))
 
     def _draws(self, X: np.ndarray, n_samples: int, random: np.random.RandomState):
-        """Joint draws of f at X (S, D) as the model sees them, (S, n_samples) or (C, S, n_samples)."""
+        """Joint draws of f, (S, n_samples) or (C, S, n_samples), at encoded X (S, D), in the
+        model's units.
+        """
         mean, cov = model_covariance(self._model, self._posteriors, X)
         means = np.atleast_2d(mean)
         covs = np.broadcast_to(cov, (len(means), *cov.shape[-2:]))
@@ -264,7 +268,7 @@ class Predictor(Fitted):
         return one_or_all([random.multivariate_normal(*pair, n_samples).T for pair in pairs])
 
     def _latent(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """`predict_f` as the likelihood sees it, (S,) or (C, S)."""
+        """Mean and variance of f at X, each (S,) or (C, S), in the model's units."""
         source = source_of(X)
         if source is None:
             X = self._test_inputs(X)
@@ -279,7 +283,7 @@ class Predictor(Fitted):
         return mean, var
 
     def _require_columns(self, source: Source) -> None:
-        """Raise a ValueError unless a source has the columns of the fit, in their order."""
+        """Raise a ValueError unless a source has the same columns as in the fit, in the same order."""
         if source.n_dims != self.n_features_in_:
             raise ValueError(
                 f"the source has {source.n_dims} columns; the model was fitted to {self.n_features_in_}."
@@ -289,16 +293,16 @@ class Predictor(Fitted):
         if names is not None and own is not None and list(names) != list(own):
             raise ValueError(
                 f"the source has the columns {shown(list(names))}; the model was fitted to {shown(list(own))}, in this order. "
-                "Say so with `columns=` where the source is made."
+                "Name them in this order with `columns=` where the source is made."
             )
 
     def _test_inputs(self, X: ArrayLike, what: str = "this") -> np.ndarray:
-        """X (S, D), checked against what the model was fitted on, as the model sees it."""
+        """X (S, D) encoded for the model, after a check of its columns against those of the fit."""
         check_is_fitted(self)
         if source_of(X) is not None:
             raise ValueError(
-                f"{what} needs `X` as an array in memory, since it relates all rows to each other; got a source. "
-                "Means and standard deviations of a source come from `predict` and `predict_f`."
+                f"{what} needs `X` as an array in memory, since it uses the covariance between all rows; got a source. "
+                "For means and standard deviations of a source use `predict` or `predict_f`."
             )
         X = as_numpy(X, dtype=None)
         require_real(X, "X", 1)  # scikit-learn's checks do not say what or where
@@ -307,14 +311,16 @@ class Predictor(Fitted):
         return self._encoding.inputs(X)
 
     def _spread(self, var: np.ndarray) -> np.ndarray:
-        """Variances (S,) or (S, C) as modelled, in the units of y; (S, K) for K outputs."""
+        """Variances (S,) or (S, C) in the model's units, converted to the units of y²; (S, K) for
+        K outputs.
+        """
         var = var[:, None] * np.ones(self._outputs) if self._outputs else var
         return np.square(self.y_scale_) * var
 
     def _log_density(
         self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
     ) -> np.ndarray:
-        """`predict_log_density`, with noise of known variance (S,) if there is any."""
+        """`predict_log_density`, with noise of known variance (S,) added if it is given."""
         mean, var = self._latent(X)
         y, shape = np.asarray(y), mean.shape[-1:] + self._outputs
         if y.shape != shape:
@@ -323,7 +329,7 @@ class Predictor(Fitted):
             )
         encoding = self._encoding
         if known_variance is not None:
-            what = "the variance of the noise of each y that is known"
+            what = "the known noise variance of each y"
             known = require_each(known_variance, "known_variance", len(y), what)
             var = var + known / np.max(self.y_scale_) ** 2
         y = encoding(y if encoding.classes is not None else as_floats(y, "y"))
@@ -331,11 +337,13 @@ class Predictor(Fitted):
         return density - self._log_scale()
 
     def _log_scale(self) -> float:
-        """What the log density of y has less than that of y as it was modelled, in nats."""
+        """The log Jacobian of the scaling, in nats: how much lower the log density is of y than of
+        the scaled y.
+        """
         return float(np.sum(np.log(self.y_scale_) * np.ones(self._outputs)))
 
     def _compared(self, X, y, sample_weight) -> tuple:
-        """X, and what predictions there are compared with, in memory."""
+        """X, and the targets and weights in memory with which predictions at X are compared."""
         labels = isinstance(self, ClassifierMixin)
         source = source_of(X, y, sample_weight, labels=labels)
         if source is not None:
@@ -347,7 +355,7 @@ class Predictor(Fitted):
 # %% ../../nbs/internals/estimators/base.ipynb #37b8ea06
 @contextmanager
 def all_or_nothing(model: Fitted) -> Iterator[None]:
-    """A block of statements that leaves the model as it was if it fails."""
+    """A context that restores the model to its previous state if the statements in it fail."""
     before = dict(vars(model))
     try:
         yield
@@ -361,17 +369,19 @@ class Editable(Predictor):
     """A fitted model whose training data are there."""
 
     def leave_one_out(self) -> np.ndarray:
-        """log p(yₙ | all other training data) (N,) in nats, of each training row, from the
-        cavity that leaves its whole site out: no second fit. Kernel, likelihood and
-        inducing points are those of all data. With `blocks`, the other rows of its block stay.
-        NaN where that site cannot be left out. Cost 2NM² flops.
+        """log p(yₙ | all other training data) (N,) in nats, of each training row.
+
+        It is computed from the cavity that leaves out the whole site of the row, without a
+        second fit: kernel, likelihood and inducing points remain those of all data. With
+        `blocks`, the other rows of the block stay in. The value is NaN where a site cannot be
+        left out. Cost 2NM² flops. ValueError if the training data are not available.
         """
         given = self._left_out("`leave_one_out`")
         return model_leave_one_out(self._model, self._fit_, **given) - self._log_scale()
 
     def leave_one_out_f(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the latent function at each training input given all other
-        training data, shapes and units as of `predict_f`; cost, NaN and errors as of
+        """Mean and variance of the latent function at each training input, given all other
+        training data. Shapes and units are those of `predict_f`; cost, NaN and errors those of
         `leave_one_out`.
         """
         given = self._left_out("`leave_one_out_f`")
@@ -390,24 +400,23 @@ class Editable(Predictor):
         return same and not np.any(rows.known_variance)
 
     def _left_out(self, what: str) -> dict:
-        """The arguments of `model_left_out` after the fit."""
+        """The keyword arguments of `model_left_out` for the fitted model."""
         asked = self._training_data(what).asked(self._numerics)
         return {name: value for name, value in asked.items() if name != "jitter"}
 
     def add_inducing(self, points: int | ArrayLike) -> "PowerEPEstimator":
-        """Give the fitted model more inducing points; everything else stays as it is.
+        """Add inducing points to the fitted model; its other parameters are unchanged. Cost O(NM²).
 
         Parameters
         ----------
         points : int or array (m, D)
-            Where, or how many: then each goes to the training input that those there explain
-            least; of a source, to one of a sample of its inputs.
+            The new points, or their number. Of a number, each is placed at the training input
+            that the points so far explain least; with a source, at one of a sample of its inputs.
 
         Raises
         ------
         ValueError
-            If the features are not inducing points, or the training data are not there. Cost
-            O(NM²).
+            If the features are not inducing points, or the training data are not available.
         """
         Z, X = self._inducing_points(), self._data.inputs
         if isinstance(points, (list, tuple)) or np.ndim(points):
@@ -423,25 +432,26 @@ class Editable(Predictor):
         all_points = greedy_points(self.kernel_, candidates, size, given=Z)
         if len(all_points) < size:
             warn_caller(
-                f"only {len(all_points) - len(Z)} pseudo-points were added: they leave nothing unexplained.",
+                f"only {len(all_points) - len(Z)} inducing points were added; more would explain nothing further.",
                 UserWarning,
             )
         return self._with_points(all_points)
 
     def remove_inducing(self, points: int | ArrayLike) -> "PowerEPEstimator":
-        """Take inducing points from the fitted model; everything else stays as it is.
+        """Remove inducing points from the fitted model; its other parameters are unchanged. Cost
+        O(NM²).
 
         Parameters
         ----------
         points : int or array of int
-            Their rows in `features_.Z`, or how many: then those go that the others explain
-            best.
+            The rows of the points in `features_.Z`, or their number. Of a number, those are
+            removed that the remaining points explain best.
 
         Raises
         ------
         ValueError
-            If the features are not inducing points, none would be left, or the training data
-            are not there. Cost O(NM²).
+            If the features are not inducing points, if none would be left, or if the training
+            data are not available.
         """
         Z = self._inducing_points()
         if not isinstance(points, (list, tuple)) and np.ndim(points) == 0:
@@ -454,24 +464,24 @@ class Editable(Predictor):
                 f"`points` must be row numbers from 0 to {len(Z) - 1}; got {shown(points)}."
             )
         if len(left := np.delete(Z, rows, axis=0)) == 0:
-            raise ValueError("`points` must leave at least one pseudo-point.")
+            raise ValueError("`points` must leave at least one inducing point.")
         return self._with_points(left)
 
     def _inducing_points(self) -> np.ndarray:
         """Z (M, D) of a fitted model whose features are inducing points."""
-        self._training_data("changing pseudo-points")
+        self._training_data("changing inducing points")
         if not isinstance(self.features_, InducingPoints):
             raise ValueError(
-                f"only pseudo-points can be added or removed; the features are {type(self.features_).__name__}."
+                f"only inducing points can be added or removed; the features are {type(self.features_).__name__}."
             )
         return self.features_.Z
 
     def _with_points(self, Z: np.ndarray) -> "PowerEPEstimator":
-        """The same model with inducing points Z (M, D), as the model sees them."""
+        """This estimator with inducing points Z (M, D), given in the model's units."""
         data = self._data
         if data.memory is not None:
             data = replace(data, memory=replace(data.memory, kept=False))
-        told = self.diagnostics_ | {"message": "pseudo-points were changed"}
+        told = self.diagnostics_ | {"message": "inducing points were changed"}
         model = replace(self._model, features=InducingPoints(Z))
         outcome = Outcome(model, None, self.converged_, self.n_iter_, told)
         with all_or_nothing(self):
@@ -481,7 +491,7 @@ class Editable(Predictor):
 # %% ../../nbs/internals/estimators/base.ipynb #1f2518e9
 @estimator
 class PowerEPEstimator(Editable):
-    """What the estimators share. A subclass adds arguments to the constructor, and defines
+    """The base class of the estimators. A subclass adds arguments to the constructor, and defines
     `_checked_targets` and `_encoding_of`.
 
     Parameters
@@ -491,37 +501,39 @@ class PowerEPEstimator(Editable):
     Attributes
     ----------
     kernel_, features_, likelihood_, mean_
-        After training, of the standardised inputs with `standardize`.
+        The model after training. With `standardize` it refers to the standardised inputs.
     x_mean_, x_scale_ : ndarray (D,)
-        What was taken off the columns of X and what they were divided by; 0 and 1 without
-        `standardize`.
+        The numbers that are subtracted from the columns of X and by which the result is
+        divided; 0 and 1 without `standardize`.
     log_marginal_likelihood_value_ : float
-        log Z_PEP in nats, of y as it was modelled: a lower bound on the log marginal likelihood
-        at power 0. NaN if the search for the sites diverged.
+        log Z_PEP in nats, of y as it is modelled (scaled, with `normalize_y`). At power 0 it
+        is a lower bound on the log marginal likelihood. NaN if the search for the sites
+        diverged.
     q_mean_, q_cov_ : ndarray (M,), (M, M)
-        Of the inducing variables, of y as it was modelled; (C, M), (C, M, M) for C latent
-        functions, (M, K), (M, M) for K outputs.
+        Mean and covariance of the inducing variables, for y as it is modelled. Their shapes
+        are (C, M) and (C, M, M) for C latent functions, (M, K) and (M, M) for K outputs.
     site_precision_, site_shift_ : ndarray (N,)
-        The sites; (C, N) for C latent functions. With `blocks` those of each row within its
-        block, on f. A fit to a source has none, unless
-        all its rows are one piece in memory.
+        The sites; (C, N) for C latent functions. With `blocks`, the site of each row within
+        its block, as a function of f. A fit to a source has none, unless all its rows are one
+        piece in memory.
     converged_ : bool
-        Training and inference both.
+        Whether both training and inference converged.
     n_iter_ : int
-        Iterations of L-BFGS, epochs of Adam.
+        Number of iterations of L-BFGS, or of epochs of Adam.
     n_features_in_, n_samples_seen_ : int
+        Number of columns of X, and of the rows that were fitted so far.
     power_ : float or array
-        What was used.
+        The power that was used.
     diagnostics_ : dict
-        `message`, `n_evaluations`, `n_rejected` (evaluations that failed and were turned
-        back from), `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped`
-        (unexplained variances that came out negative), `unexplained_variance` (mean of D
-        over data, units y²) and its share of the prior variance, `determined_directions`,
-        `log_evidence_trace`, `parameter_trace` (where the parameters were, at up to 64
-        iterations), `power_sweep` of `power="held_out"`, and of Adam `drift_trace` (how far
-        the sums over data had gone out of date in each epoch, relative). Where sites are
-        searched for also `n_sweeps` in all of training, `sweeps_last`, `largest_site_change`
-        asked for at the end, `smallest_step` (1: nothing was damped), `smallest_cavity`,
+        `message`, `n_evaluations`, `n_rejected` (the number of evaluations that failed), `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped`
+        (the number of unexplained variances that rounding made negative),
+        `unexplained_variance` (the mean of D over the data, in units of y²) and its fraction
+        of the prior variance, `determined_directions`, `log_evidence_trace`,
+        `parameter_trace` (the parameters at up to 64 iterations), `power_sweep` (with
+        `power="held_out"`), and `drift_trace` (with Adam: how far the sums over the data were
+        out of date in each epoch, as a relative change). Where sites are found by iteration, also
+        `n_sweeps` (in all of training), `sweeps_last`, `largest_site_change` (proposed in the
+        last sweep), `smallest_step` (1 if no step was damped), `smallest_cavity` and
         `quadrature_error`.
 
     Examples
@@ -546,22 +558,24 @@ class PowerEPEstimator(Editable):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> "PowerEPEstimator":
-        """Train on X (N, D), y (N,). Cost 7NM² flops an evaluation, some hundred
-        evaluations; more where sites have to be searched for.
+        """Train on X (N, D) and y (N,), and return this estimator. Training takes some hundred
+        evaluations at 7NM² flops each, and more flops where sites have to be found by iteration.
 
         Parameters
         ----------
-        X : array (N, D), Source, or collection of Dask
-            A source (`sparse_pep.data.sources`) brings its own targets and weights, and is read piece
-            by piece; a collection of Dask stays with its workers.
+        X : array (N, D), Source, or Dask collection
+            A source (`sparse_pep.data.sources`) brings its own targets and weights and is read
+            piece by piece. The rows of a Dask collection stay with its workers.
         y : array (N,)
+            The targets; None with a source.
         sample_weight : array (N,), optional
-            How often each row counts: 2 is the same as having it twice, 0 as not having it.
+            How often each row counts: a weight of 2 has the same effect as giving the row
+            twice, a weight of 0 the same as leaving it out.
 
         Raises
         ------
         ValueError
-            For bad data or arguments.
+            If the data or an argument are invalid; the message names which.
 
         Warns
         -----
@@ -576,17 +590,19 @@ class PowerEPEstimator(Editable):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> "PowerEPEstimator":
-        """Go on with data that have come since; the earlier ones need not be there.
+        """Update the fitted model with new data, without the earlier ones, and return this
+        estimator.
 
-        What was learned from them enters as observations of the earlier inducing variables.
-        With Gaussian noise and `optimizer=None` the result is that of one fit to all data, to
-        rounding. With an optimizer everything that is not `fixed` is trained on; inducing points
-        are chosen among the old ones and the new inputs first, `n_inducing` in all. The scales
-        of X and y stay as they were in the first fit. With other likelihoods what was learned
-        first is not revised, so the order of the data matters: mixed batches are best.
+        What was learned from the earlier data enters as observations of the earlier inducing
+        variables. With Gaussian noise and `optimizer=None` the result equals that of one fit to
+        all data, up to rounding. With an optimizer, `n_inducing` inducing points are first
+        chosen among the old ones and the new inputs; then everything that is not `fixed` is
+        trained further. The scales of X and y remain those of the first fit. With other
+        likelihoods, the sites of earlier data are not revised, so the result depends on the
+        order of the data; batches should be random samples of all data.
 
-        Parameters and errors as of `fit`. With `blocks` the new rows form blocks of their own:
-        labels are those of the new rows, `set_params(blocks=labels)`.
+        Parameters and errors are those of `fit`. With `blocks` the new rows form blocks of
+        their own: labels are those of the new rows, `set_params(blocks=labels)`.
 
         References
         ----------
@@ -621,7 +637,7 @@ class PowerEPEstimator(Editable):
         return self
 
     def _go_on(self, X, y, sample_weight, known_variance=None) -> "PowerEPEstimator":
-        """`partial_fit`: what was learned stands for the earlier data."""
+        """`partial_fit`: the summary of the earlier data stands in for them."""
         with all_or_nothing(self):
             check_arguments(self)
             rng = np.random.default_rng(seeded(self.random_state).randint(2**31))
@@ -639,7 +655,7 @@ class PowerEPEstimator(Editable):
         return self
 
     def _start_again(self, data: Data) -> tuple[Model, bool]:
-        """The model that `partial_fit` starts from, and whether its features stay as they are."""
+        """The model from which `partial_fit` starts, and whether its features stay as they are."""
         start = self._model
         check_fixed(start, self.fixed)
         moving = any(f"features.{name}" not in self.fixed for name in start.features.parameters())
@@ -653,8 +669,8 @@ class PowerEPEstimator(Editable):
         return start, not moving
 
     def _rows_of(self, X, y, sample_weight, known_variance, rng, first=True) -> Data:
-        """The data of a fit, checked, in their own units; those after the first fit against the
-        first.
+        """The data of a fit, checked and in the user's units. Data after the first fit are
+        checked against those of the first.
         """
         labels = isinstance(self, ClassifierMixin)
         source = source_of(X, y, sample_weight, known_variance, labels)
@@ -670,8 +686,8 @@ class PowerEPEstimator(Editable):
         return data
 
     def _in_memory(self, X, y, sample_weight, known_variance, first) -> Data:
-        """Rows in memory that count, checked, in their own units; those after the first fit
-        against the first.
+        """The rows with a positive weight, checked and in the user's units. Rows after the first
+        fit are checked against those of the first.
         """
         X, y, least = as_numpy(X, dtype=None), as_numpy(y, dtype=None), 2 if first else 1
         n_rows = len(require_real(X, "X", least))  # scikit-learn's checks do not say what or where
@@ -692,7 +708,7 @@ class PowerEPEstimator(Editable):
         return Data(rows, *distinct_rows(rows), power if rows.power is None else rows.power)
 
     def _of_source(self, source: Source, rng: np.random.Generator, first: bool) -> Data:
-        """The data of a source in their own units; the arguments are checked against it."""
+        """The data of a source in the user's units, after a check that the arguments allow one."""
         check_for_source(self)
         if first:
             vars(self).pop("feature_names_in_", None)
@@ -709,7 +725,7 @@ class PowerEPEstimator(Editable):
         return Data(source, distinct_rows(few)[0], power=power)
 
     def _conclude(self, outcome: Outcome, data: Data, numerics: Numerics) -> None:
-        """Set the fitted attributes from the final model, and warn of what is not well."""
+        """Set the fitted attributes from the final model, and warn if it has learned nothing."""
         model, asked = outcome.model, data.asked(numerics)
         fit = model_evidence(model, start=outcome.sites, **asked).released()
         self._model, self._data, self._numerics, self._fit_ = model, data, numerics, fit
@@ -742,13 +758,14 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
     Parameters
     ----------
     normalize_y : bool
-        Model (y − mean)/std instead of y; for likelihoods of real numbers.
+        Whether to model (y − mean)/std instead of y. Only for likelihoods of real numbers.
     {parameters}
 
     Attributes
     ----------
     y_mean_, y_scale_ : float or ndarray (K,)
-        What was taken off y and what it was divided by; 0 and 1 without `normalize_y`.
+        The numbers that are subtracted from y and by which the result is divided; 0 and 1
+        without `normalize_y`.
     {attributes}
     """
 
@@ -761,27 +778,27 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         return y
 
     def _encoding_of(self, data: Data) -> Encoding:
-        """How the data become what the model sees."""
+        """The map from the user's data to those of the model."""
         few, likelihood = data.few, self._starting_likelihood()
         several, real = few.y.ndim == 2, isinstance(likelihood, (Gaussian, StudentT))
         if several and not self._many_outputs:
             raise ValueError(
-                "the source must have one target a row for this estimator; it has several."
+                "the source must have one target per row for this estimator; it has several."
             )
         if several and self.normalize_y and np.any(few.known_variance):
             raise ValueError(
-                "`known_variance` goes with `normalize_y=False` where y has several columns, which have scales of their own."
+                "`known_variance` needs `normalize_y=False` where `y` has several columns, because each column has its own scale."
             )
         if self.normalize_y and not real:
             raise ValueError(
-                f"`normalize_y` is for real numbers; the {type(likelihood).__name__} likelihood has others."
+                f"`normalize_y` is for likelihoods of real numbers, which the {type(likelihood).__name__} likelihood is not; set it to False."
             )
         data.require_varied()
         far = np.max(np.abs(np.mean(few.y, axis=0)) / np.std(few.y, axis=0))
         if real and self.optimizer and not self.normalize_y and self.mean is None and far > FAR:
             warn_caller(
-                f"the mean of `y` is {far:.0f} times its standard deviation, and that of the prior is 0: "
-                "`normalize_y=True` or `mean='constant'` helps.",
+                f"the mean of `y` is {far:.0f} times its standard deviation from 0, which is the mean of the prior; "
+                "set `normalize_y=True` or `mean='constant'`.",
                 UserWarning,
             )
         scaling = data.scaling("y") if self.normalize_y else (0.0, 1.0)

@@ -26,9 +26,9 @@ from ..numerics.validation import require_finite, require_labels, shown
 
 # %% ../../nbs/internals/estimators/classifier.ipynb #dbb40ff8
 def classifier_likelihood(likelihood: str | Likelihood, n_classes: int) -> Likelihood:
-    """The likelihood for `n_classes` classes that is given or named. "auto" is the probit
-    for two and the softmax for more; "probit" and "logit" of more than two are the
-    multinomial probit and the softmax.
+    """The likelihood for `n_classes` classes, given as an object or by name. "auto" is the
+    probit for two classes and the softmax for more. For more than two classes, "probit" is the
+    multinomial probit and "logit" the softmax. ValueError if it is not for so many classes.
     """
     softmax, multinomial = (
         partial(Softmax, n_classes),
@@ -49,17 +49,17 @@ def classifier_likelihood(likelihood: str | Likelihood, n_classes: int) -> Likel
         single and not isinstance(found, Binary)
     ):
         raise ValueError(
-            f"`likelihood` {type(found).__name__} is not one of {n_classes} classes, which `y` has."
+            f"`likelihood` {type(found).__name__} is not for the {n_classes} classes that `y` has; use 'auto' or another one."
         )
     return found
 
 # %% ../../nbs/internals/estimators/classifier.ipynb #da92c297
 def require_classes(classes: ArrayLike) -> np.ndarray:
-    """The argument `classes`, sorted: two labels or more."""
+    """The labels of the argument `classes`, sorted. ValueError if they are fewer than two."""
     given = np.asarray(classes)
     if given.ndim != 1 or len(given) < 2:
         raise ValueError(
-            f"`classes` must be a list of two labels or more; got {shown(classes)}."
+            f"`classes` must be a list of at least two labels; got {shown(classes)}."
         )
     try:
         require_labels(given)
@@ -122,14 +122,16 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> "SparsePEPClassifier":
-        """Go on with data that have come since, see `SparsePEP.partial_fit`.
+        """Update the fitted model with new data, see `SparsePEP.partial_fit`, and return this
+        estimator.
 
         Parameters
         ----------
         X : array (N, D), Source, or collection of Dask
         y : array (N,)
         classes : array (C,), optional
-            All labels there are, in the first call; by default those of its y.
+            All labels that any call will have. They are needed only in the first call, and are
+            by default the labels of its y.
         sample_weight : array (N,), optional
             As in `fit`.
         """
@@ -141,26 +143,26 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
                 vars(self).pop("_all_classes", None)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
-                f"`classes` must be those of the first call, {self.classes_}; got {classes!r}."
+                f"`classes` must be the same as in the first call, {self.classes_}; got {classes!r}."
             )
         return self._go_on(X, y, sample_weight)
 
     def _checked_targets(self, y: ArrayLike) -> np.ndarray:
-        """y as an array of labels of one kind."""
+        """y as an array of labels that are all numbers or all text. ValueError otherwise."""
         if issparse(y):
             raise ValueError("`y` must be dense, not sparse.")
         try:
             y = np.asarray(y)
         except ValueError as error:
-            raise ValueError("`y` must hold one label a row.") from error
+            raise ValueError("`y` must hold one label per row.") from error
         if y.dtype.kind == "f":
             require_finite(y, "y")
         require_labels(y)
         return y
 
     def _encoding_of(self, data: Data) -> Encoding:
-        """How the data become what the model sees. A source that knows its classes gives
-        numbers for them, −1 and 1, or 0, 1, 2, …
+        """The map from the user's data to those of the model. A source that knows its classes
+        already gives their numbers: −1 and 1, or 0, 1, 2, …
         """
         rows, given = data.rows, getattr(self, "_all_classes", None)
         away = isinstance(rows, Source)
@@ -172,7 +174,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         if given is None and len(found) < 2:
             where = "" if away else f" in all {len(rows.X)} rows"
             raise ValueError(
-                f"`y` has one class only ({str(found[0])!r}{where}): there is nothing to tell apart."
+                f"`y` must have at least two classes; it has one class only ({str(found[0])!r}{where})."
             )
         self.classes_ = found if given is None else require_classes(given)
         likelihood = classifier_likelihood(self.likelihood, len(self.classes_))
@@ -182,11 +184,11 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         return Encoding(likelihood, 0.0, 1.0, labels, *scaling)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """How much speaks for each class at X (S, D), in nats: the log odds (S,) of
-        `classes_[1]`, or for more than two classes their log probabilities (S, C).
+        """The log odds (S,) of `classes_[1]` at X (S, D), in nats, or for more than two classes
+        their log probabilities (S, C).
 
-        Its order is that of the probabilities; that of the latent mean, which `predict_f`
-        gives, is not, where its variance differs.
+        Rows sorted by this value are sorted by their probability. The latent mean of `predict_f`
+        does not always sort them so, because the probability depends on the variance as well.
         """
         log_proba = self.predict_log_proba(X)
         two = log_proba.shape[1] == 2
@@ -200,7 +202,9 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         return self.likelihood_.predict_proba(*latent)
 
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
-        """The logarithms (S, C) of `predict_proba`, right where a probability rounds to 0."""
+        """The logarithms (S, C) of the probabilities of the classes, accurate even where a
+        probability rounds to 0.
+        """
         latent = self._latent(X)
         each = (self._encoding(np.full(len(latent[0].T), label)) for label in self.classes_)
         columns = [self.likelihood_.predict_log_density(y, *latent) for y in each]
@@ -217,7 +221,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """The share of labels y at X that are predicted, as scikit-learn's classifiers have it;
-        a source brings its own y and weights.
+        """The fraction of labels y at X that are predicted correctly, as for scikit-learn's
+        classifiers. A source brings its own y and weights.
         """
         return super().score(*self._compared(X, y, sample_weight))

@@ -22,8 +22,8 @@ from ..shards import Piece
 def likelihood_named(
     likelihood: str | Likelihood, kinds: dict, name: str = "likelihood"
 ) -> Likelihood:
-    """The likelihood itself, or the one of `kinds` that is called so: "student_t", "StudentT"
-    and "student-t" are the same.
+    """The likelihood itself, or the one of `kinds` with this name. Case and punctuation do not
+    matter: "student_t", "StudentT" and "student-t" are the same. ValueError for other names.
     """
     if isinstance(likelihood, Likelihood):
         return likelihood
@@ -39,15 +39,15 @@ def likelihood_named(
 # %% ../../nbs/internals/estimators/general.ipynb #98307893
 @estimator
 class SparsePEP(RealTargets):
-    """A sparse Gaussian process under any likelihood of one latent function, by Power EP.
+    """A sparse Gaussian process model with any likelihood of one latent function, by Power EP.
 
     Parameters
     ----------
     likelihood : Likelihood or str
-        An object of `sparse_pep.likelihoods`, its parameters the start of training, or a
-        name: "gaussian", "student_t", "poisson", "negative_binomial", ... For counts that
-        are large everywhere, `SquaredExponential() + Constant()` is a better `kernel` than
-        the default, which has to reach from 0 to their logarithm.
+        An object of `sparse_pep.likelihoods`, whose parameters are the start of training, or a
+        name: "gaussian", "student_t", "poisson", "negative_binomial", ... If all counts are
+        large, `SquaredExponential() + Constant()` is a better `kernel` than the default. The
+        default alone has to explain that their logarithm is far from the prior mean of 0.
     {parameters}
 
     Attributes
@@ -80,13 +80,13 @@ class SparsePEP(RealTargets):
     likelihood: Likelihood | str = "gaussian"
 
     def __sklearn_tags__(self):
-        """Its score is a log density, not R²; targets depend on the likelihood."""
+        """The tags of scikit-learn. Its score is a log density, not R², so it is not judged by R²."""
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
 
     def _starting_likelihood(self) -> Likelihood:
-        """The likelihood to start from."""
+        """The likelihood at the start of training. ValueError if it has several latent functions."""
         likelihood = likelihood_named(self.likelihood, LIKELIHOODS)
         if likelihood.n_latent != 1:
             raise ValueError(
@@ -97,8 +97,8 @@ class SparsePEP(RealTargets):
     def predict(
         self, X: ArrayLike, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Mean of y at X (S, D), and if asked its standard deviation (S,), of the predictive
-        distribution. Cost 2SM² flops.
+        """Mean (S,) of the predictive distribution of y at X (S, D), and with `return_std` also its
+        standard deviation (S,). Cost 2SM² flops.
         """
         latent = self._latent(X)
         mean, var = self.likelihood_.predict(*latent)
@@ -111,7 +111,9 @@ class SparsePEP(RealTargets):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Mean log predictive density of y at X, in nats; a source brings its own y and weights."""
+        """Mean log predictive density of y at X, in nats per row. A source brings its own y and
+        weights.
+        """
         X, y, sample_weight = self._compared(X, y, sample_weight)
         density = self.predict_log_density(X, y)
         if sample_weight is not None:

@@ -22,21 +22,21 @@ from ..numerics.validation import require_real, require_rows
 @estimator
 class SparsePEPRegressor(RealTargets):
     """Sparse Gaussian process regression by Power EP, from variational (power 0) to FITC
-    (power 1). Targets may have several columns: outputs with one kernel, one noise and one set
-    of inducing features, independent otherwise.
+    (power 1). Targets may have several columns. These outputs share one kernel, one noise
+    variance and one set of inducing features, and are otherwise independent.
 
     Parameters
     ----------
     noise_variance : float
-        σ² > 0 to start from, units y².
+        Noise variance σ² > 0 at the start of training, in the squared units of the modelled y.
     {parameters}
 
     Attributes
     ----------
     noise_variance_ : float
-        σ² after training, of y as it was modelled.
+        σ² after training, for y as it is modelled.
     noise_std_ : float or ndarray (K,)
-        σ in units of y.
+        σ after training, in units of y.
     {attributes}
 
     References
@@ -67,7 +67,7 @@ class SparsePEPRegressor(RealTargets):
     _many_outputs = True
 
     def __sklearn_tags__(self):
-        """Several outputs are welcome."""
+        """The tags of scikit-learn, which say that several outputs are supported."""
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
@@ -79,25 +79,27 @@ class SparsePEPRegressor(RealTargets):
         sample_weight: ArrayLike | None = None,
         known_variance: ArrayLike | None = None,
     ) -> "SparsePEPRegressor":
-        """Train on X (N, D), y (N,) or (N, K). Cost 7NM² flops an evaluation, some hundred
-        evaluations.
+        """Train on X (N, D) and y (N,) or (N, K), and return this estimator. Training takes some
+        hundred evaluations at 7NM² flops each.
 
         Parameters
         ----------
-        X : array (N, D), Source, or collection of Dask
-            A source (`sparse_pep.data.sources`) brings its own targets, weights and variances, and is
-            read piece by piece; a collection of Dask stays with its workers.
+        X : array (N, D), Source, or Dask collection
+            A source (`sparse_pep.data.sources`) brings its own targets, weights and variances
+            and is read piece by piece. The rows of a Dask collection stay with its workers.
         y : array (N,) or (N, K)
+            The targets; None with a source.
         sample_weight : array (N,), optional
-            How often each row counts: 2 is the same as having it twice, 0 as not having it.
+            How often each row counts: a weight of 2 has the same effect as giving the row
+            twice, a weight of 0 the same as leaving it out.
         known_variance : array (N,), optional
-            Variance of the noise of each measurement that is known, units y²; the trained
-            noise comes on top of it.
+            Known noise variance of each measurement, in units of y². The trained noise variance
+            is added to it.
 
         Raises
         ------
         ValueError
-            For bad data or arguments.
+            If the data or an argument are invalid; the message names which.
 
         Warns
         -----
@@ -113,48 +115,49 @@ class SparsePEPRegressor(RealTargets):
         sample_weight: ArrayLike | None = None,
         known_variance: ArrayLike | None = None,
     ) -> "SparsePEPRegressor":
-        """Go on with data that have come since, see `SparsePEP.partial_fit`; `known_variance`
-        as in `fit`.
+        """Update the fitted model with new data, see `SparsePEP.partial_fit`, and return this
+        estimator. `known_variance` is that of `fit`.
         """
         if not hasattr(self, "_model"):
             return self.fit(X, y, sample_weight, known_variance)
         return self._go_on(X, y, sample_weight, known_variance)
 
     def _starting_likelihood(self) -> Gaussian:
-        """The likelihood to start from."""
+        """The likelihood at the start of training."""
         return Gaussian(self.noise_variance)
 
     def predict_log_density(
         self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
     ) -> np.ndarray:
-        """log p(y | X, training data) (S,) of each test row, in nats, noise included; of
-        several outputs that of all of them.
+        """log p(y | X, training data) (S,) of each test row, in nats, noise included. With several
+        outputs it is their joint log density.
 
         Parameters
         ----------
         X : array (S, D)
         y : array (S,) or (S, K)
         known_variance : array (S,), optional
-            Of the noise of these measurements, as in `fit`.
+            Known noise variance of each of these measurements, as in `fit`.
         """
         return self._log_density(X, y, known_variance)
 
     def log_marginal_likelihood_bounds(self) -> tuple[float, float]:
-        """A lower and an upper bound, in nats, on the log marginal likelihood that the exact
-        GP has with this kernel and noise. If they are close, more inducing variables change
-        nothing. Cost 6NM² flops. ValueError after `partial_fit`, which has no longer all data.
+        """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with
+        the same kernel and noise. If the two are close, more inducing variables can improve
+        little at these parameters. Cost 6NM² flops. ValueError after `partial_fit`, because the
+        earlier data are no longer available.
         """
         what = "`log_marginal_likelihood_bounds`"
         data = self._training_data(what)
         if data.memory is not None:
             raise ValueError(
-                "`log_marginal_likelihood_bounds` needs all training data; after `partial_fit` the earlier ones are gone."
+                "`log_marginal_likelihood_bounds` needs all training data, but after `partial_fit` the earlier data are gone: call `fit` with all data."
             )
         asked = data.asked(self._numerics)
         return model_bounds(self._model, asked["data"], asked["jitter"], asked["chunk_size"])
 
     def _bounds(self) -> tuple[float, float] | None:
-        """The bounds, where all the training data are there."""
+        """The bounds, or None unless all training data are in memory."""
         data = getattr(self, "_data", None)
         if data is None or isinstance(data.rows, Source) or data.memory is not None:
             return None
@@ -166,7 +169,7 @@ class SparsePEPRegressor(RealTargets):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """R² of the predictions of y at X, as scikit-learn's regressors have it; a source
+        """R² of the predictions of y at X, defined as for scikit-learn's regressors. A source
         brings its own y and weights.
         """
         X, y, sample_weight = self._compared(X, y, sample_weight)
@@ -177,27 +180,28 @@ class SparsePEPRegressor(RealTargets):
 
     @property
     def noise_variance_(self) -> float:
-        """σ² after training, of the target that was modelled: divided by `y_scale_` if it was
-        scaled.
+        """σ² after training, for the target as it is modelled: with `normalize_y` the target is
+        divided by `y_scale_`.
         """
         check_is_fitted(self)
         return float(self.likelihood_.noise_variance)
 
     @property
     def noise_std_(self) -> float | np.ndarray:
-        """σ after training, in units of y; (K,) for K outputs that were scaled."""
+        """σ after training, in units of y; (K,) for K outputs with `normalize_y`."""
         return self.y_scale_ * np.sqrt(self.noise_variance_)
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, return_cov: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Mean of y at X (S, D), and if asked its standard deviation (S,) or covariance (S,
-        S), the trained noise included. Of K outputs (S, K), (S, K) and (S, S, K).
+        """Mean (S,) of y at X (S, D). With `return_std` also the standard deviation (S,), with
+        `return_cov` also the covariance (S, S), both with the trained noise included. For K
+        outputs the shapes are (S, K), (S, K) and (S, S, K).
 
-        Cost 2SM² flops; with `return_cov` 4S²M more and S² memory.
+        Cost 2SM² flops; `return_cov` takes 4S²M more flops, and memory for S² numbers.
         """
         if return_std and return_cov:
-            raise ValueError("ask for `return_std` or `return_cov`, not both.")
+            raise ValueError("set `return_std` or `return_cov`, not both.")
         if not return_cov:
             mean, var = self._latent(X)
             mean = self._encoding.back(mean.T)
@@ -215,8 +219,8 @@ class SparsePEPRegressor(RealTargets):
         n_samples: int = 1,
         random_state: int | np.random.RandomState | None = 0,
     ) -> np.ndarray:
-        """Joint draws (S, n_samples) of y at X (S, D), or (S, K, n_samples) of K outputs, the
-        trained noise included. Cost S³.
+        """Joint draws (S, n_samples) of y at X (S, D), or (S, K, n_samples) for K outputs, with
+        the trained noise included. Cost O(S³).
         """
         n_samples, random = require_count(n_samples, "n_samples"), seeded(random_state)
         mean, cov = self.predict(X, return_cov=True)

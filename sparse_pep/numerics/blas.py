@@ -35,8 +35,8 @@ def _letters(signature: str) -> str:
 
 
 def _routine(name: str) -> Callable | None:
-    """The BLAS routine `name` as a function of flags, integers and addresses that runs without
-    the GIL; None where the ordinary path is to be taken.
+    """The BLAS routine `name` as a function of flags, integers and addresses that runs without the
+    GIL, or None if the ordinary path must be taken.
     """
     capsule = getattr(cython_blas, "__pyx_capi__", {}).get(name)
     if capsule is None or os.environ.get("SPARSE_PEP_PLAIN_BLAS", "") not in ("", "0"):
@@ -57,8 +57,8 @@ ONE = ctypes.byref(ctypes.c_double(1.0))
 
 # %% ../../nbs/internals/numerics/blas.ipynb #baeab74a
 def _address(name: str, array: np.ndarray, shape: tuple[int, ...]) -> int:
-    """Where the numbers of `array` are; a ValueError unless it is C-ordered, float64 and of
-    this shape.
+    """The address of the data of `array`. ValueError unless it is C-ordered, float64 and of this
+    shape.
     """
     ordered = array.flags.c_contiguous
     if not (ordered and array.dtype == np.float64 and array.shape == shape):
@@ -72,7 +72,7 @@ def _address(name: str, array: np.ndarray, shape: tuple[int, ...]) -> int:
 def triangular(
     L: np.ndarray, K: np.ndarray, transpose: bool = False, solve: bool = False
 ) -> np.ndarray:
-    """L K, or L⁻¹ K if `solve`, with Lᵀ in the place of L if `transpose`; overwrites K.
+    """L K, or L⁻¹ K with `solve`, where `transpose` replaces L by Lᵀ. K is overwritten.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def triangular(
     Returns
     -------
     ndarray (M, n)
-        `K` itself. Cost: nM² flops, no memory.
+        `K` itself. Cost: nM² flops and no memory.
     """
     M, n = K.shape
     at_L, at_K = _address("L", L, (M, M)), _address("K", K, (M, n))

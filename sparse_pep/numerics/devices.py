@@ -22,7 +22,7 @@ Array = Any  # of NumPy, or of a library that follows the array-API standard
 
 
 def on_device(value: object) -> bool:
-    """Whether `value` is an array of a library other than NumPy that follows the standard."""
+    """Whether `value` is an array of a library other than NumPy that follows the array-API standard."""
     if isinstance(value, (np.ndarray, np.generic)):
         return False
     library = type(value).__module__.partition(".")[0]
@@ -30,13 +30,14 @@ def on_device(value: object) -> bool:
 
 # %% ../../nbs/internals/numerics/devices.ipynb #de8a33ca
 def namespace_of(array: Array) -> ModuleType:
-    """The functions of the library whose array it is: NumPy, or a namespace of the array-API
+    """The module with the functions for this array: NumPy, or a namespace of the array-API
     standard.
 
     Raises
     ------
     ValueError
-        If it is of another library and `array-api-compat` is not installed, or if it is none.
+        If it belongs to another library and `array-api-compat` is not installed, or if it is not
+        an array.
 
     Examples
     --------
@@ -56,18 +57,18 @@ def namespace_of(array: Array) -> ModuleType:
 
 # %% ../../nbs/internals/numerics/devices.ipynb #94c58141
 def compat() -> ModuleType:
-    """`array_api_compat`, or a ValueError that says how to get it."""
+    """The module `array_api_compat`, or a ValueError that says how to install it."""
     try:
         return import_module("array_api_compat")
     except ImportError as error:
         raise ValueError(
-            "arrays of other libraries than NumPy need `pip install sparse_pep[gpu]`."
+            "arrays of libraries other than NumPy need `pip install sparse_pep[gpu]`."
         ) from error
 
 # %% ../../nbs/internals/numerics/devices.ipynb #184b4955
 def to_device(values: Array, like: Array) -> Array:
-    """A copy of NumPy's `values` with the library, the device and the precision of `like`;
-    `values` as they are if `like` is NumPy's, or if they are on a device already.
+    """A copy of NumPy's `values` with the library, the device and the precision of `like`. If `like`
+    is NumPy's, or `values` are on a device already, they are returned as they are.
     """
     if not on_device(like) or on_device(values):
         return values
@@ -78,8 +79,8 @@ def to_device(values: Array, like: Array) -> Array:
 
 # %% ../../nbs/internals/numerics/devices.ipynb #aba8dea6
 def as_numpy(values: Array, dtype: type | None = float) -> Array:
-    """A copy on the host of an array on a device, in float64 or in another type, None being its
-    own; everything else as it is.
+    """A copy on the host of an array on a device, with the type `dtype`, where None keeps its own.
+    Everything else is returned as it is.
 
     Examples
     --------
@@ -102,8 +103,8 @@ COPIES: dict[tuple, Array] = {}  # of this process; each goes with its original
 
 
 def device_copy(matrix: np.ndarray, like: Array) -> Array:
-    """`to_device`, with the copy kept for as long as `matrix` exists, which must not change
-    any more.
+    """The result of `to_device`, which is kept for as long as `matrix` exists. `matrix` must not
+    change afterwards.
     """
     if not on_device(like):
         return matrix
@@ -116,13 +117,13 @@ def device_copy(matrix: np.ndarray, like: Array) -> Array:
 
 # %% ../../nbs/internals/numerics/devices.ipynb #b8361c2f
 def rows_times(A: Array, B: Array) -> np.ndarray:
-    """A B, on the host, where one factor may be on a device and the other is small."""
+    """The product A B, on the host. One factor may be on a device; the other one is small."""
     return as_numpy(to_device(A, B) @ to_device(B, A))
 
 
 def total_product(A: Array, B: Array) -> float:
-    """Σ A ∘ B for A and B (M, n); the sum over columns is taken on the host, in double
-    precision.
+    """The sum of all entries of A ∘ B, for A and B (M, n). The sum over columns is computed on the
+    host in double precision.
     """
     if on_device(A):
         return as_numpy(namespace_of(A).sum(A * B, axis=0)).sum()
@@ -130,12 +131,12 @@ def total_product(A: Array, B: Array) -> float:
 
 # %% ../../nbs/internals/numerics/devices.ipynb #89389353
 def exp_in_place(K: Array) -> Array:
-    """exp K, elementwise, which overwrites K if it is NumPy's."""
+    """The elementwise exponential of K. It overwrites K if that is a NumPy array."""
     return namespace_of(K).exp(K) if on_device(K) else np.exp(K, out=K)
 
 
 def divide_or_zero(A: Array, B: Array) -> Array:
-    """A / B, elementwise, and 0 where B ≤ 0."""
+    """The elementwise quotient A / B, with 0 where B ≤ 0."""
     if not on_device(A):
         return np.divide(A, B, out=np.zeros_like(A), where=B > 0)
     xp = namespace_of(A)
@@ -143,7 +144,9 @@ def divide_or_zero(A: Array, B: Array) -> Array:
 
 
 def concatenate(arrays: list[Array], axis: int) -> Array:
-    """Matrices that are all in the same place, joined along an axis; in C order on the host."""
+    """Matrices joined along an axis. They must all be in the same place; on the host the result is
+    in C order.
+    """
     if on_device(arrays[0]):
         return namespace_of(arrays[0]).concat(arrays, axis=axis)
     shape = list(arrays[0].shape)
@@ -161,7 +164,7 @@ def select_columns(X: Array, columns: list[int]) -> Array:
 
 
 def full(shape: tuple[int, int], value: float, like: Array) -> Array:
-    """A matrix of one value, where `like` is and in its precision."""
+    """A matrix filled with one value, in the place and the precision of `like`."""
     if not on_device(like):
         return np.full(shape, value)
     one = to_device(np.full((1, 1), value), like)
@@ -169,12 +172,12 @@ def full(shape: tuple[int, int], value: float, like: Array) -> Array:
 
 # %% ../../nbs/internals/numerics/devices.ipynb #9c3c11c6
 def require_device_inputs(X: Array, name: str = "X") -> Array:
-    """X (N, D) of another library than NumPy, as it is.
+    """X (N, D), an array of a library other than NumPy, after a check of its shape and type.
 
     Raises
     ------
     ValueError
-        If it does not have two axes, or is neither of float64 nor of float32.
+        If it does not have two axes, or its type is neither float64 nor float32.
     """
     xp = namespace_of(X)
     if X.dtype not in (xp.float64, xp.float32):
@@ -187,8 +190,8 @@ def require_device_inputs(X: Array, name: str = "X") -> Array:
 
 
 def unit_roundoff(X: Array) -> float:
-    """The largest relative error of one rounding where X is: 2⁻²⁴ in single precision, 2⁻⁵³
-    otherwise.
+    """The largest relative error of one rounding in the precision of X: 2⁻²⁴ in single precision and
+    2⁻⁵³ otherwise.
     """
     single = on_device(X) and X.dtype == namespace_of(X).float32
     return 2.0**-24 if single else 2.0**-53
@@ -208,7 +211,7 @@ COMPUTING_ON_DEVICE = ContextVar("COMPUTING_ON_DEVICE", default=False)
 
 @contextmanager
 def device_of(X: Array) -> Iterator[None]:
-    """Inside the `with`, chunk sizes, threads and memory budgets suit the place of X.
+    """A context in which chunk sizes, threads and memory budgets suit the place of X.
 
     Raises
     ------
@@ -230,13 +233,13 @@ PRECISIONS = ("float64", "float32")
 # %% ../../nbs/internals/numerics/devices.ipynb #2e9ad62f
 @dataclass(frozen=True)
 class Place:
-    """Where matrices are kept, and in which precision.
+    """The place and the precision of matrices.
 
     Attributes
     ----------
     library : "numpy", "torch", "cupy" or "jax"
     device : str
-        As the library names it, such as "cuda:0"; empty for its own choice.
+        The library's name for the device, such as "cuda:0"; empty for the library's default.
     dtype : "float64" or "float32"
 
     Examples
@@ -255,7 +258,7 @@ class Place:
     dtype: str = "float64"
 
     def put(self, X: np.ndarray) -> Array:
-        """X (N, D) of NumPy at this place. ValueError if the library or device is not there."""
+        """A copy of NumPy's X (N, D) at this place. ValueError if the library or device is missing."""
         if self.library == "numpy":
             return X
         xp = self.namespace()
@@ -281,7 +284,7 @@ class Place:
             ) from error
 
     def where(self, xp: ModuleType) -> dict:
-        """The argument that tells the library which of its devices."""
+        """The argument that tells the library which of its devices to use."""
         if not self.device:
             return {}
         if self.library == "torch":
@@ -294,12 +297,12 @@ class Place:
 
 
 def place_named(device: str | Place | None, dtype: str = "float64") -> Place:
-    """The place that a text names: "torch", "torch:cuda:1", "cupy", "jax:gpu"; None is NumPy.
+    """The place with a name such as "torch", "torch:cuda:1", "cupy" or "jax:gpu". None is NumPy.
 
     Raises
     ------
     ValueError
-        If there is no such library or precision; NumPy counts in double precision only.
+        If the library or precision is unknown. NumPy is used in double precision only.
 
     Examples
     --------

@@ -34,14 +34,14 @@ SINGLE_LIMIT = 10.0  # the limit in single precision: it then errs by less than 
 # %% ../../nbs/internals/numerics/distances.ipynb #a8a15177
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """All pairs of M points A and n points B; centred points are faster, see `centred_pairs`.
+    """All pairs of M points A and n points B. Centred points are faster, see `centred_pairs`.
 
     Attributes
     ----------
     A : ndarray (M, D)
     B : ndarray (n, D)
-        A itself for the pairs of one set of points. May be on a device; then so are the
-        matrices.
+        The second set of points, or A itself for the pairs of one set. If it is on a device, the
+        matrices are there too.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Pairs:
         return bool(near and (b2 is a2 or namespace_of(b2).all(b2 <= limit)))
 
     def differences(self) -> Iterator[Array]:
-        """bₙ − aₘ for all pairs, (M, n), one dimension after the other."""
+        """Yield bₙ − aₘ for all pairs, (M, n), one dimension after the other."""
         A, B = to_device(self.A, self.B), to_device(self.B, self.A)
         for d in range(A.shape[1]):
             yield B.T[d : d + 1, :] - A[:, d : d + 1]
@@ -88,8 +88,8 @@ class Pairs:
         return cdist(self.A, self.B)
 
     def gaussian(self, variance: float) -> Array:
-        """variance · exp(−‖aₘ − bₙ‖²/2) for all pairs, (M, n), symmetric if B is A. Cost: a
-        product of 2Mn(D + 2) flops and Mn exponentials.
+        """variance · exp(−‖aₘ − bₙ‖²/2) for all pairs, (M, n), which is symmetric if B is A. Cost: a
+        product of 2Mn(D + 2) flops, and Mn exponentials.
         """
         if self.B is self.A or not self.expands:
             return float(variance) * exp_in_place(-0.5 * self.squares())

@@ -23,16 +23,17 @@ BUFFER = 512  # entries of NumPy's buffer for elementwise operations, in each th
 
 
 class BlasHold:
-    """What all share that hold BLAS to one thread, see `one_blas_thread`.
+    """A limit of one BLAS thread, shared by all computations that ask for it; see `one_blas_thread`.
 
     Attributes
     ----------
     threads : int
-        What BLAS was allowed before (OMP_NUM_THREADS, threadpoolctl); 1 while nobody is inside.
+        Number of threads that BLAS was allowed before (OMP_NUM_THREADS, threadpoolctl); 1 while
+        no computation is inside.
     pool : ThreadPoolExecutor
-        Has that many threads, which stay until the last one leaves.
+        A pool of so many threads, which exists until the last computation leaves.
     depth : int
-        How many are inside.
+        Number of computations that are inside.
     """
 
     def __init__(self):
@@ -90,8 +91,8 @@ DEVICE_CHUNK_ENTRIES = 30_000_000  # in one chunk on a device: 240 MB
 def chunk_slices(
     n_data: int, n_inducing: int, chunk_size: int | None = None
 ) -> list[slice]:
-    """Cut 0..n_data into slices of `chunk_size` rows; by default into equal ones of at most
-    half a million entries of Kuf, as many for each thread.
+    """Slices of `chunk_size` rows that cover 0..n_data. By default they are equal, have at most half
+    a million entries of Kuf each, and are as many for each thread.
 
     Examples
     --------
@@ -120,17 +121,16 @@ def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice
     Parameters
     ----------
     work : callable
-        Takes a sequence of slices, visits them in order, returns anything (partial sums,
-        usually).
-        BLAS inside it runs on one thread. It does not call `map_chunks` itself.
+        Takes a sequence of slices, visits them in order, and returns a partial result, usually
+        a sum. BLAS inside it runs on one thread. It must not call `map_chunks` itself.
     slices : sequence of slice
-        As `chunk_slices` gives.
+        The result of `chunk_slices`.
 
     Returns
     -------
     list
-        One partial result a thread, always in the same order: adding them up gives the same
-        bits each time.
+        One partial result for each thread, always in the same order, so that their sum is the
+        same to the last bit each time.
 
     Examples
     --------

@@ -34,7 +34,7 @@ def is_number(value: object) -> bool:
 
 
 def as_floats(values: ArrayLike, name: str) -> np.ndarray:
-    """`values` as a float64 array; a ValueError names `name` if they are not real numbers."""
+    """`values` as a float64 array. ValueError, which names `name`, if they are not real numbers."""
     try:
         given = np.asarray(values)
         if given.dtype.kind in "biufO":

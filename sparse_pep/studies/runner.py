@@ -262,7 +262,7 @@ class _Results:
         return self.folder / f"{self.study.name}.parts" / f"{digest(_key(job))}.csv"
 
     def earlier_versions(self) -> list[dict]:
-        """Versions of the runs so far; a ValueError if they had other settings or columns."""
+        """The versions of the runs so far. ValueError if they had other settings or columns."""
         if not self.notes.exists():
             return []
         wanted = {
@@ -278,13 +278,13 @@ class _Results:
             ) from error
         if found != json.loads(json.dumps(wanted)):
             raise ValueError(
-                f"'{self.notes}' has results of other settings than are asked for now; "
+                f"'{self.notes}' has results with other settings than the present ones; "
                 "name another folder, or remove them."
             )
         return earlier
 
     def rows(self) -> dict[tuple[str, ...], list[list[str]]]:
-        """All rows so far as text: key of the job → its rows. Parts replace the table's rows."""
+        """All rows so far as text, by the key of their job. Rows of parts replace those of the table."""
         found: dict[tuple[str, ...], list[list[str]]] = {}
         parts = self.part(self.study.jobs[0]).parent.glob("*.csv")
         place = [list(self.study.columns).index(name) for name in self.study.jobs[0]]
@@ -319,8 +319,8 @@ class _Results:
         return text.getvalue()
 
     def gather(self) -> "DataFrame":
-        """Write the table and the notes; returns all rows, in the order of the grid. Rows of
-        jobs that are not in this grid come last.
+        """Write the table and the notes, and return all rows in the order of the grid. Rows of jobs
+        that are not in this grid come last.
         """
         earlier, found = self.earlier_versions(), self.rows()
         keys = [key for job in self.study.jobs if (key := _key(job)) in found]
@@ -341,7 +341,7 @@ class _Results:
 
 # %% ../../nbs/internals/studies/runner.ipynb #6238fdc6
 class StudyStopped(RuntimeError):
-    """A study ended early; finished jobs are kept, and a later run does the others.
+    """The error for a study that ended early. Finished jobs are kept, and a later run does the others.
 
     Examples
     --------
@@ -373,8 +373,8 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _local_workers(n_workers: int) -> Iterator[Executor]:
-    """Processes of this machine, killed if an error leaves the block; if there are several,
-    each uses one BLAS thread.
+    """A context with processes of this machine, which are killed if an error leaves it. If there are
+    several, each uses one BLAS thread.
     """
     others = set(active_children())
     executor = ProcessPoolExecutor(
@@ -401,8 +401,8 @@ def _n_cores() -> int:
 def _workers(
     n_workers: int | None = None, scheduler: str | None = None
 ) -> Iterator[tuple[Executor, int]]:
-    """The executor that `run_study` uses, and its number of workers; arguments and errors are
-    those of `run_study`.
+    """A context with the executor that `run_study` uses and its number of workers. Arguments and
+    errors are those of `run_study`.
     """
     if n_workers is not None and n_workers < 1:
         raise ValueError(f"`n_workers` must be at least 1; got {n_workers}.")
@@ -428,7 +428,7 @@ def _workers(
 
 # %% ../../nbs/internals/studies/runner.ipynb #4310e3f6
 def _perform(work: Callable, job: Mapping, arguments: Mapping) -> list[dict]:
-    """Do one job. Its warnings are dropped; the column `converged` records their cause."""
+    """The rows of one job. Its warnings are dropped, since the column `converged` records their cause."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return work(job, **arguments)
@@ -509,7 +509,9 @@ def _run_jobs(
 # %% ../../nbs/internals/studies/runner.ipynb #d51527c8
 @contextmanager
 def _progress(results: _Results, shown: bool) -> Iterator[Callable[[Mapping], None]]:
-    """A bar on standard error; gives the function that advances it by one job."""
+    """A context with a progress bar on standard error. Its value is the function that advances the
+    bar by one job.
+    """
     costs = {_key(job): results.study.cost(job) for job in results.study.jobs}
     done = [key for key in results.rows() if key in costs]
     layout = "{desc}: {percentage:3.0f}% |{bar}| {elapsed}, about {remaining} left{postfix}"
