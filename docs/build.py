@@ -205,7 +205,7 @@ class Sections(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list) -> None:
         """Note where we are; a heading starts a new entry."""
         self.main |= tag == "main"
-        self.skipped += tag in self.SKIPPED
+        self.skipped += (tag in self.SKIPPED) - (tag == "summary")  # the line over what is folded stands for it
         if self.main and tag in self.HEADINGS:
             anchor = dict(attrs).get("id")
             href = f"{self.page.target}#{anchor}" if anchor else self.page.target
@@ -215,7 +215,7 @@ class Sections(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         """Leave what `handle_starttag` entered."""
         self.main &= tag != "main"
-        self.skipped -= tag in self.SKIPPED
+        self.skipped -= (tag in self.SKIPPED) - (tag == "summary")
         self.field = "text" if tag in self.HEADINGS else self.field
 
     def handle_data(self, data: str) -> None:

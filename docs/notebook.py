@@ -1,6 +1,7 @@
 """From a notebook to Pandoc's Markdown, by way of nbdev."""
 import ast
 import base64
+import json
 import re
 import struct
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ from docs.paper_map import HEADING, anchor
 
 OWN_PLACES = set(re.findall(r' id="([^"$]+)"', (Path(__file__).parent / "template.html").read_text(encoding="utf-8")))  # of the site itself
 DROPPED = {"add_show_docs", "clean_show_doc", "exec_show_docs", "rm_export", "add_fold", "mv_exports"}  # nbdev's ways of documenting, hiding or moving exported code
+LONG = {"helper": 8, "drawing": 4, "preparation": 4, "check": 14, "class": 40}  # lines from which code of a page that explains is folded
 
 
 def hide_marked(cell) -> None:
@@ -31,16 +33,21 @@ def definition(cell, name: str):
     return next(node for node in ast.parse(cell.source).body if getattr(node, "name", None) == name)
 
 
-def without_examples(code: str) -> str:
-    """A definition without the examples in its docstrings, which end them: the reference shows those."""
-    section = r'\n\n( +)Examples\n\1-{3,}\n(?:.*\n)*?\1"""'
+def definitions(code: str) -> list:
+    """The functions and classes that a piece of code defines, those inside others included, from top to bottom."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return sorted((node for node in ast.walk(ast.parse(code)) if isinstance(node, kinds)), key=lambda node: node.lineno)
 
-    def end(match: re.Match) -> str:
-        before = code[: match.start()]
-        one_paragraph = "\n\n" not in before[before.rindex('"""') :]
-        return '"""' if one_paragraph else f'\n{match[1]}"""'
 
-    return re.sub(section, end, code)
+def first_paragraphs(code: str) -> str:
+    """Definitions with their docstrings cut after the first paragraph: the reference shows all of it."""
+    lines = code.split("\n")
+    for node in reversed(definitions(code)):
+        if "\n\n" in (ast.get_docstring(node) or ""):
+            start, end = node.body[0].lineno - 1, node.body[0].end_lineno
+            first = lines.index("", start)
+            lines[start:end] = [*lines[start : first - 1], lines[first - 1] + lines[end - 1].strip()[-3:]]
+    return "\n".join(lines)
 
 
 def source_link(module: str, symbol: str) -> str:
@@ -82,18 +89,70 @@ def only_imports(cell) -> bool:
     return bool(body) and all(isinstance(node, ast.Import | ast.ImportFrom) for node in body)
 
 
-def folded(cells: Iterable, summary: str) -> list:
-    """Cells in a block that the reader opens."""
-    start, end = f'<details class="folded">\n<summary>{summary}</summary>', "</details>"
-    raw = [mk_cell(f"```{{=html}}\n{text}\n```", "markdown") for text in (start, end)]
-    return [raw[0], *cells, raw[1]]
+def sentence(node) -> str:
+    """The first sentence of a definition's docstring, marks of Markdown made plain; nothing if it has none."""
+    first = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
+    first = re.split(r"(?<=[.:;])\s", first)[0].rstrip(".:;")
+    return re.sub(r"([\\*_$<>\[\]^~@#\"'|])", r"\\\1", first) if "`" not in first else first
+
+
+def defined(code: str) -> str:
+    """What a piece of code defines, as a line of Markdown: a name with its docstring's first sentence, or names."""
+    body = ast.parse(code).body
+    nodes = [node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+    if len(nodes) == 1 and (said := sentence(nodes[0])):
+        return f"`{nodes[0].name}`: {said}"
+    targets = [target for node in body if isinstance(node, ast.Assign) for target in node.targets]
+    targets += [node.target for node in body if isinstance(node, ast.AnnAssign)]
+    assigned = [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
+    names = list(dict.fromkeys([node.name for node in nodes] or assigned))
+    shown = [f"`{name}`" for name in names[:4]] + ["more"] * (len(names) > 4)
+    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+
+
+def summary(cell) -> str:
+    """What a cell of a lesson does, in one line."""
+    _, code = options(cell.source)
+    tree = list(ast.walk(ast.parse(code)))
+    drawn = any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
+    checks = any(isinstance(node, ast.Assert) for node in tree)
+    if drawn:
+        return "Code of the figure" + ", with checks of what it shows" * checks
+    said = defined(code)
+    if checks:
+        return "Check" + f", with {said.partition(': ')[0]}" * bool(said)
+    return f"Preparation: {said}" if said else "Code of the output"
+
+
+def fold(cell, line: str) -> None:
+    """Set Quarto's options for code that the reader unfolds, unless the author has."""
+    if "code-fold" not in options(cell.source)[0]:
+        cell.source = f"#| code-fold: true\n#| code-summary: {json.dumps(line, ensure_ascii=False)}\n{cell.source}"
+
+
+def pieces(code: str, names: list[str]) -> list[str]:
+    """A piece of code cut after each of the definitions `names` but the last, so that one heading stands over one of them."""
+    lines = code.split("\n")
+    ends = [node.end_lineno for node in ast.parse(code).body if getattr(node, "name", None) in names][:-1]
+    return ["\n".join(lines[start:end]).strip("\n") for start, end in zip([0, *ends], [*ends, len(lines)], strict=True)]
+
+
+def long_lesson(cell) -> bool:
+    """Whether a cell that is not exported only prepares data, draws or checks at a length that hides the argument of the page."""
+    _, code = options(cell.source)
+    if not code.strip() or code.lstrip()[0] in "%!":
+        return False
+    drawn = any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
+    only_prepares = not cell.get("outputs") and not any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(code)))
+    return code.count("\n") >= (LONG["drawing"] if drawn else LONG["preparation"] if only_prepares else LONG["check"])
 
 
 class ApiCells(Processor):
-    """Exported code stays on the page, without its examples. Public names have a heading with links; helpers have a place."""
+    """Exported code stays on the page. Public names have a heading with links over their code, the docstring cut after its first
+    paragraph; helpers have a place and are folded where they are long, and so are imports, preparations, drawings and long checks.
+    """
 
     def begin(self) -> None:
-        module = f"{get_config().lib_name}.{self.nb.module_}"
         texts = [cell.source for cell in self.nb.cells if cell.cell_type == "markdown"]
         taken = OWN_PLACES | {anchor(match[1]) for text in texts for line in text.splitlines() if (match := HEADING.match(line))}
         marked = [(cell.directives_ or {}) if cell.cell_type == "code" and hasattr(cell, "directives_") else {} for cell in self.nb.cells]
@@ -105,13 +164,39 @@ class ApiCells(Processor):
         taken |= {name.lower() for names in public.values() for name in names}
         cells = []
         for cell, marks in zip(self.nb.cells, marked, strict=True):
-            above = [anchors(cell, taken)] if "exporti" in marks else []
-            if "export" in marks:
-                above = [api_heading(cell, module, name) for name in public[id(cell)]]
-                cell.source = without_examples(cell.source)
-            cells += [*(mk_cell(text, "markdown") for text in above if text), cell]
-        runs = groupby(cells, key=lambda cell: self.nb.explains_ and only_imports(cell))
-        self.nb.cells = [cell for imports, run in runs for cell in (folded(run, "Imports") if imports else run)]
+            if names := public.get(id(cell)):
+                cells += self.published(cell, names)
+                continue
+            if "exporti" in marks and (places := anchors(cell, taken)):
+                cells.append(mk_cell(places, "markdown"))
+            if self.nb.explains_ and cell.cell_type == "code" and not only_imports(cell):
+                if "exporti" in marks and cell.source.count("\n") >= LONG["helper"]:
+                    fold(cell, defined(cell.source))
+                elif not {"export", "exporti"} & marks.keys() and long_lesson(cell):
+                    fold(cell, summary(cell))
+            cells.append(cell)
+        self.nb.cells = list(self.with_imports_folded(cells))
+
+    def published(self, cell, names: list[str]) -> Iterable:
+        """The cells that stand for one with public definitions."""
+        module = f"{get_config().lib_name}.{self.nb.module_}"
+        for name, code in zip(names, pieces(cell.source, names), strict=True):
+            piece = cell if name == names[-1] else mk_cell(code)
+            piece.source = code
+            yield mk_cell(api_heading(piece, module, name), "markdown")
+            piece.source = first_paragraphs(code)
+            if piece.source.count("\n") >= LONG["class"] and isinstance(definition(piece, name), ast.ClassDef):
+                fold(piece, defined(piece.source))
+            yield piece
+
+    def with_imports_folded(self, cells: list) -> Iterable:
+        """The cells, those of imports that follow each other as one."""
+        for imports, run in groupby(cells, key=lambda cell: self.nb.explains_ and only_imports(cell)):
+            first, *others = run
+            if imports:
+                first.source = "\n".join(cell.source for cell in (first, *others))
+                fold(first, "Imports")
+            yield from [first] if imports else [first, *others]
 
 
 class Filter(FilterDefaults):
@@ -217,7 +302,8 @@ def markdown(notebook, files: Path) -> str:
         if option.get("include") is False:
             continue
         if option.get("echo") is not False and code.strip():
-            parts.append(fence(code, ".python"))
+            folded = f" code-fold=true code-summary={json.dumps(option['code-summary'], ensure_ascii=False)}" if option.get("code-fold") else ""
+            parts.append(fence(code, f".python{folded}"))
         for output in [] if option.get("output") is False else cell.get("outputs", []):
             number += 1
             shown = output_markdown(output, option, files, number, heading)
