@@ -242,15 +242,18 @@ def options(source: str) -> tuple[dict, str]:
     )
 
 
-def figure(png: str, option: dict, files: Path, number: int, heading: str) -> str:
-    """Write a PNG output as a file of `files`; Markdown that shows it at its own size."""
+def figure(png: str, option: dict, files: Path, number: int, place: int) -> str:
+    """Write a PNG output, the `place`-th of its cell, as a file of `files`; Markdown that shows it at its own size."""
     data = base64.b64decode(png)
     width, height = struct.unpack(">II", data[16:24])
     files.mkdir(parents=True, exist_ok=True)
     target = files / f"figure-{number}.png"
     target.write_bytes(data)
     caption = option.get("fig-cap", "")
-    alt = option.get("fig-alt") or caption or f"Plot drawn by the code above, in the section {heading}"
+    alt = option.get("fig-alt") or caption
+    alt = alt[place] if isinstance(alt, list) else alt
+    if not alt:
+        raise SystemExit(f"docs: {files.name}: figure {number} needs a line `#| fig-alt: what is seen` at the top of its cell.")
     label = f"#{option['label']} " if "label" in option else ""
     alt = re.sub(r"[\"\\`$]", "", alt)
     return f'![{caption}]({files.name}/{target.name}){{{label}alt="{alt}" width={width} height={height}}}\n'
@@ -271,7 +274,7 @@ def without_html(notebook):
     return notebook
 
 
-def output_markdown(output, option: dict, files: Path, number: int, heading: str) -> str:
+def output_markdown(output, option: dict, files: Path, number: int, place: int) -> str:
     """One output of a code cell as Markdown; the richest form that a static page can show."""
     if output.output_type == "stream":
         return fence("".join(output["text"]), f".output .{output['name']}")
@@ -279,7 +282,7 @@ def output_markdown(output, option: dict, files: Path, number: int, heading: str
         return fence(f"{output['ename']}: {output['evalue']}", ".output .stderr")
     data = {kind: "".join(value) for kind, value in output["data"].items()}
     if "image/png" in data:
-        return figure(data["image/png"], option, files, number, heading)
+        return figure(data["image/png"], option, files, number, place)
     if "text/markdown" in data:
         return data["text/markdown"] + "\n"
     if "text/html" in data:
@@ -291,12 +294,10 @@ def output_markdown(output, option: dict, files: Path, number: int, heading: str
 
 def markdown(notebook, files: Path) -> str:
     """The page as one Markdown text; figures are written into the folder `files`."""
-    parts, number, heading = [], 0, ""
+    parts, number = [], 0
     for cell in notebook.cells:
         if cell.cell_type != "code":
             parts.append(cell.source + "\n")
-            found = re.findall(r"^## +(.*?)(?: *\{.*\})?$", cell.source, flags=re.MULTILINE)
-            heading = re.sub(r"[\[\]`]|\(.*?\)", "", found[-1]) if found else heading
             continue
         option, code = options(cell.source)
         if option.get("include") is False:
@@ -304,8 +305,8 @@ def markdown(notebook, files: Path) -> str:
         if option.get("echo") is not False and code.strip():
             folded = f" code-fold=true code-summary={json.dumps(option['code-summary'], ensure_ascii=False)}" if option.get("code-fold") else ""
             parts.append(fence(code, f".python{folded}"))
-        for output in [] if option.get("output") is False else cell.get("outputs", []):
+        for place, output in enumerate([] if option.get("output") is False else cell.get("outputs", [])):
             number += 1
-            shown = output_markdown(output, option, files, number, heading)
+            shown = output_markdown(output, option, files, number, place)
             parts.append(shown if option.get("output") == "asis" else f":::: {{.cell-output}}\n{shown}\n::::\n")
     return "\n".join(parts)

@@ -290,7 +290,10 @@ def test_figures_take_caption_label_and_description_from_their_options(tmp_path)
     page = shown('#| label: fig-a\n#| fig-cap: "Of $x$"\n#| fig-alt: "A line"\nplot()', drawn, folder=tmp_path / "x_files")
     assert '![Of $x$](x_files/figure-1.png){#fig-a alt="A line" width=30 height=20}' in page
     assert (tmp_path / "x_files" / "figure-1.png").read_bytes() == base64.b64decode(PNG)
-    assert 'alt="Plot drawn by the code above, in the section A name here"' in shown("plot()", drawn, folder=tmp_path / "x_files")
+    both = shown('#| fig-alt: ["A line", "A \\"dot\\""]\nplot()', drawn, drawn, folder=tmp_path / "x_files")
+    assert re.findall('alt="(.*?)"', both) == ["A line", "A dot"]
+    with pytest.raises(SystemExit, match="x_files: figure 1 needs"):
+        shown("plot()", drawn, folder=tmp_path / "x_files")
 
 
 def test_outputs_show_their_richest_static_form():
