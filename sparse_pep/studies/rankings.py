@@ -68,11 +68,12 @@ def middle_range(values: np.ndarray) -> tuple[float, float]:
 
 
 def log_axis(axis: Axis) -> None:
-    """Ticks at powers of ten, and at 2 and 5 times them where there are few, as plain
-    numbers, for an axis that is logarithmic.
+    """Ticks at powers of ten, at most five, and at 2 and 5 times them where there are few, as
+    plain numbers, for an axis that is logarithmic.
     """
     low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 100 * low else (1.0,)))
+    subs = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+    axis.set_major_locator(LogLocator(subs=subs, numticks=5))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
 
