@@ -383,7 +383,7 @@ def test_labels_say_which_way_is_better():
 
 
 def test_labels_of_ticks_do_not_overlap_over_many_decades():
-    fig, ax = plt.subplots(figsize=(2.8, 2.8))
+    fig, ax = plt.subplots(figsize=(2.2, 2.2))
     plot_pairs(two([[10.0**-k, 1.2 * 10.0**-k] for k in range(7)]), ax=ax, inset=False, legend=False)
     fig.canvas.draw()
     low, high = ax.get_xlim()
