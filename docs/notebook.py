@@ -19,7 +19,7 @@ from docs.paper_map import HEADING, anchor
 
 OWN_PLACES = set(re.findall(r' id="([^"$]+)"', (Path(__file__).parent / "template.html").read_text(encoding="utf-8")))  # of the site itself
 DROPPED = {"add_show_docs", "clean_show_doc", "exec_show_docs", "rm_export", "add_fold", "mv_exports"}  # nbdev's ways of documenting, hiding or moving exported code
-LONG = {"helper": 8, "drawing": 4, "preparation": 4, "check": 14, "class": 40}  # lines from which code of a page that explains is folded
+LONG = {"helper": 8, "drawing": 4, "preparation": 4, "refusal": 4, "check": 14, "class": 40}  # lines from which code of a page that explains is folded
 
 
 def hide_marked(cell) -> None:
@@ -113,15 +113,15 @@ def defined(code: str) -> str:
 def summary(cell) -> str:
     """What a cell of a lesson does, in one line."""
     _, code = options(cell.source)
-    tree = list(ast.walk(ast.parse(code)))
-    drawn = any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
-    checks = any(isinstance(node, ast.Assert) for node in tree)
-    if drawn:
-        return "Code of the figure" + ", with checks of what it shows" * checks
-    said = defined(code)
-    if checks:
+    kind, said = purpose(code, cell.get("outputs", [])), defined(code)
+    if kind == "drawing":
+        checked = any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(code)))
+        return "Code of the figure" + ", with checks of what it shows" * checked
+    if kind == "refusal":
+        return "Check of what is refused"
+    if kind == "check":
         return "Check" + f", with {said.partition(': ')[0]}" * bool(said)
-    return f"Preparation: {said}" if said else "Code of the output"
+    return f"Preparation: {said}" if said else "Preparation"
 
 
 def fold(cell, line: str) -> None:
@@ -137,14 +137,22 @@ def pieces(code: str, names: list[str]) -> list[str]:
     return ["\n".join(lines[start:end]).strip("\n") for start, end in zip([0, *ends], [*ends, len(lines)], strict=True)]
 
 
+def purpose(code: str, outputs: list) -> str:
+    """What a cell of a lesson is for: drawing, refusal (wrong arguments, each in a `try`), preparation or check."""
+    tree = list(ast.walk(ast.parse(code)))
+    if any("image/png" in output.get("data", {}) for output in outputs):
+        return "drawing"
+    if any(isinstance(node, ast.Try) for node in tree):
+        return "refusal"
+    return "check" if outputs or any(isinstance(node, ast.Assert) for node in tree) else "preparation"
+
+
 def long_lesson(cell) -> bool:
-    """Whether a cell that is not exported only prepares data, draws or checks at a length that hides the argument of the page."""
+    """Whether a cell that is not exported serves another purpose than the argument of the page, at a length that hides it."""
     _, code = options(cell.source)
     if not code.strip() or code.lstrip()[0] in "%!":
         return False
-    drawn = any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
-    only_prepares = not cell.get("outputs") and not any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(code)))
-    return code.count("\n") >= (LONG["drawing"] if drawn else LONG["preparation"] if only_prepares else LONG["check"])
+    return code.count("\n") >= LONG[purpose(code, cell.get("outputs", []))]
 
 
 class ApiCells(Processor):
@@ -220,7 +228,7 @@ def process(path: Path):
     if not title.startswith("# ") or re.search(r"^(?!# |> |\s*$)", title, flags=re.MULTILINE):
         raise SystemExit(f"docs: {path.name}: the first cell should be `# Title` and `> subtitle`; nbdev would drop anything else.")
     notebook.module_ = _default_exp(notebook)  # the underscore: kept in memory, not written
-    notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d_|power_ep|equations", path.name) is not None  # imports matter less than on pages for users
+    notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d_|power_ep|errata", path.name) is not None  # imports matter less than on pages for users
     Filter()(notebook)
     for cell in notebook.cells:
         cell.source = unnested(cell.source) if cell.cell_type == "markdown" else cell.source

@@ -437,6 +437,7 @@ def test_a_folded_cell_says_what_it_does():
     assert summary(cell("plot(x)\nassert x", drawn)) == "Code of the figure, with checks of what it shows"
     assert summary(cell("y = f(x)\nassert y")) == "Check, with `y`"
     assert summary(cell("y = f(x)")) == "Preparation: `y`"
+    assert summary(cell("try:\n    f(-1)\nexcept ValueError as error:\n    print(error)")) == "Check of what is refused"
 
 
 def test_what_prepares_draws_or_checks_at_length_is_folded():
