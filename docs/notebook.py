@@ -1,6 +1,7 @@
 """From a notebook to Pandoc's Markdown, by way of nbdev."""
 import ast
 import base64
+import functools
 import json
 import re
 import struct
@@ -22,6 +23,9 @@ DROPPED = {"add_show_docs", "clean_show_doc", "exec_show_docs", "rm_export", "ad
 LONG = {"helper": 8, "drawing": 4, "preparation": 4, "refusal": 4, "check": 14, "class": 40}  # lines from which code of a page that explains is folded
 
 
+parsed = functools.cache(ast.parse)  # the same cells are asked several questions
+
+
 def hide_marked(cell) -> None:
     """Remove cells marked `hide` or `default_exp`; nbdev's own step removes exported code as well."""
     if cell.directives_ and cell.directives_.keys() & {"hide", "default_exp"}:
@@ -30,13 +34,13 @@ def hide_marked(cell) -> None:
 
 def definition(cell, name: str):
     """The syntax tree of the function or class `name` that a code cell defines."""
-    return next(node for node in ast.parse(cell.source).body if getattr(node, "name", None) == name)
+    return next(node for node in parsed(cell.source).body if getattr(node, "name", None) == name)
 
 
 def definitions(code: str) -> list:
     """The functions and classes that a piece of code defines, those inside others included, from top to bottom."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    return sorted((node for node in ast.walk(ast.parse(code)) if isinstance(node, kinds)), key=lambda node: node.lineno)
+    return sorted((node for node in ast.walk(parsed(code)) if isinstance(node, kinds)), key=lambda node: node.lineno)
 
 
 def first_paragraphs(code: str) -> str:
@@ -74,7 +78,7 @@ def api_heading(cell, module: str, name: str) -> str:
 def anchors(cell, taken: set[str]) -> str:
     """Places that links to the functions, classes and methods of a cell lead to; those in `taken` are on the page already."""
     functions = ast.FunctionDef | ast.AsyncFunctionDef
-    nodes = [node for node in ast.parse(cell.source).body if isinstance(node, functions | ast.ClassDef)]
+    nodes = [node for node in parsed(cell.source).body if isinstance(node, functions | ast.ClassDef)]
     methods = [f"{node.name}.{part.name}" for node in nodes for part in node.body if isinstance(part, functions) and part.name[0] != "_"]
     places = [name for name in dict.fromkeys(name.lower() for name in [*(node.name for node in nodes), *methods]) if name not in taken]
     taken.update(places)
@@ -85,7 +89,7 @@ def only_imports(cell) -> bool:
     """Whether a code cell consists of imports and of nothing else."""
     if cell.cell_type != "code" or cell.source.lstrip()[:1] in ("%", "!"):
         return False
-    body = ast.parse(cell.source).body
+    body = parsed(cell.source).body
     return bool(body) and all(isinstance(node, ast.Import | ast.ImportFrom) for node in body)
 
 
@@ -98,7 +102,7 @@ def sentence(node) -> str:
 
 def defined(code: str) -> str:
     """What a piece of code defines, as a line of Markdown: a name with its docstring's first sentence, or names."""
-    body = ast.parse(code).body
+    body = parsed(code).body
     nodes = [node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
     if len(nodes) == 1 and (said := sentence(nodes[0])):
         return f"`{nodes[0].name}`: {said}"
@@ -115,7 +119,7 @@ def summary(cell) -> str:
     _, code = options(cell.source)
     kind, said = purpose(code, cell.get("outputs", [])), defined(code)
     if kind == "drawing":
-        checked = any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(code)))
+        checked = any(isinstance(node, ast.Assert) for node in ast.walk(parsed(code)))
         return "Code of the figure" + ", with checks of what it shows" * checked
     if kind == "refusal":
         return "Check of what is refused"
@@ -133,13 +137,13 @@ def fold(cell, line: str) -> None:
 def pieces(code: str, names: list[str]) -> list[str]:
     """A piece of code cut after each of the definitions `names` but the last, so that one heading stands over one of them."""
     lines = code.split("\n")
-    ends = [node.end_lineno for node in ast.parse(code).body if getattr(node, "name", None) in names][:-1]
+    ends = [node.end_lineno for node in parsed(code).body if getattr(node, "name", None) in names][:-1]
     return ["\n".join(lines[start:end]).strip("\n") for start, end in zip([0, *ends], [*ends, len(lines)], strict=True)]
 
 
 def purpose(code: str, outputs: list) -> str:
     """What a cell of a lesson is for: drawing, refusal (wrong arguments, each in a `try`), preparation or check."""
-    tree = list(ast.walk(ast.parse(code)))
+    tree = list(ast.walk(parsed(code)))
     if any("image/png" in output.get("data", {}) for output in outputs):
         return "drawing"
     if any(isinstance(node, ast.Try) for node in tree):
