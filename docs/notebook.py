@@ -315,7 +315,7 @@ def markdown(notebook, files: Path) -> str:
         if option.get("include") is False:
             continue
         if option.get("echo") is not False and code.strip():
-            folded = f" code-fold=true code-summary={json.dumps(option['code-summary'], ensure_ascii=False)}" if option.get("code-fold") else ""
+            folded = f" code-fold=true code-summary={json.dumps(option.get('code-summary', 'Code'), ensure_ascii=False)}" if option.get("code-fold") else ""
             parts.append(fence(code, f".python{folded}"))
         for place, output in enumerate([] if option.get("output") is False else cell.get("outputs", [])):
             number += 1
