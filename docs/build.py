@@ -30,7 +30,8 @@ from docs import reference
 from docs.notebook import markdown, process, without_html
 
 ROOT = Path(__file__).resolve().parent.parent
-ASSETS = ("site.css", "search.js")
+ASSETS = ("site.css", "frame.css", "search.js")
+STAGED = "SPARSE_PEP_DOCS_STAGED"  # set where `_proc/` is complete: the hook has nothing to do
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ class Sections(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list) -> None:
         """Note where we are; a heading starts a new entry."""
         self.main |= tag == "main"
-        self.skipped += tag in self.SKIPPED
+        self.skipped += (tag in self.SKIPPED) - (tag == "summary")  # the line over what is folded stands for it
         if self.main and tag in self.HEADINGS:
             anchor = dict(attrs).get("id")
             href = f"{self.page.target}#{anchor}" if anchor else self.page.target
@@ -215,7 +216,7 @@ class Sections(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         """Leave what `handle_starttag` entered."""
         self.main &= tag != "main"
-        self.skipped -= tag in self.SKIPPED
+        self.skipped -= (tag in self.SKIPPED) - (tag == "summary")
         self.field = "text" if tag in self.HEADINGS else self.field
 
     def handle_data(self, data: str) -> None:
@@ -273,22 +274,28 @@ def write_site(root: Path, out: Path) -> None:
         shutil.copy(Path(__file__).parent / name, out / name)
 
 
-def run_quarto(root: Path, out: Path) -> None:
-    """With Quarto: processed notebooks into `_proc/`, rendered there, the result moved to `out`."""
-    refresh_quarto_yml()
-    stage = root / "_proc"
-    shutil.rmtree(stage, ignore_errors=True)
+def stage(root: Path, folder: Path) -> None:
+    """The pages that Quarto renders into `folder`, processed notebooks and the reference, and the styles."""
     for page, notebook in load_pages(read_config(root), root / "nbs").items():
-        target = stage / page.source
+        target = folder / page.source
         target.parent.mkdir(parents=True, exist_ok=True)
         write_nb(without_html(notebook), target)
+    for name in ("site.css", "quarto.scss"):
+        shutil.copy(Path(__file__).parent / name, folder / name)
+
+
+def run_quarto(root: Path, out: Path) -> None:
+    """With Quarto: the pages staged in `_proc/`, rendered there, the result moved to `out`."""
+    refresh_quarto_yml()
+    folder = root / "_proc"
+    shutil.rmtree(folder, ignore_errors=True)
+    stage(root, folder)
     for name in ("_quarto.yml", "nbdev.yml"):
-        shutil.copy(root / "nbs" / name, stage / name)
-    paths = {"PATH": (str(Path(sys.executable).parent), "PATH"), "PYTHONPATH": (str(root), "PYTHONPATH")}
-    env = os.environ | {key: os.pathsep.join(filter(None, [first, os.environ.get(old)])) for key, (first, old) in paths.items()}
-    subprocess.run(["quarto", "render", "--no-cache"], cwd=stage, env=env, check=True)
+        shutil.copy(root / "nbs" / name, folder / name)
+    env = os.environ | {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]), STAGED: "1"}
+    subprocess.run(["quarto", "render", "--no-cache"], cwd=folder, env=env, check=True)
     shutil.rmtree(out, ignore_errors=True)
-    shutil.move(stage / "_docs", out)
+    shutil.move(folder / "_docs", out)
 
 
 def main() -> None:

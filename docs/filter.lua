@@ -78,6 +78,27 @@ local function callout(div)
   return pandoc.Div(body, { id = div.identifier, class = "callout " .. kind, role = "note" })
 end
 
+-- The letters that a page defines for itself stand in columns.
+local function letters(blocks)
+  for i = 2, #blocks do
+    local before = blocks[i - 1]
+    if blocks[i].t == "BulletList" and before.t == "Para" and before.content[1].t == "Strong"
+        and pandoc.utils.stringify(before.content[1]) == "Letters of this page." then
+      blocks[i] = pandoc.Div({ blocks[i] }, { class = "letters" })
+    end
+  end
+  return blocks
+end
+
+-- Code that the reader unfolds, marked as Quarto marks it: a line says what it does.
+local function folded(code)
+  if code.attributes["code-fold"] ~= "true" then return nil end
+  local said = pandoc.utils.blocks_to_inlines(pandoc.read(code.attributes["code-summary"], "markdown").blocks)
+  code.attributes = {}
+  local open = pandoc.RawBlock("html", '<details class="folded"><summary>')
+  return { open, pandoc.Plain(said), pandoc.RawBlock("html", "</summary>"), code, pandoc.RawBlock("html", "</details>") }
+end
+
 local function reference(cite)
   local id = cite.citations[1].id
   if not label[id] then error("reference to @" .. id .. ", which this page does not define") end
@@ -92,7 +113,7 @@ local function scroll_box(table)
 end
 
 return {
-  { Inlines = equations, Div = callout },
+  { Inlines = equations, Blocks = letters, Div = callout, CodeBlock = folded },
   { Figure = captioned, Table = captioned },
   { Cite = reference, Table = scroll_box },
 }

@@ -1,6 +1,8 @@
 """From a notebook to Pandoc's Markdown, by way of nbdev."""
 import ast
 import base64
+import functools
+import json
 import re
 import struct
 from collections.abc import Iterable
@@ -18,6 +20,10 @@ from docs.paper_map import HEADING, anchor
 
 OWN_PLACES = set(re.findall(r' id="([^"$]+)"', (Path(__file__).parent / "template.html").read_text(encoding="utf-8")))  # of the site itself
 DROPPED = {"add_show_docs", "clean_show_doc", "exec_show_docs", "rm_export", "add_fold", "mv_exports"}  # nbdev's ways of documenting, hiding or moving exported code
+LONG = {"helper": 8, "drawing": 4, "preparation": 4, "refusal": 4, "check": 14, "class": 40}  # lines from which code of a page that explains is folded
+
+
+parsed = functools.cache(ast.parse)  # the same cells are asked several questions
 
 
 def hide_marked(cell) -> None:
@@ -28,19 +34,24 @@ def hide_marked(cell) -> None:
 
 def definition(cell, name: str):
     """The syntax tree of the function or class `name` that a code cell defines."""
-    return next(node for node in ast.parse(cell.source).body if getattr(node, "name", None) == name)
+    return next(node for node in parsed(cell.source).body if getattr(node, "name", None) == name)
 
 
-def without_examples(code: str) -> str:
-    """A definition without the examples in its docstrings, which end them: the reference shows those."""
-    section = r'\n\n( +)Examples\n\1-{3,}\n(?:.*\n)*?\1"""'
+def definitions(code: str) -> list:
+    """The functions and classes that a piece of code defines, those inside others included, from top to bottom."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return sorted((node for node in ast.walk(parsed(code)) if isinstance(node, kinds)), key=lambda node: node.lineno)
 
-    def end(match: re.Match) -> str:
-        before = code[: match.start()]
-        one_paragraph = "\n\n" not in before[before.rindex('"""') :]
-        return '"""' if one_paragraph else f'\n{match[1]}"""'
 
-    return re.sub(section, end, code)
+def first_paragraphs(code: str) -> str:
+    """Definitions with their docstrings cut after the first paragraph: the reference shows all of it."""
+    lines = code.split("\n")
+    for node in reversed(definitions(code)):
+        if "\n\n" in (ast.get_docstring(node) or ""):
+            start, end = node.body[0].lineno - 1, node.body[0].end_lineno
+            first = lines.index("", start)
+            lines[start:end] = [*lines[start : first - 1], lines[first - 1] + lines[end - 1].strip()[-3:]]
+    return "\n".join(lines)
 
 
 def source_link(module: str, symbol: str) -> str:
@@ -67,7 +78,7 @@ def api_heading(cell, module: str, name: str) -> str:
 def anchors(cell, taken: set[str]) -> str:
     """Places that links to the functions, classes and methods of a cell lead to; those in `taken` are on the page already."""
     functions = ast.FunctionDef | ast.AsyncFunctionDef
-    nodes = [node for node in ast.parse(cell.source).body if isinstance(node, functions | ast.ClassDef)]
+    nodes = [node for node in parsed(cell.source).body if isinstance(node, functions | ast.ClassDef)]
     methods = [f"{node.name}.{part.name}" for node in nodes for part in node.body if isinstance(part, functions) and part.name[0] != "_"]
     places = [name for name in dict.fromkeys(name.lower() for name in [*(node.name for node in nodes), *methods]) if name not in taken]
     taken.update(places)
@@ -78,24 +89,84 @@ def only_imports(cell) -> bool:
     """Whether a code cell consists of imports, perhaps those for type checkers alone, and of nothing else."""
     if cell.cell_type != "code" or cell.source.lstrip()[:1] in ("%", "!"):
         return False
-    body = ast.parse(cell.source).body
+    body = parsed(cell.source).body
     if len(body) == 1 and isinstance(body[0], ast.If) and ast.unparse(body[0].test) == "TYPE_CHECKING":
         body = [*body[0].body, *body[0].orelse]
     return bool(body) and all(isinstance(node, ast.Import | ast.ImportFrom) for node in body)
 
 
-def folded(cells: Iterable, summary: str) -> list:
-    """Cells in a block that the reader opens."""
-    start, end = f'<details class="folded">\n<summary>{summary}</summary>', "</details>"
-    raw = [mk_cell(f"```{{=html}}\n{text}\n```", "markdown") for text in (start, end)]
-    return [raw[0], *cells, raw[1]]
+def sentence(node) -> str:
+    """The first sentence of a definition's docstring, marks of Markdown made plain; nothing if it has none."""
+    first = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
+    first = re.split(r"(?<=[.:;])\s", first)[0].rstrip(".:;")
+    return re.sub(r"([\\*_$<>\[\]^~@#\"'|])", r"\\\1", first) if "`" not in first else first
+
+
+def defined(code: str) -> str:
+    """What a piece of code defines, as a line of Markdown: a name with its docstring's first sentence, or names."""
+    body = parsed(code).body
+    nodes = [node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+    if len(nodes) == 1 and (said := sentence(nodes[0])):
+        return f"`{nodes[0].name}`: {said}"
+    targets = [target for node in body if isinstance(node, ast.Assign) for target in node.targets]
+    targets += [node.target for node in body if isinstance(node, ast.AnnAssign)]
+    assigned = [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
+    names = list(dict.fromkeys([node.name for node in nodes] or assigned))
+    shown = [f"`{name}`" for name in names[:4]] + ["more"] * (len(names) > 4)
+    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+
+
+def summary(cell) -> str:
+    """What a cell of a lesson does, in one line."""
+    _, code = options(cell.source)
+    kind, said = purpose(code, cell.get("outputs", [])), defined(code)
+    if kind == "drawing":
+        checked = any(isinstance(node, ast.Assert) for node in ast.walk(parsed(code)))
+        return "Code of the figure" + ", with checks of what it shows" * checked
+    if kind == "refusal":
+        return "Check of what is refused"
+    if kind == "check":
+        return "Check" + f", with {said.partition(': ')[0]}" * bool(said)
+    return f"Preparation: {said}" if said else "Preparation"
+
+
+def fold(cell, line: str) -> None:
+    """Set Quarto's options for code that the reader unfolds, unless the author has."""
+    if "code-fold" not in options(cell.source)[0]:
+        cell.source = f"#| code-fold: true\n#| code-summary: {json.dumps(line, ensure_ascii=False)}\n{cell.source}"
+
+
+def pieces(code: str, names: list[str]) -> list[str]:
+    """A piece of code cut after each of the definitions `names` but the last, so that one heading stands over one of them."""
+    lines = code.split("\n")
+    ends = [node.end_lineno for node in parsed(code).body if getattr(node, "name", None) in names][:-1]
+    return ["\n".join(lines[start:end]).strip("\n") for start, end in zip([0, *ends], [*ends, len(lines)], strict=True)]
+
+
+def purpose(code: str, outputs: list) -> str:
+    """What a cell of a lesson is for: drawing, refusal (wrong arguments, each in a `try`), preparation or check."""
+    tree = list(ast.walk(parsed(code)))
+    if any("image/png" in output.get("data", {}) for output in outputs):
+        return "drawing"
+    if any(isinstance(node, ast.Try) for node in tree):
+        return "refusal"
+    return "check" if outputs or any(isinstance(node, ast.Assert) for node in tree) else "preparation"
+
+
+def long_lesson(cell) -> bool:
+    """Whether a cell that is not exported serves another purpose than the argument of the page, at a length that hides it."""
+    _, code = options(cell.source)
+    if not code.strip() or code.lstrip()[0] in "%!":
+        return False
+    return code.count("\n") >= LONG[purpose(code, cell.get("outputs", []))]
 
 
 class ApiCells(Processor):
-    """Exported code stays on the page, without its examples. Public names have a heading with links; helpers have a place."""
+    """Exported code stays on the page. Public names have a heading with links over their code, the docstring cut after its first
+    paragraph; helpers have a place and are folded where they are long, and so are imports, preparations, drawings and long checks.
+    """
 
     def begin(self) -> None:
-        module = f"{get_config().lib_name}.{self.nb.module_}"
         texts = [cell.source for cell in self.nb.cells if cell.cell_type == "markdown"]
         taken = OWN_PLACES | {anchor(match[1]) for text in texts for line in text.splitlines() if (match := HEADING.match(line))}
         marked = [(cell.directives_ or {}) if cell.cell_type == "code" and hasattr(cell, "directives_") else {} for cell in self.nb.cells]
@@ -107,13 +178,39 @@ class ApiCells(Processor):
         taken |= {name.lower() for names in public.values() for name in names}
         cells = []
         for cell, marks in zip(self.nb.cells, marked, strict=True):
-            above = [anchors(cell, taken)] if "exporti" in marks else []
-            if "export" in marks:
-                above = [api_heading(cell, module, name) for name in public[id(cell)]]
-                cell.source = without_examples(cell.source)
-            cells += [*(mk_cell(text, "markdown") for text in above if text), cell]
-        runs = groupby(cells, key=lambda cell: self.nb.explains_ and only_imports(cell))
-        self.nb.cells = [cell for imports, run in runs for cell in (folded(run, "Imports") if imports else run)]
+            if names := public.get(id(cell)):
+                cells += self.published(cell, names)
+                continue
+            if "exporti" in marks and (places := anchors(cell, taken)):
+                cells.append(mk_cell(places, "markdown"))
+            if self.nb.explains_ and cell.cell_type == "code" and not only_imports(cell):
+                if "exporti" in marks and cell.source.count("\n") >= LONG["helper"]:
+                    fold(cell, defined(cell.source))
+                elif not {"export", "exporti"} & marks.keys() and long_lesson(cell):
+                    fold(cell, summary(cell))
+            cells.append(cell)
+        self.nb.cells = list(self.with_imports_folded(cells))
+
+    def published(self, cell, names: list[str]) -> Iterable:
+        """The cells that stand for one with public definitions."""
+        module = f"{get_config().lib_name}.{self.nb.module_}"
+        for name, code in zip(names, pieces(cell.source, names), strict=True):
+            piece = cell if name == names[-1] else mk_cell(code)
+            piece.source = code
+            yield mk_cell(api_heading(piece, module, name), "markdown")
+            piece.source = first_paragraphs(code)
+            if piece.source.count("\n") >= LONG["class"] and isinstance(definition(piece, name), ast.ClassDef):
+                fold(piece, defined(piece.source))
+            yield piece
+
+    def with_imports_folded(self, cells: list) -> Iterable:
+        """The cells, those of imports that follow each other as one."""
+        for imports, run in groupby(cells, key=lambda cell: self.nb.explains_ and only_imports(cell)):
+            first, *others = run
+            if imports:
+                first.source = "\n".join(cell.source for cell in (first, *others))
+                fold(first, "Imports")
+            yield from [first] if imports else [first, *others]
 
 
 class Filter(FilterDefaults):
@@ -137,7 +234,7 @@ def process(path: Path):
     if not title.startswith("# ") or re.search(r"^(?!# |> |\s*$)", title, flags=re.MULTILINE):
         raise SystemExit(f"docs: {path.name}: the first cell should be `# Title` and `> subtitle`; nbdev would drop anything else.")
     notebook.module_ = _default_exp(notebook)  # the underscore: kept in memory, not written
-    notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d_|power_ep", path.name) is not None  # imports matter less than on pages for users
+    notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d_|power_ep|errata", path.name) is not None  # imports matter less than on pages for users
     Filter()(notebook)
     for cell in notebook.cells:
         cell.source = unnested(cell.source) if cell.cell_type == "markdown" else cell.source
@@ -159,15 +256,18 @@ def options(source: str) -> tuple[dict, str]:
     )
 
 
-def figure(png: str, option: dict, files: Path, number: int, heading: str) -> str:
-    """Write a PNG output as a file of `files`; Markdown that shows it at its own size."""
+def figure(png: str, option: dict, files: Path, number: int, place: int) -> str:
+    """Write a PNG output, the `place`-th of its cell, as a file of `files`; Markdown that shows it at its own size."""
     data = base64.b64decode(png)
     width, height = struct.unpack(">II", data[16:24])
     files.mkdir(parents=True, exist_ok=True)
     target = files / f"figure-{number}.png"
     target.write_bytes(data)
     caption = option.get("fig-cap", "")
-    alt = option.get("fig-alt") or caption or f"Plot drawn by the code above, in the section {heading}"
+    alt = option.get("fig-alt") or caption
+    alt = alt[place] if isinstance(alt, list) else alt
+    if not alt:
+        raise SystemExit(f"docs: {files.name}: figure {number} needs a line `#| fig-alt: what is seen` at the top of its cell.")
     label = f"#{option['label']} " if "label" in option else ""
     alt = re.sub(r"[\"\\`$]", "", alt)
     return f'![{caption}]({files.name}/{target.name}){{{label}alt="{alt}" width={width} height={height}}}\n'
@@ -188,7 +288,7 @@ def without_html(notebook):
     return notebook
 
 
-def output_markdown(output, option: dict, files: Path, number: int, heading: str) -> str:
+def output_markdown(output, option: dict, files: Path, number: int, place: int) -> str:
     """One output of a code cell as Markdown; the richest form that a static page can show."""
     if output.output_type == "stream":
         return fence("".join(output["text"]), f".output .{output['name']}")
@@ -196,7 +296,7 @@ def output_markdown(output, option: dict, files: Path, number: int, heading: str
         return fence(f"{output['ename']}: {output['evalue']}", ".output .stderr")
     data = {kind: "".join(value) for kind, value in output["data"].items()}
     if "image/png" in data:
-        return figure(data["image/png"], option, files, number, heading)
+        return figure(data["image/png"], option, files, number, place)
     if "text/markdown" in data:
         return data["text/markdown"] + "\n"
     if "text/html" in data:
@@ -208,20 +308,19 @@ def output_markdown(output, option: dict, files: Path, number: int, heading: str
 
 def markdown(notebook, files: Path) -> str:
     """The page as one Markdown text; figures are written into the folder `files`."""
-    parts, number, heading = [], 0, ""
+    parts, number = [], 0
     for cell in notebook.cells:
         if cell.cell_type != "code":
             parts.append(cell.source + "\n")
-            found = re.findall(r"^## +(.*?)(?: *\{.*\})?$", cell.source, flags=re.MULTILINE)
-            heading = re.sub(r"[\[\]`]|\(.*?\)", "", found[-1]) if found else heading
             continue
         option, code = options(cell.source)
         if option.get("include") is False:
             continue
         if option.get("echo") is not False and code.strip():
-            parts.append(fence(code, ".python"))
-        for output in [] if option.get("output") is False else cell.get("outputs", []):
+            folded = f" code-fold=true code-summary={json.dumps(option.get('code-summary', 'Code'), ensure_ascii=False)}" if option.get("code-fold") else ""
+            parts.append(fence(code, f".python{folded}"))
+        for place, output in enumerate([] if option.get("output") is False else cell.get("outputs", [])):
             number += 1
-            shown = output_markdown(output, option, files, number, heading)
+            shown = output_markdown(output, option, files, number, place)
             parts.append(shown if option.get("output") == "asis" else f":::: {{.cell-output}}\n{shown}\n::::\n")
     return "\n".join(parts)

@@ -53,13 +53,13 @@ def read_map(root):
 
 def as_table(entries):
     """Markdown."""
-    lines = ["| | what it says | derived in | computed by | tested by | wrong |", "|---|---|---|---|---|---|"]
+    lines = ["| | what it says | derived in | computed by, tested by | wrong |", "|---|---|---|---|---|"]
     for entry in entries:
         links = ", ".join(
             f"[{heading}](/{notebook}.ipynb#{anchor(heading)})" for notebook, heading in entry["derivations"]
         )
         function, test = entry["function"], entry["test"].replace("tests/", "").replace(".py::", " ")
-        code = " | ".join(" ".join(map(breakable, text.split())) for text in (function, test))
+        code = "<br>".join(dict.fromkeys(" ".join(map(breakable, text.split())) for text in (function, test)))
         wrong = ", ".join(entry["errata"].split())
         lines.append(f"| {breakable(entry['key'])} | {entry['says']} | {links} | {code} | {wrong} |")
     return "\n".join(lines)

@@ -44,7 +44,7 @@ function measure(frame) {
   const shown = (selector) => [...page.querySelectorAll(selector)].filter((e) => !folded(e));
   const scrolls = (e) => { for (; e; e = e.parentElement) if (/auto|scroll|hidden/.test(window.getComputedStyle(e).overflowX)) return true; };
   return {
-    page: frame.dataset.page, width: root.clientWidth, scroll: root.scrollWidth,
+    page: frame.dataset.page, width: root.clientWidth, scroll: root.scrollWidth, height: root.scrollHeight,
     wide: [...page.querySelectorAll("main *")].filter((e) => box(e).right > root.clientWidth + 1 && !folded(e) && !scrolls(e)).map((e) => e.outerHTML.slice(0, 120)),
     formulas: shown("math").length,
     flat: shown("math").filter((e) => box(e).width < 1 || box(e).height < 4).map((e) => e.textContent),
@@ -132,7 +132,7 @@ async function search(frame, words) {
 // Loads a page at the width of a desk, then narrows it to that of a phone, where its menus fold.
 async function visit(frame, page, result) {
   frame.dataset.page = page;
-  frame.style.width = "1280px";
+  frame.style.width = "1400px";
   const loaded = new Promise((done) => frame.addEventListener("load", done, { once: true }));
   frame.src = page;
   await loaded;
@@ -209,7 +209,7 @@ def seen(request, site, tmp_path_factory):
 def test_every_page_opens_at_both_widths(seen, site):
     pages = list(site.rglob("*.html"))
     assert len(seen["pages"]) == 2 * (len({page.parent for page in pages}) if seen["served"] else len(pages))
-    assert {page["width"] for page in seen["pages"]} == {1280, 390}
+    assert {page["width"] for page in seen["pages"]} == {1400, 390}
     assert all("Liberation Sans" in page["font"] for page in seen["pages"]), "the style sheet was not applied"
 
 
@@ -243,6 +243,12 @@ def test_nothing_is_too_wide(seen):
     for page in seen["pages"]:
         assert page["scroll"] <= page["width"], (page["page"], page["width"], page["scroll"], page["wide"])
         assert not page["wide"], (page["page"], page["width"], page["wide"])
+
+
+def test_no_page_is_too_long_to_read(seen):
+    """Those that would be fold code and long calculations; the page of seventeen kinds of figures does not become short by folding."""
+    long = {page["page"]: page["height"] for page in seen["pages"] if page["width"] == 1400 and page["height"] > 17_000}
+    assert set(map(posixpath.basename, long)) <= {"plots.html"}, long
 
 
 def test_no_request_leaves_the_machine(seen):

@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an installed package
 
 from docs import reference
-from docs.notebook import without_examples
 
 MODULES = sorted(reference.homes())
 SHAPE = re.compile(r"\([A-Za-zℓτ\d₀-₉][\w +−·₀-₉]*,[^()]*\)|shape|element")
@@ -192,10 +191,3 @@ def test_every_public_name_is_on_the_page_of_its_module_and_in_the_list():
         for name in reference.loaded(module).__all__:
             assert f"{{#{name} " in page, f"{module}.{name}"
             assert f"({module}.ipynb#{name})" in index, f"{module}.{name}"
-
-
-def test_examples_are_left_out_where_the_code_is_derived():
-    code = 'def f():\n    """One.\n\n    Examples\n    --------\n    >>> f()\n    """\n    return 1\n'
-    assert without_examples(code) == 'def f():\n    """One."""\n    return 1\n'
-    code = 'def f():\n    """One.\n\n    Notes\n    -----\n    Two.\n\n    Examples\n    --------\n    >>> f()\n    """\n'
-    assert without_examples(code) == 'def f():\n    """One.\n\n    Notes\n    -----\n    Two.\n    """\n'

@@ -380,3 +380,15 @@ def test_scores_that_may_be_negative_are_drawn_straight(ax):
 def test_labels_say_which_way_is_better():
     assert "larger is better" in cells_label("log_marginal_likelihood")
     assert all("smaller is better" in cells_label(score) for score in ("smse", "smll", "error", "nll", "seconds"))
+
+
+@pytest.mark.parametrize("width", [2.2, 3.4, 4.0])
+def test_labels_of_ticks_do_not_overlap_over_many_decades(width):
+    fig, ax = plt.subplots(figsize=(width, width))
+    plot_pairs(two([[10.0**-k, 1.2 * 10.0**-k] for k in range(7)]), ax=ax, inset=False, legend=False)
+    fig.canvas.draw()
+    low, high = ax.get_xlim()
+    boxes = [label.get_window_extent() for place, label in zip(ax.get_xticks(), ax.get_xticklabels(), strict=True) if low <= place <= high]
+    assert len(boxes) >= 2
+    assert all(left.x1 + 3 < right.x0 for left, right in zip(boxes, boxes[1:], strict=False))
+    plt.close(fig)

@@ -7,6 +7,7 @@ import json
 import os
 import posixpath
 import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -25,7 +26,7 @@ pytest.importorskip("pypandoc", reason="the site is built with the development d
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an installed package
 
-from docs import reference
+from docs import quarto, reference
 from docs.build import Page as SitePage
 from docs.build import (
     finish,
@@ -35,14 +36,20 @@ from docs.build import (
     read_config,
     sidebar_html,
     space_operators,
+    stage,
     steps_html,
 )
 from docs.notebook import (
     anchors,
+    defined,
     fence,
+    first_paragraphs,
+    long_lesson,
     markdown,
     only_imports,
+    pieces,
     process,
+    summary,
     unnested,
     without_html,
 )
@@ -121,9 +128,10 @@ def test_nothing_is_loaded_from_elsewhere(site, documents):
         if tag in loads and attributes.get(loads[tag], "").startswith(("http", "//"))
     ]
     assert not outside
-    css = (site / "site.css").read_text(encoding="utf-8")
-    assert "@import" not in css
-    assert "url(" not in css
+    for name in ("site.css", "frame.css"):
+        css = (site / name).read_text(encoding="utf-8")
+        assert "@import" not in css
+        assert "url(" not in css
 
 
 def luminance(colour):
@@ -136,8 +144,8 @@ def luminance(colour):
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_text_stands_out_from_its_background(scheme):
     css = (ROOT / "docs" / "site.css").read_text(encoding="utf-8")
-    block = re.findall(r":root \{(.*?)\}", css, flags=re.DOTALL)[scheme]
-    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
+    found = re.findall(r"--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\);", css)
+    colours = {name: pair[scheme] for name, *pair in found}
     assert len(colours) == 17
     backgrounds = ("paper", "panel")
     for name in set(colours) - {*backgrounds, "line", "accent-soft", "mark"}:
@@ -284,7 +292,10 @@ def test_figures_take_caption_label_and_description_from_their_options(tmp_path)
     page = shown('#| label: fig-a\n#| fig-cap: "Of $x$"\n#| fig-alt: "A line"\nplot()', drawn, folder=tmp_path / "x_files")
     assert '![Of $x$](x_files/figure-1.png){#fig-a alt="A line" width=30 height=20}' in page
     assert (tmp_path / "x_files" / "figure-1.png").read_bytes() == base64.b64decode(PNG)
-    assert 'alt="Plot drawn by the code above, in the section A name here"' in shown("plot()", drawn, folder=tmp_path / "x_files")
+    both = shown('#| fig-alt: ["A line", "A \\"dot\\""]\nplot()', drawn, drawn, folder=tmp_path / "x_files")
+    assert re.findall('alt="(.*?)"', both) == ["A line", "A dot"]
+    with pytest.raises(SystemExit, match="x_files: figure 1 needs"):
+        shown("plot()", drawn, folder=tmp_path / "x_files")
 
 
 def test_outputs_show_their_richest_static_form():
@@ -412,7 +423,122 @@ def test_exported_imports_stand_alone(path):
                 assert only_imports(SimpleNamespace(cell_type="code", source=source))
 
 
-def test_imports_are_folded_where_code_is_explained(documents):
+def test_code_that_is_not_the_argument_is_folded_where_code_is_explained(documents):
     folded = {page for page, document in documents.items() if ("details", {"class": "folded"}) in document.tags}
     assert {"regression.html", "power_ep_in_one_page.html", "internals/plots.html"} <= folded
     assert not [page for page in folded if page.startswith(("tutorials/", "gallery/", "howto/"))]  # there one needs them
+
+
+def test_a_definition_stands_alone_with_the_first_paragraph_of_its_docstring():
+    code = 'A = 1\n\n\ndef f(x):\n    r"""One thing,\n    on two lines.\n\n    Parameters\n    ----------\n    x : int\n    """\n    return x\n\n\nclass G:\n    """All."""\n\n    def h(self):\n        """First.\n\n        More.\n        """\n'
+    first, second = pieces(code, ["f", "G"])
+    assert first_paragraphs(first) == 'A = 1\n\n\ndef f(x):\n    r"""One thing,\n    on two lines."""\n    return x'
+    assert first_paragraphs(second) == 'class G:\n    """All."""\n\n    def h(self):\n        """First."""'
+
+
+def cell(source, *outputs):
+    return SimpleNamespace(source=source, get=lambda name, default=(): {"outputs": outputs}.get(name, default))
+
+
+def test_a_folded_cell_says_what_it_does():
+    assert defined('def f(x):\n    """What comes back, (N,). More."""') == "`f`: What comes back, (N,)"
+    assert defined('def f(x):\n    """Of x_n * 2."""') == r"`f`: Of x\_n \* 2."[:-1]
+    assert defined("a, b = 1, 2\nc = 3") == "`a`, `b` and `c`"
+    assert defined("def f(): pass\ndef g(): pass\nx = 1") == "`f` and `g`"
+    drawn = {"data": {"image/png": PNG}}
+    assert summary(cell("plot(x)", drawn)) == "Code of the figure"
+    assert summary(cell("plot(x)\nassert x", drawn)) == "Code of the figure, with checks of what it shows"
+    assert summary(cell("y = f(x)\nassert y")) == "Check, with `y`"
+    assert summary(cell("y = f(x)")) == "Preparation: `y`"
+    assert summary(cell("try:\n    f(-1)\nexcept ValueError as error:\n    print(error)")) == "Check of what is refused"
+
+
+def test_what_prepares_draws_or_checks_at_length_is_folded():
+    lines = "\n".join(f"x{i} = {i}" for i in range(8))
+    assert long_lesson(cell(lines))
+    assert not long_lesson(cell("x = 1"))
+    assert not long_lesson(cell(lines + "\nassert x0 == 0"))
+    assert not long_lesson(cell(lines, {"data": {"text/plain": "1"}}))
+    assert long_lesson(cell(lines, {"data": {"image/png": PNG}}))
+    assert not long_lesson(cell("%matplotlib inline"))
+
+
+def test_code_is_folded_with_its_options_and_its_output_is_not():
+    page = shown('#| code-fold: true\n#| code-summary: "`f`: a \\"b\\" of $x$"\nx = 1', {"output_type": "stream", "name": "stdout", "text": ["said\n"]})
+    text = render(page)
+    fold = re.search(r'<details class="folded"><summary>(.*?)</summary>(.*?)</details>(.*)', text, flags=re.DOTALL)
+    assert "<code>f</code>: a" in fold[1]
+    assert "<math" in fold[1]
+    assert "x = 1" in fold[2]
+    assert "said" in fold[3]
+    assert "said" not in fold[2]
+
+
+def test_letters_of_a_page_stand_in_columns():
+    assert '<div class="letters">' in render("**Letters of this page.** The letters.\n\n- $x$ is one.\n")
+    assert '<div class="letters">' not in render("**Others.** The letters.\n\n- $x$ is one.\n")
+
+
+# --- Quarto ---
+
+
+def test_the_hooks_find_the_package_wherever_quarto_is_called(tmp_path):
+    """As Quarto runs them: split at spaces outside double quotes, at the top level or in `_proc/`."""
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    stage_folder = tmp_path / "_proc"
+    stage_folder.mkdir()
+    hooks = read_config(ROOT)["project"]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"SPARSE_PEP_DOCS_STAGED": "1"}
+    commands = [shlex.split(hooks[when]) for when in ("pre-render", "post-render")]
+    assert [command[:2] for command in commands] == [["python", "-c"]] * 2
+    subprocess.run([sys.executable, "-c", "\n".join(program for *_, program in commands)], cwd=stage_folder, env=env, check=True)
+
+
+def test_nbdev_docs_gets_our_pages_and_styles(tmp_path, monkeypatch):
+    """`nbdev_docs` fills `_proc/` by itself and calls Quarto there: the hook puts our pages in their place."""
+    monkeypatch.delenv("SPARSE_PEP_DOCS_STAGED", raising=False)
+    folder, staged = tmp_path / "_proc", []
+    folder.mkdir()
+    monkeypatch.setattr(quarto, "stage", lambda root, here: staged.append((root, here)))
+    monkeypatch.chdir(folder)
+    quarto.before_render()
+    assert staged == [(ROOT, folder)]
+    pages = {SitePage("reference/index.ipynb", "reference/index.html", "All names"): reference.made("reference/index.ipynb")}
+    monkeypatch.setattr("docs.build.load_pages", lambda config, nbs: pages)
+    monkeypatch.setattr("docs.build.read_config", lambda root: {})
+    stage(ROOT, folder)
+    assert {path.relative_to(folder).as_posix() for path in folder.rglob("*.*")} == {"site.css", "quarto.scss", "reference/index.ipynb"}
+
+
+def test_a_formula_left_as_tex_ends_the_build_with_quarto(tmp_path, monkeypatch):
+    out = tmp_path / "_docs"
+    out.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("QUARTO_PROJECT_OUTPUT_DIR", raising=False)
+    (out / "good.html").write_text('<math><mi>x</mi></math> <span class="math inline">x</span>', encoding="utf-8")
+    quarto.after_render()
+    (out / "x.html").write_text('<span class="math inline">$\\Bigl(x$</span>', encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"x\.html: no MathML for \$\\Bigl"):
+        quarto.after_render()
+
+
+# Commands that Pandoc 3.6, which Quarto 1.7 brings, converts as well as later ones do: not \bigl and its kind, whose delimiters are \left ... \right.
+COMMANDS = set(
+    r"""\  \! \, \; \\ \{ \| \} \Delta \Gamma \Lambda \Longrightarrow \Omega \Phi \Pi \Pr \Psi \Sigma \Theta \Vert \Xi
+    \alpha \approx \arcsin \arg \backslash \bar \begin \beta \boldsymbol \cdot \cdots \chi \circ \cos \cosh \cup \delta \dots
+    \ell \end \epsilon \eta \exp \frac \gamma \ge \hat \iint \in \infty \int \iota \kappa \lambda \langle \ldots \le \left
+    \leftarrow \lesssim \lim \ll \log \mathbf \mathcal \mathrm \max \mid \middle \min \mu \nabla \ne \nu \omega \operatorname
+    \overline \partial \phi \pi \pm \preceq \prod \propto \psi \qquad \quad \rangle \rho \right \setminus \sigma \sim \sin \sinh
+    \sqrt \star \sum \tau \text \tfrac \theta \tilde \times \to \top \underbrace \varepsilon \varphi \vartheta \widehat
+    \widetilde \xi \zeta""".split()
+) | {"\\ "}
+
+
+def test_formulas_use_commands_that_both_pandocs_convert():
+    unknown = set()
+    for path in (ROOT / "nbs").rglob("*.ipynb"):
+        for text in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            prose = re.sub(r"```.*?```|`[^`]*`", "", "".join(text["source"]) if text["cell_type"] == "markdown" else "", flags=re.DOTALL)
+            for formula in re.findall(r"\$\$.+?\$\$|(?<!\\)\$(?!\s).+?(?<!\\)\$", prose, flags=re.DOTALL):
+                unknown |= {f"{path.stem}: {command}" for command in re.findall(r"\\(?:[A-Za-z]+|.)", formula) if command not in COMMANDS}
+    assert not unknown

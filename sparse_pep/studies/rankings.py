@@ -68,11 +68,12 @@ def middle_range(values: np.ndarray) -> tuple[float, float]:
 
 
 def log_axis(axis: Axis) -> None:
-    """Set the ticks of a logarithmic axis to powers of ten, and to 2 and 5 times these where there
-    are few, as plain numbers.
+    """Set the ticks of a logarithmic axis to at most five powers of ten, and to 2 and 5 times these
+    where there are few, as plain numbers.
     """
     low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 100 * low else (1.0,)))
+    subs = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+    axis.set_major_locator(LogLocator(subs=subs, numticks=5))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
 
