@@ -45,7 +45,7 @@ def find_modes(
     """The mode (N,) of each tilted density, to a tenth of the density's standard deviation there;
     if the likelihood is not log-concave, one of the modes.
     """
-    mode = mean.copy()
+    mode = mean.astype(float)
     other = across(log_density, mean, var, power)
     low, high = np.minimum(mean, other), np.maximum(mean, other)
     rows = np.flatnonzero(low < high)

@@ -223,6 +223,13 @@ def test_a_mode_far_outside_the_cavity():
     assert np.all(np.abs(got.log_z / (-0.5 * mean**2) - 1.0) < [0.3, 0.02, 1e-4])
 
 
+def test_whole_numbers_are_real_numbers():
+    """With a mode that is rounded to a whole number the derivatives are those of another place."""
+    whole = Poisson().tilted(np.array([3]), np.array([200]), np.array([0.01]), 1)
+    real = Poisson().tilted(np.array([3.0]), np.array([200.0]), np.array([0.01]), 1.0)
+    assert whole.error < 1e-9 and whole.d1 == real.d1 and whole.d2 == real.d2
+
+
 def test_laplace_where_doubles_end():
     """A million deviations into the tail: mode and bend are all there is, and the error says so."""
     y, mean, var, power = np.array([3.0]), np.array([1e6]), np.array([1e-12]), 0.5
