@@ -49,6 +49,7 @@ from sparse_pep.datasets import (
     snelson_like,
 )
 from .estimators import SparsePEPClassifier, SparsePEPRegressor, load
+from .estimators.arguments import is_names
 from .estimators.base import PowerEPEstimator
 from .features import InducingPoints
 from .numerics.files import write_aside
@@ -664,13 +665,14 @@ def predict(
     check_files([model, data], {"--out": out})
     fitted = load(model)
     extra = getattr(fitted, "extra_", None) or {}
-    if not {"feature_names", "target"} <= set(extra):
+    columns = extra.get("feature_names")
+    if "target" not in extra or not is_names(columns) or len(columns) != fitted.n_features_in_:
         raise ValueError(
             f"'{model}' was not written by `sparse-pep fit`: it does not name its columns. Use it from Python."
         )
     if in_pieces:
         check_many(data, out)
-    layout = table_layout(table_files(data, in_pieces), {}, list(extra["feature_names"]))
+    layout = table_layout(table_files(data, in_pieces), {}, list(columns))
     names, what = ["mean", "std"], "mean and standard deviation"
     if isinstance(fitted, SparsePEPClassifier):
         names = ["label", *(f"p_{label}" for label in fitted.classes_.tolist())]

@@ -244,6 +244,7 @@ def models(tmp_path_factory):
         broken(state, "incomplete.npz", lambda s: s.pop("posterior"))
         broken(state, "scaling.npz", lambda s: s["fitted"].update(x_scale_=np.ones(5)))
         broken(state, "unnamed.npz", lambda s: s["extra"].pop("feature_names"))
+        broken(state, "names.npz", lambda s: s["extra"].update(feature_names=5))
         broken(state, "noise.npz", lambda s: s["likelihood"].update(noise_variance=-1.0))
         broken(state, "shapes.npz", lambda s: s["posterior"].update(b=np.ones(7)))
         fitted().save("python.npz")
@@ -354,8 +355,9 @@ MODELS = {  # model file, words of the message
     "incomplete.npz": ["incomplete.npz", "posterior"],
     "scaling.npz": ["scaling.npz", "x_scale"],
     "unnamed.npz": ["unnamed.npz", "sparse-pep fit"],
+    "names.npz": ["names.npz", "sparse-pep fit"],
     "noise.npz": ["noise.npz", "noise_variance"],
-    "shapes.npz": ["shapes.npz", "posterior"],
+    "shapes.npz": ["shapes.npz", "its `b` must", "(M)"],
     "python.npz": ["python.npz", "sparse-pep fit"],
     "old.ckpt": ["old.ckpt", "not a sparse_pep model"],
     "absent.npz": ["absent.npz", "No such file"],
