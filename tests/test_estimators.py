@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -701,6 +702,38 @@ def test_training_of_other_likelihoods(kind, targets, tmp_path):
     assert back.likelihood_ == model.likelihood_
     assert back.diagnostics_.keys() == model.diagnostics_.keys() - {"parameter_trace"}
     clone(back)
+
+
+FLAT = {"kernel": SquaredExponential(4.0, [1e4, 1e4]), "fixed": ["kernel.log_variance", "kernel.log_lengthscale"], "n_inducing": 5, "random_state": 0}
+ONE_DIRECTION = {
+    "a level": (SparsePEPRegressor, np.tile([4.0, 6.0], 20)),
+    "a rare class": (SparsePEPClassifier, np.repeat([0, 1], [38, 2])),
+    "counts alike": (partial(SparsePEP, likelihood="poisson"), np.tile([6, 8], 20)),
+}
+
+
+@pytest.mark.parametrize("case", ONE_DIRECTION)
+def test_a_level_is_learned_in_less_than_one_direction(case, recwarn):
+    make, targets = ONE_DIRECTION[case]
+    model = make(**FLAT).fit(X, targets)
+    assert model.diagnostics_["determined_directions"] < 1.0 and not model.diagnostics_["learned_nothing"]
+    assert not any("nothing was learned" in str(warning.message) for warning in recwarn)
+    assert "nothing was learned" not in model.summary() and "to the prior" not in model.summary()
+
+
+def test_a_summary_does_not_contradict_itself():
+    far = InducingPoints(np.linspace(500.0, 600.0, 5)[:, None])
+    with pytest.warns(UserWarning, match="nothing was learned"):
+        lost = SparsePEPRegressor(features=far, fixed=["features.Z"]).fit(X[:, :1], y)
+    told = dict(lost.summary_rows())
+    assert lost.converged_ and told["converged"] == "yes, but to the prior" and told["advice"].startswith("nothing was learned")
+
+
+def test_a_jitter_of_rounding_needs_no_advice():
+    model = fixed_model(features=InducingPoints(X[:1] + 1e-9 * RNG.normal(size=(9, 2))), jitter=0.0)
+    assert model.diagnostics_["jitter"] == 1e-12 and "jitter of" not in model.summary()
+    model.diagnostics_["jitter"] = 1e-6
+    assert "Kuu needed a jitter of 1e-06, more than was asked for" in model.summary()
 
 
 def test_starts_reach_the_data():

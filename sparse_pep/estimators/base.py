@@ -522,7 +522,7 @@ class PowerEPEstimator(Editable):
         back from), `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped`
         (unexplained variances that came out negative), `unexplained_variance` (mean of D
         over data, units y²) and its share of the prior variance, `determined_directions`,
-        `log_evidence_trace`, `parameter_trace` (where the parameters were, at up to 64
+        `learned_nothing` (the predictions are those of the prior), `log_evidence_trace`, `parameter_trace` (where the parameters were, at up to 64
         iterations), `power_sweep` of `power="held_out"`, and of Adam `drift_trace` (how far
         the sums over data had gone out of date in each epoch, relative). Where sites are
         searched for also `n_sweeps` in all of training, `sweeps_last`, `largest_site_change`
@@ -712,7 +712,7 @@ class PowerEPEstimator(Editable):
         self.converged_, self.n_iter_ = outcome.converged and fit.converged, outcome.n_iter
         self.q_mean_, self.q_cov_, directions = model_posterior(fit.posteriors)
         self.diagnostics_ = diagnostics_of(outcome, fit, data, directions)
-        if directions < diagnostics.NOTHING and "n_evaluations" in outcome.told:
+        if self.diagnostics_["learned_nothing"] and "n_evaluations" in outcome.told:
             warn_caller(f"{diagnostics.LEARNED_NOTHING}.", UserWarning)
         for name in ("site_precision_", "site_shift_"):
             vars(self).pop(name, None)

@@ -23,7 +23,7 @@ from ..interdomain import Mixture
 from ..kernels import Kernel
 from ..likelihoods import Gaussian, Likelihood
 from ..means import starting_mean
-from ..model import Model
+from ..model import Model, model_predict, predictive_log_density
 from ..numerics.devices import place_named
 from ..shards import Piece
 from ..stochastic import train_stochastic
@@ -286,6 +286,25 @@ def train_fit(
     return Outcome(result.model, sites, result.converged, result.n_iter, {"message": result.message, **counts, **traces})
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #5a9adc10
+NOTHING = 1.0  # directions; where fewer are determined, predictions are compared with the prior's
+ALIKE = 0.05  # nats per data point, below which they are the same
+COMPARED_ROWS = 100
+
+
+def learned_nothing(model: Model, fit: Fit, few: Piece) -> bool:
+    """Whether the densities of some targets in the rows `few` are those of the prior. Cost 2SM²
+    flops.
+    """
+    rows = few.at(np.unique(np.linspace(0, few.n_data - 1, COMPARED_ROWS).astype(int)))
+    mean, var = model_predict(model, fit.posteriors, rows.X)
+    before = np.broadcast_to(model.mean(rows.X).T, mean.shape)
+    latents = (mean, var), (before, np.broadcast_to(model.kernel.diag(rows.X), var.shape))
+    after, prior = (
+        predictive_log_density(model.likelihood, rows.y, m, v + rows.known_variance) for m, v in latents
+    )
+    return bool(np.mean(np.abs(after - prior)) < ALIKE)
+
+# %% ../../nbs/internals/estimators/fitting.ipynb #c471436f
 def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) -> dict:
     """The entries of `diagnostics_`; `directions` is the number of directions that the data
     determine. Warns if the search for the sites did not converge.
@@ -295,6 +314,7 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
         "jitter": fit.jitter,
         "n_clipped": fit.sums.n_clipped,
         "determined_directions": directions,
+        "learned_nothing": directions < NOTHING and learned_nothing(outcome.model, fit, data.few),
         "n_samples": sums.n_rows,
         "target_variance": float(np.mean(data.moments[1].variance)),
         "unexplained_variance": sums.unexplained / sums.n_rows,
