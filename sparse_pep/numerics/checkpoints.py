@@ -7,6 +7,7 @@ __all__ = ['Checkpoint']
 
 # %% ../../nbs/internals/numerics/checkpoints.ipynb #30dd5db7
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -98,7 +99,7 @@ class Checkpoint:
     def __init__(self, path: str | Path, owner: str, every: float = 30.0):
         self.path, self.owner, self.every = Path(path), owner, every
         self.place, self.climbs, self.saved, self.pause = 0, [], time.monotonic(), 0.0
-        self.answers = self._read() if self.path.exists() else []
+        self.answers, self.failed = self._read() if self.path.exists() else [], False
 
     def begin(self) -> None:
         """Note that another climb starts here."""
@@ -135,7 +136,9 @@ class Checkpoint:
                 self.answers[i] = Answer(**vars(self.answers[i]) | {"sites": None})
 
     def save(self) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file, whole or not at all. If that fails, because the disk is full for example,
+        a warning says so once, and the next save tries again.
+        """
         begun, rows = time.monotonic(), [vars(answer) for answer in self.answers]
         columns = {
             name: np.array([row[name] for row in rows])
@@ -148,7 +151,18 @@ class Checkpoint:
         }
         questions = [answer.question for answer in self.answers]
         state = {"owner": self.owner, "questions": questions, "sites": sites, **columns}
-        write_archive(self.path, state, FORMAT, FORMAT_VERSION)
+        try:
+            write_archive(self.path, state, FORMAT, FORMAT_VERSION)
+            self.failed = False
+        except OSError as error:
+            if not self.failed:
+                warnings.warn(
+                    f"checkpoint '{self.path}' cannot be written: {error.strerror}. Training goes on without it, "
+                    "and the next save tries again.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            self.failed = True
         self.saved = time.monotonic()
         self.pause = self.saved - begun
 

@@ -22,13 +22,13 @@ import numpy as np
 # %% ../../nbs/internals/numerics/files.ipynb #0d181010
 def write_aside(path: str | Path, write: Callable) -> None:
     """Call write(file) on a temporary file in the folder of `path`, then rename it to
-    `path` in one step.
+    `path` in one step. An OSError names `path`.
     """
-    path = Path(path)
-    handle, aside = tempfile.mkstemp(
-        dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part"
-    )
+    path, aside = Path(path), None
     try:
+        handle, aside = tempfile.mkstemp(
+            dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part"
+        )
         with os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
@@ -36,8 +36,11 @@ def write_aside(path: str | Path, write: Callable) -> None:
         os.umask(mask := os.umask(0))
         os.chmod(aside, 0o666 & ~mask)
         os.replace(aside, path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
+    except BaseException as error:
+        if aside is not None:
+            Path(aside).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror or str(error), str(path)) from error
         raise
 
 # %% ../../nbs/internals/numerics/files.ipynb #1dc13bab
