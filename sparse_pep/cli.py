@@ -255,7 +255,8 @@ def fit_command(**options: object) -> None:
     bytes each, or by the workers. With --blocks neighbours are then looked for within each
     piece, and always among rows of the same --weight.
 
-    Exit status: 0 if a model was written, 2 for wrong input, 130 if it was stopped.
+    Exit status: 0 if a model was written, 2 for wrong input, 130 if it was stopped. The model is
+    written first; scores or a report that fail afterwards are a warning.
 
     \b
     Example: sparse-pep fit mydata.csv --target price --power 0.5 --out model.npz
