@@ -29,6 +29,7 @@ from tqdm import tqdm
 
 from .blocks import clustered_blocks
 from .data.cluster import DaskSource, connect
+from .data.passes import source_moments
 from .data.sources import ArraySource, Source
 from sparse_pep.data.tables import (
     TABLES,
@@ -566,6 +567,8 @@ def fit_source(rows: Source, standardize: bool, training: Mapping) -> PowerEPEst
     (n_counted,) = rows.total(rows_that_count)
     if n_counted < 2:
         raise ValueError("at least two rows must count; got fewer with a positive weight.")
+    if rows.classes is None and np.all(source_moments(rows)[1].square == 0.0):
+        raise ValueError("the target has one value only: there is nothing to learn.")
     return estimator_for(standardize=standardize, **training | {"blocks": None}).fit(rows)
 
 

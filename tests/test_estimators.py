@@ -16,7 +16,7 @@ import pytest
 from reference.compare import error
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -734,6 +734,31 @@ def test_a_jitter_of_rounding_needs_no_advice():
     assert model.diagnostics_["jitter"] == 1e-12 and "jitter of" not in model.summary()
     model.diagnostics_["jitter"] = 1e-6
     assert "Kuu needed a jitter of 1e-06, more than was asked for" in model.summary()
+
+
+@pytest.mark.parametrize("arguments", [{}, {"normalize_y": True}, {"power": "held_out"}, {"optimizer": "adam"}, {"mean": "linear"}, {"blocks": 5}], ids=str)
+def test_a_constant_is_predicted_everywhere(arguments):
+    with pytest.warns(UserWarning, match=r"`y` has one value only \(5.1 in all 40 rows\)"):
+        model = SparsePEPRegressor(**{"n_inducing": 5, "random_state": 0} | arguments).fit(X, np.full(40, 5.1))
+    assert np.allclose(model.predict([*X_TEST, [900.0, 0.0]]), 5.1, rtol=1e-14) and model.converged_
+    assert model.diagnostics_["message"] == "nothing was trained" and model.summary()
+
+
+def test_constants_that_are_modelled_as_given():
+    with pytest.warns(UserWarning, match="`y` has one value only"):
+        model = fixed_model().fit(X, np.full(40, 5.0))  # the prior's mean is 0, as was asked for
+    assert np.mean(model.predict(X)) > 3.0 and abs(model.predict([[900.0, 0.0]])[0]) < 1e-6
+    with pytest.warns(UserWarning, match="column 1 of `y` has one value only"):
+        both = SparsePEPRegressor(n_inducing=5, normalize_y=True, max_iter=5, tol=1.0, random_state=0).fit(X, np.column_stack([y, np.full(40, 3.0)]))
+    assert np.allclose(both.predict(X)[:, 1], 3.0, rtol=1e-12) and both.n_iter_ > 0
+
+
+@pytest.mark.filterwarnings("ignore:`y` has one value only")
+def test_folds_without_an_event_are_scored():
+    counts = np.repeat([0, 1], [35, 5])
+    model = SparsePEP(likelihood="poisson", n_inducing=5, max_iter=5, tol=1.0, random_state=0)
+    assert np.all(np.isfinite(cross_val_score(model, X, counts, cv=KFold(5), error_score="raise")))
+    assert np.all(model.fit(X, np.zeros(40)).predict(X) < 0.6)
 
 
 def test_starts_reach_the_data():

@@ -768,13 +768,15 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             raise ValueError(
                 f"`normalize_y` is for real numbers; the {type(likelihood).__name__} likelihood has others."
             )
-        data.require_varied()
-        far = np.max(np.abs(np.mean(few.y, axis=0)) / np.std(few.y, axis=0))
+        data.warn_if_constant()
+        spread = np.where(data.constant, np.inf, np.std(few.y, axis=0))
+        far = np.max(np.abs(np.mean(few.y, axis=0)) / spread)
         if real and self.optimizer and not self.normalize_y and self.mean is None and far > FAR:
             warn_caller(
                 f"the mean of `y` is {far:.0f} times its standard deviation, and that of the prior is 0: "
                 "`normalize_y=True` or `mean='constant'` helps.",
                 UserWarning,
             )
-        scaling = data.scaling("y") if self.normalize_y else (0.0, 1.0)
+        level = real and self.optimizer and np.all(data.constant)  # the value itself, everywhere
+        scaling = data.scaling("y") if self.normalize_y or level else (0.0, 1.0)
         return Encoding(likelihood, *scaling, None, *(data.scaling("X") if self.standardize else ()))

@@ -105,19 +105,30 @@ class Data:
             return float(found.mean[0]), float(found.spread[0])
         return found.mean, found.spread
 
-    def require_varied(self) -> None:
-        """Raise a ValueError if a column of the targets, which are numbers, has one value only."""
-        y, away = np.atleast_2d(self.few.y.T), isinstance(self.rows, Source)
-        constant = np.all(y == y[:, :1], axis=1)
-        if away and np.any(constant):  # in the sample
-            constant = self.moments[1].square == 0.0
-        if np.any(constant):
-            k = int(np.argmax(constant))
-            which = f"column {k} of `y`" if len(y) > 1 else "`y`"
-            rows = "all rows of the source" if away else f"all {len(self.rows.X)} rows"
-            raise ValueError(
-                f"{which} has one value only ({y[k, 0]} in {rows}): there is nothing to learn."
-            )
+    @cached_property
+    def constant(self) -> np.ndarray:
+        """Which columns of the targets, which are numbers, have one value only, (K,); (1,) of one
+        target.
+        """
+        y = np.atleast_2d(self.few.y.T)
+        alike = np.all(y == y[:, :1], axis=1)
+        if isinstance(self.rows, Source) and np.any(alike):  # in the sample
+            alike = np.atleast_1d(self.moments[1].square == 0.0)
+        return alike
+
+    def warn_if_constant(self) -> None:
+        """Warn of the first column of the targets that has one value only."""
+        if not np.any(self.constant):
+            return
+        k, several = int(np.argmax(self.constant)), self.few.y.ndim > 1
+        which = f"column {k} of `y`" if several else "`y`"
+        away = isinstance(self.rows, Source)
+        rows = "all rows of the source" if away else f"all {len(self.rows.X)} rows"
+        value = np.atleast_2d(self.few.y.T)[k, 0]
+        warn_caller(
+            f"{which} has one value only ({value} in {rows}): there is nothing to learn but this value.",
+            UserWarning,
+        )
 
     def encoded(self, encoding: Encoding) -> "Data":
         """The rows as the model sees them."""
@@ -218,7 +229,7 @@ def choose_power(
     start: Model, few: Piece, given: Arguments, rng: np.random.Generator
 ) -> tuple[Model, np.ndarray, dict]:
     """Where to start, the power that a name asks for, and what the search found."""
-    if given.power != "held_out":
+    if given.power != "held_out" or np.all(few.y == few.y[0]):
         return start, np.asarray(advised_power(given.power, start.likelihood)), {}
     names = ("jitter", "max_iter", "tol", "fixed", "chunk_size")
     options = {name: getattr(given, name) for name in names}
@@ -259,7 +270,8 @@ def train_fit(
     """The model after training as the arguments of the estimator ask for; warns if training
     did not converge.
     """
-    if given.optimizer is None:
+    level = data.memory is None and np.all(data.constant)
+    if given.optimizer is None or level:  # the evidence of a constant rises without end
         return Outcome(start, told={"message": "nothing was trained"})
     asked = data.asked(Numerics.of(given), training=True)
     asked |= {"fixed": given.fixed, "rng": rng, "progress": bool(given.verbose)}
