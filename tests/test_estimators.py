@@ -761,6 +761,44 @@ def test_folds_without_an_event_are_scored():
     assert np.all(model.fit(X, np.zeros(40)).predict(X) < 0.6)
 
 
+@pytest.mark.parametrize("factor", [1e-140, 1e-100, 1e70, 1e100, 1e140])
+def test_extreme_units_are_harmless_or_named(factor):
+    options = {"n_inducing": 5, "max_iter": 3, "tol": 10.0, "random_state": 0}
+    plain = SparsePEPRegressor(**options, standardize=True, normalize_y=True).fit(X, y)
+    scaled = SparsePEPRegressor(**options, standardize=True, normalize_y=True).fit(factor * X, factor * y)
+    np.testing.assert_allclose(scaled.predict(factor * X_TEST) / factor, plain.predict(X_TEST), rtol=1e-6)
+    with pytest.raises(ValueError, match="column 0 of `X` spreads over .*give `standardize=True`"):
+        SparsePEPRegressor(**options).fit(factor * X, y)
+    with pytest.raises(ValueError, match="`y` spreads over .*give `normalize_y=True`"):
+        SparsePEPRegressor(**options).fit(X, factor * y)
+
+
+def test_masked_values_are_not_taken_for_data():
+    fits, masked = SparsePEPRegressor(**KEPT), np.ma.masked_array(X, mask=X > 1.0)
+    column = masked[:, 0]
+    calls = {
+        "X": lambda: fits.fit(masked, y), "y": lambda: fits.fit(X, column), "sample_weight": lambda: fits.fit(X, y, column**2),
+    }  # fmt: skip
+    for name, call in calls.items():
+        with pytest.raises(ValueError, match=f"`{name}` is a masked array with [0-9]+ masked values"):
+            call()
+    with pytest.raises(ValueError, match="`X` is a masked array"):
+        fits.fit(np.ma.masked_array(X), y).predict(masked)
+
+
+def test_messages_quote_text_as_python_does():
+    for kind, targets in ((SparsePEPRegressor, np.full(40, "red")), (partial(SparsePEPRegressor, power=np.str_("red")), y)):
+        with pytest.raises(ValueError, match="'red'") as caught:
+            kind().fit(X, targets)
+        assert "np.str_" not in str(caught.value)
+
+
+def test_everything_in_features_comes_with_a_star():
+    found = {}
+    exec("from sparse_pep.features import *", found)
+    assert {"InducingPoints", "GaussianBlur", "Wavelet", "Derivative", "Fourier", "Mixture"} <= found.keys()
+
+
 def test_starts_reach_the_data():
     def start(kind, targets, **arguments):
         return kind(max_iter=1, n_inducing=4, fixed=ALL, random_state=0, **arguments).fit(X, targets)

@@ -68,6 +68,7 @@ from sparse_pep.numerics.validation import (
     require_finite,
     require_real,
     require_rows,
+    require_unmasked,
     shown,
 )
 from ..shards import Piece
@@ -305,6 +306,7 @@ class Predictor(Fitted):
                 f"{what} needs `X` as an array in memory, since it relates all rows to each other; got a source. "
                 "Means and standard deviations of a source come from `predict` and `predict_f`."
             )
+        require_unmasked(X, "X")
         X = as_numpy(X, dtype=None)
         require_real(X, "X", 1)  # scikit-learn's checks do not say what or where
         X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
@@ -662,6 +664,8 @@ class PowerEPEstimator(Editable):
         """Rows in memory that count, checked, in their own units; those after the first fit
         against the first.
         """
+        require_unmasked(X, "X")
+        require_unmasked(y, "y")
         X, y, least = as_numpy(X, dtype=None), as_numpy(y, dtype=None), 2 if first else 1
         n_rows = len(require_real(X, "X", least))  # scikit-learn's checks do not say what or where
         if y is not None:
@@ -769,7 +773,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
                 f"`normalize_y` is for real numbers; the {type(likelihood).__name__} likelihood has others."
             )
         data.warn_if_constant()
-        spread = np.where(data.constant, np.inf, np.std(few.y, axis=0))
+        spread = np.where(np.std(few.y, axis=0) > 0.0, np.std(few.y, axis=0), np.inf)
         far = np.max(np.abs(np.mean(few.y, axis=0)) / spread)
         if real and self.optimizer and not self.normalize_y and self.mean is None and far > FAR:
             warn_caller(

@@ -21,7 +21,7 @@ from ..features import InducingPoints
 from ..inference import Fit
 from ..interdomain import Mixture
 from ..kernels import Kernel
-from ..likelihoods import Gaussian, Likelihood
+from ..likelihoods import Gaussian, Likelihood, StudentT
 from ..means import starting_mean
 from ..model import Model, model_predict, predictive_log_density
 from ..numerics.devices import place_named
@@ -29,6 +29,7 @@ from ..shards import Piece
 from ..stochastic import train_stochastic
 from ..streaming import Memory
 from sparse_pep.training import (
+    LOG_LIMIT,
     advised_power,
     check_fixed,
     held_out_power,
@@ -159,6 +160,21 @@ class Data:
         own = {"power": float(power), "memory": self.memory}
         return {"data": rows, **own, "jitter": numerics.jitter, "chunk_size": numerics.chunk_size}
 
+# %% ../../nbs/internals/estimators/fitting.ipynb #434fc27a
+def require_scale(few: Piece, given: Arguments, likelihood: Likelihood) -> None:
+    """Raise a ValueError if the rows `few` are in units in which parameters cannot be trained."""
+    real = isinstance(likelihood, (Gaussian, StudentT))
+    parts = [("X", few.X, "standardize", 0.9)] + [("y", few.y, "normalize_y", 0.45)] * real
+    for name, values, scaled, share in parts if given.optimizer else ():
+        spread = np.atleast_1d(np.ptp(values, axis=0))
+        far = np.abs(np.log(np.where(spread > 0.0, spread, 1.0))) > share * LOG_LIMIT
+        if np.any(far):
+            column = f"column {np.argmax(far)} of `{name}`" if values.ndim > 1 else f"`{name}`"
+            help = "" if getattr(given, scaled) or spread[far][0] < 1e-150 else f" give `{scaled}=True`, or"
+            raise ValueError(
+                f"{column} spreads over {spread[far][0]:.1g}, which is too far from 1 for training:{help} choose other units."
+            )
+
 # %% ../../nbs/internals/estimators/fitting.ipynb #3e6eb778
 def starting_features(
     few: Piece, given: Arguments, rng: np.random.Generator
@@ -202,6 +218,7 @@ def starting_model(
     >>> print(len(model.features), model.mean.intercept.round(1))
     8 5.2
     """
+    require_scale(few, given, likelihood)
     X, y, closed = few.X, few.y, likelihood.sites_known
     weight = few.weight if np.ndim(few.weight) else None
     several = likelihood.n_latent if likelihood.n_latent > 1 else None
