@@ -431,6 +431,12 @@ def test_text_to_predict_is_told_of_labels(command):
         assert "--likelihood" not in refused(command, file, "--target", target)
 
 
+def test_a_unit_is_no_label():
+    Path("prices.csv").write_text("a,price\n1,950\n2,988 CHF\n")
+    told = refused("fit", "prices.csv", "--target", "price")
+    assert "'988 CHF'; a number is expected, without a unit" in told and "--likelihood" not in told
+
+
 def raising(error):
     def fail(*given, **more):
         raise error
@@ -712,6 +718,27 @@ def start(words, patch=""):
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     pipe = subprocess.PIPE
     return subprocess.Popen([sys.executable, "-c", program, *map(str, words)], stdin=pipe, stdout=pipe, stderr=pipe, env=env)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SIGHUP")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_leaves_no_partial_files(trial, name):
+    """The process is told to end while the file beside the model is open."""
+    patch = f"import os, signal\nos.fsync = lambda handle: os.kill(os.getpid(), signal.{name})\n"
+    process = start(["fit", "trial.csv", *TRAIN, "--quiet"], patch)
+    _, err = process.communicate()
+    assert process.returncode == 128 + getattr(signal, name) and b"Traceback" not in err
+    assert os.listdir() == ["trial.csv"]
+
+
+def test_an_interrupt_while_modules_are_loaded_is_quiet(monkeypatch):
+    monkeypatch.setattr("sparse_pep.commands.fit", raising(KeyboardInterrupt()))
+    before = signal.getsignal(signal.SIGTERM)
+    assert run("fit", "trial.csv", "--target", "y").stderr.strip() == "Stopped." and signal.getsignal(signal.SIGTERM) is before
+    patch = "import os, signal, sys\nclass Stop:\n    def find_spec(self, name, *_):\n        if name == 'sklearn': os.kill(os.getpid(), signal.SIGINT)\nsys.meta_path.insert(0, Stop())\n"
+    process = start(["fit", "trial.csv", "--target", "y"], patch)
+    _, err = process.communicate()
+    assert process.returncode == 130 and err.strip() == b"Stopped."
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL")

@@ -49,7 +49,8 @@ def errors_named(name: str) -> Iterator[None]:
         ) from None
     except UnicodeDecodeError:
         raise ValueError(
-            f"`path`: '{name}' is not a text file in UTF-8; a CSV file is expected."
+            f"`path`: '{name}' is not a text file in UTF-8; save it again as CSV in UTF-8 (a spreadsheet offers "
+            "it where the name of the file is chosen, `iconv -t UTF-8` converts it)."
         ) from None
     except OSError as error:
         fault = error.strerror or error
@@ -149,6 +150,8 @@ def value_of(cell: str, kind: str) -> float | str:
         return number
     if cell.casefold() in ABSENT:
         raise BadCell("has a missing value; fill it in or leave the row out")
+    if math.isnan(number) and re.match(r"[-+]?[.,]?\d", cell):
+        raise BadCell(f"holds {cell[:40]!r}; a number is expected, without a unit or other signs")
     if math.isnan(number):
         raise BadCell(f"holds text, {cell[:40]!r}; a number is expected", is_text=True)
     raise BadCell(f"holds {cell!r}; a finite number is expected")
