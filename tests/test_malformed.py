@@ -782,7 +782,6 @@ LATER = {  # call, words of the message, kind of the error
     "all weights zero": (lambda: estimator().fit(X, y, np.zeros(12)), ["`sample_weight`", "two rows"]),
     "one weight left": (lambda: estimator().fit(X, y, np.eye(12)[0]), ["`sample_weight`", "two rows"]),
     "weights within a block": (lambda: estimator(blocks=[0] * 6 + [1] * 6).fit(X, y, np.arange(12) + 1.0), ["`weight`", "same for all data of a block"]),
-    "one value of positive weight": (lambda: estimator().fit(X, changed(0 * y, 3, 1.0), changed(np.ones(12), 3, 0.0)), ["`y`", "one value"]),
     "one class of positive weight": (lambda: estimator("classifier").fit(X, changed(np.full(12, "a"), 3, "b"), changed(np.ones(12), 3, 0.0)), ["`y`", "one class"]),
     "known variances of labels": (lambda: estimator("classifier").fit(X, LABELS, known_variance=np.ones(12)), "known_variance", TypeError),
     "known variances and scaled columns": (lambda: estimator(normalize_y=True).fit(X, np.column_stack([y, -y]), known_variance=np.ones(12)), ["`known_variance`", "normalize_y"]),
