@@ -150,10 +150,10 @@ def value_of(cell: str, kind: str) -> float | str:
         return number
     if cell.casefold() in ABSENT:
         raise BadCell("has a missing value; fill it in or leave the row out")
-    if math.isnan(number) and re.match(r"[-+]?[.,]?\d", cell):
-        raise BadCell(f"holds {cell[:40]!r}; a number is expected, without a unit or other signs")
     if math.isnan(number):
-        raise BadCell(f"holds text, {cell[:40]!r}; a number is expected", is_text=True)
+        begins = bool(re.match(r"[-+]?[.,]?\d", cell))  # a number, and something more: no label
+        unit = ", without a unit" if begins else ""
+        raise BadCell(f"holds text, {cell[:40]!r}; a number is expected{unit}", is_text=not begins)
     raise BadCell(f"holds {cell!r}; a finite number is expected")
 
 
