@@ -7,8 +7,11 @@ __all__ = ['main', 'demo_command', 'fit_command', 'predict_command', 'compare_co
 
 # %% ../nbs/internals/cli.ipynb #b80fae66
 import math
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import click
 
@@ -30,6 +33,26 @@ def expected_errors() -> tuple[type[Exception], ...]:
     return ValueError, StudyStopped, ClusterLost
 
 
+@contextmanager
+def stopped_in_order() -> Iterator[None]:
+    """Within, the signals that end a process, of `kill`, a batch system or a terminal that is closed,
+    end it as an exit does: files that are half written are removed. The status is 128 and the
+    number of the signal.
+    """
+
+    def leave(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    main_thread = threading.current_thread() is threading.main_thread()  # no other may
+    before = {name: signal.signal(getattr(signal, name), leave) for name in names if main_thread}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
 class OneLineErrors(click.Group):
     """A group of commands that report an error as one line on standard error, with exit status 2."""
 
@@ -37,7 +60,8 @@ class OneLineErrors(click.Group):
         """Run the command line; it always ends by raising `SystemExit`."""
         args = list(sys.argv[1:] if args is None else args) or ["--help"]
         try:
-            status = super().main(args, *rest, **options | {"standalone_mode": False})
+            with stopped_in_order():
+                status = super().main(args, *rest, **options | {"standalone_mode": False})
         except click.UsageError as error:
             help_line = f" See: {error.ctx.command_path} --help." if error.ctx else ""
             message = error.format_message() + help_line
@@ -49,7 +73,7 @@ class OneLineErrors(click.Group):
             message = (
                 f"'{error.filename}': {error.strerror}." if error.filename else str(error)
             )
-        except click.Abort:
+        except (click.Abort, KeyboardInterrupt):
             click.echo("Stopped.", err=True)
             sys.exit(130)
         else:
@@ -259,7 +283,10 @@ def fit_command(**options: object) -> None:
     disk, 8 bytes each, or by the workers. With --blocks, neighbours are then searched for
     within each piece. They are always searched for among rows of the same --weight.
 
-    Exit status: 0 if a model was written, 2 if the input was wrong, 130 if it was stopped.
+    The model is written first; if scores or a report fail afterwards, a warning says so.
+
+    Exit status: 0 if a model was written, 2 if the input was wrong, 130 if it was stopped
+    (143 by SIGTERM).
 
     \b
     Example: sparse-pep fit mydata.csv --target price --power 0.5 --out model.npz

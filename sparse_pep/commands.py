@@ -29,6 +29,7 @@ from tqdm import tqdm
 
 from .blocks import clustered_blocks
 from .data.cluster import DaskSource, connect
+from .data.passes import source_moments
 from .data.sources import ArraySource, Source
 from sparse_pep.data.tables import (
     TABLES,
@@ -49,6 +50,7 @@ from sparse_pep.datasets import (
     snelson_like,
 )
 from .estimators import SparsePEPClassifier, SparsePEPRegressor, load
+from .estimators.arguments import is_names
 from .estimators.base import PowerEPEstimator
 from .features import InducingPoints
 from .numerics.files import write_aside
@@ -392,14 +394,34 @@ def fit_text(result: Mapping) -> str:
         if "classes" in result:
             values = ["classes " + ", ".join(map(str, result["classes"].tolist()))]
         noise = f"likelihood {name}" + (f": {', '.join(values)}{units}" if values else "")
-    return "\n".join([
+    lines = [
         f"power {result['power']:g} ({result['name']}), {result['n_inducing']} inducing points, {result['n_rows']} rows",
         f"{result['n_iter']} iterations: {how}",
         f"log marginal likelihood per data point: {evidence:.4f} nats{units}",
         noise,
-    ])  # fmt: skip
+    ]  # fmt: skip
+    if "scores" in result:
+        listed = ", ".join(f"{key} {value:.4f}" for key, value in result["scores"].items())
+        lines.append(f"{result['n_held_out']} rows held out: {listed}")
+    files = [result[name] for name in ("file", "report") if name in result]
+    return "\n".join([*lines, f"wrote {' and '.join(files)}"])
 
 # %% ../nbs/internals/commands.ipynb #0994ccd4
+def check_held_out(
+    y: np.ndarray, train: np.ndarray, test: np.ndarray, likelihood: str, name: str
+) -> None:
+    """Raise a ValueError, before anything is trained, if the rows `test` of the targets y (N,) cannot
+    be scored: labels that no row of `train` has, or numbers that are all the same.
+    """
+    if likelihood in CLASSIFIERS:
+        check_classes(y, train, test, name)
+    elif len(np.unique(y[test])) < 2:
+        raise ValueError(
+            f"{name}: the target is {y[test][0]:g} in all {len(test)} rows that are held out, so SMSE, which divides "
+            "by its variance, does not exist; hold out more rows, or others (fit: --seed, compare: --splits)."
+        )
+
+
 def held_out_rows(
     y: np.ndarray, fraction: float | None, seed: int, likelihood: str
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -412,8 +434,7 @@ def held_out_rows(
         ((train, test),) = random_splits(len(y), 1, fraction, seed)
     except ValueError as error:
         raise ValueError(f"--test-fraction: {error}") from error
-    if likelihood in CLASSIFIERS:
-        check_classes(y, train, test, "--test-fraction")
+    check_held_out(y, train, test, likelihood, "--test-fraction")
     return train, test
 
 # %% ../nbs/internals/commands.ipynb #c8db4a75
@@ -528,6 +549,8 @@ def fit_source(rows: Source, standardize: bool, training: Mapping) -> PowerEPEst
     (n_counted,) = rows.total(rows_that_count)
     if n_counted < 2:
         raise ValueError("at least two rows must count; got fewer with a positive weight.")
+    if rows.classes is None and np.all(source_moments(rows)[1].square == 0.0):
+        raise ValueError("the target has one value only: there is nothing to learn.")
     return estimator_for(standardize=standardize, **training | {"blocks": None}).fit(rows)
 
 
@@ -537,32 +560,48 @@ def fit_arrays(
     standardize: bool,
     test_fraction: float | None,
     training: Mapping,
-) -> tuple[PowerEPEstimator, tuple[np.ndarray, np.ndarray], dict | None]:
-    """The trained estimator, the numbers of the training and the held-out rows, and the scores of
-    the held-out rows (None if there are none).
-    """
+) -> tuple[PowerEPEstimator, np.ndarray, np.ndarray]:
+    """The trained estimator, and the numbers of the training and of the held-out rows."""
     X, y, seed = rows.columns["X"], rows.targets(), training["random_state"]
-    train, test = parts = held_out_rows(y, test_fraction, seed, training["likelihood"])
+    train, test = held_out_rows(y, test_fraction, seed, training["likelihood"])
     require_learnable(X[train], y[train], rows.feature_names, target)
     weight, known = rows.columns["weight"], rows.columns["known_variance"]
     given = {"sample_weight": weight, "known_variance": known}
     given = {name: values[train] for name, values in given.items() if values.ndim}
     model = estimator_for(standardize=standardize, **training).fit(X[train], y[train], **given)
-    told = known if known.ndim else None
-    return model, parts, score_rows(model, X, y, *parts, told) if len(test) else None
+    return model, train, test
 
 # %% ../nbs/internals/commands.ipynb #1ef758a6
-def report_of(
-    model: PowerEPEstimator, rows: TableArrays, judged: np.ndarray, target: str, **told: object
-) -> str:
-    """The HTML page about a trained model, judged on the rows with the numbers `judged`."""
+@contextmanager
+def after_training(out: str, fault: str) -> Iterator[None]:
+    """Statements whose failure is a warning on standard error, that `fault`, since the model is in
+    the file `out` already.
+    """
+    try:
+        yield
+    except Exception as error:
+        told = " ".join(str(error).split()) or type(error).__name__
+        click.echo(f"Warning: {fault} ({told}); the model is in '{out}'", err=True)
+
+
+def held_out_scores(model: PowerEPEstimator, rows: TableArrays, train: np.ndarray, test: np.ndarray) -> dict:
+    """The scores of a model on the rows `test`, see `score_rows`."""
+    known = rows.columns["known_variance"]
+    given = train, test, known if known.ndim else None
+    return score_rows(model, rows.columns["X"], rows.targets(), *given)
+
+
+def report_of(model: PowerEPEstimator, rows: TableArrays, train: np.ndarray, test: np.ndarray, **told: object) -> str:
+    """The page about a fit, judged by the rows `test`, or by those of training if none are held
+    out.
+    """
     from sparse_pep.report import fit_report  # takes a second to load
 
-    X, y = rows.columns["X"][judged], rows.targets()[judged]
-    told |= {"names": rows.feature_names, "target": target, "command": command_line()}
-    return fit_report(model, X, y, **told)
+    judged, held_out = (test, True) if len(test) else (train, False)
+    X, y, names = rows.columns["X"][judged], rows.targets()[judged], rows.feature_names
+    return fit_report(model, X, y, held_out=held_out, names=names, command=command_line(), **told)
 
-
+# %% ../nbs/internals/commands.ipynb #a8c47965
 def fit(
     data: str,
     target: str,
@@ -592,27 +631,22 @@ def fit(
     given = layout, training, cache_dir, scheduler, large
     with one_line_warnings() as said, rows_to_fit(*given) as rows:
         if large:
-            model, scores = fit_source(rows, standardize, training), None
-            n_train, n_test = rows.n_data, 0
+            model, parts = fit_source(rows, standardize, training), (range(rows.n_data), ())
         else:
-            how = target, standardize, test_fraction, training
-            model, (train, test), scores = fit_arrays(rows, *how)
-            n_train, n_test = len(train), len(test)
+            model, *parts = fit_arrays(rows, target, standardize, test_fraction, training)
     save_model(out, model, rows.feature_names, target)
-    if report is not None:
-        told = {"held_out": n_test > 0, "scores": scores, "messages": said}
-        page = report_of(model, rows, test if n_test else train, target, **told)
-        write_report(report, page)
-    result = fit_result(model, n_train, target)
-    text = fit_text(result)
-    result |= {"file": out} | ({"report": report} if report else {})
-    if scores is not None:
-        result |= {"n_held_out": n_test, "scores": scores}
-        listed = ", ".join(f"{key} {value:.4f}" for key, value in scores.items())
-        text += f"\n{n_test} rows held out: {listed}"
     if checkpoint is not None:
         Path(checkpoint).unlink(missing_ok=True)
-    print_result(f"{text}\nwrote {' and '.join(filter(None, (out, report)))}", result, as_json)
+    result = fit_result(model, len(parts[0]), target) | {"file": out}
+    if len(parts[1]):
+        with after_training(out, "the held-out rows are not scored"):
+            result |= {"scores": held_out_scores(model, rows, *parts), "n_held_out": len(parts[1])}
+    if report is not None:
+        with after_training(out, f"no report was written to '{report}'"):
+            told = {"scores": result.get("scores"), "messages": said, "target": target}
+            write_report(report, report_of(model, rows, *parts, **told))
+            result["report"] = report
+    print_result(fit_text(result), result, as_json)
 
 # %% ../nbs/internals/commands.ipynb #e27c8cf8
 def predicted_rows(model: PowerEPEstimator, layout: Layout) -> Iterator[tuple]:
@@ -649,13 +683,14 @@ def predict(
     check_files([model, data], {"--out": out})
     fitted = load(model)
     extra = getattr(fitted, "extra_", None) or {}
-    if not {"feature_names", "target"} <= set(extra):
+    columns = extra.get("feature_names")
+    if "target" not in extra or not is_names(columns) or len(columns) != fitted.n_features_in_:
         raise ValueError(
             f"'{model}' was not written by `sparse-pep fit`: it does not name its columns. Load it in Python instead, with `sparse_pep.load`."
         )
     if in_pieces:
         check_many(data, out)
-    layout = table_layout(table_files(data, in_pieces), {}, list(extra["feature_names"]))
+    layout = table_layout(table_files(data, in_pieces), {}, list(columns))
     names, what = ["mean", "std"], "mean and standard deviation"
     if isinstance(fitted, SparsePEPClassifier):
         names = ["label", *(f"p_{label}" for label in fitted.classes_.tolist())]
@@ -742,8 +777,8 @@ def chosen_data(
         sets = [(Dataset(name, X, y, rows.feature_names, cut), likelihood)]
     for one, kind in sets:
         require_learnable(one.X, one.y, one.feature_names)
-        for split, (train, test) in enumerate(one.splits if kind in CLASSIFIERS else ()):
-            check_classes(one.y, train, test, f"{one.name}, split {split}")
+        for split, (train, test) in enumerate(one.splits):
+            check_held_out(one.y, train, test, kind, f"{one.name}, split {split}")
     return sets
 
 # %% ../nbs/internals/commands.ipynb #c37b5b8d

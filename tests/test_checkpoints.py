@@ -1,5 +1,6 @@
 """Training that is stopped at any moment, by any signal, goes on and ends where it would have ended."""
 
+import errno
 import json
 import os
 import signal
@@ -267,3 +268,23 @@ def test_sums_of_other_kernels_are_other_trainings(tmp_path):
     train(replace(start(Gaussian(0.1)), kernel=one), **given)
     with pytest.raises(ValueError, match="other data or arguments"):
         train(replace(start(Gaussian(0.1)), kernel=other), **given)
+
+
+@pytest.mark.parametrize("room", [False, True])
+def test_a_full_disk_does_not_end_the_training(tmp_path, monkeypatch, room):
+    """No checkpoint can be written: one warning. If there is room again, the next save succeeds."""
+    data, whole = uninterrupted("gaussian", False)
+    attempts, fsync = [], os.fsync
+
+    def full(handle):
+        attempts.append(handle)
+        if len(attempts) == 1 or not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    path = tmp_path / "c.npz"
+    with pytest.warns(RuntimeWarning, match="c.npz' cannot be written: No space left on device") as said:
+        found = train(start(Gaussian(0.1)), data, 0.5, **OPTIONS, checkpoint=path, checkpoint_every=0.0)
+    assert found.log_evidence == whole.log_evidence and len(said) == 1 and len(attempts) > 1
+    assert [file.name for file in tmp_path.iterdir()] == (["c.npz"] if room else [])

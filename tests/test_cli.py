@@ -1,6 +1,7 @@
 """The command line: what it prints and writes, and what it says when something is wrong."""
 
 import csv
+import errno
 import gc
 import io
 import json
@@ -24,7 +25,7 @@ from distributed import LocalCluster
 
 import sparse_pep.data.tables
 import sparse_pep.estimators.fitting
-from sparse_pep import SparsePEPRegressor, load, plots
+from sparse_pep import SparsePEP, SparsePEPRegressor, load, plots
 from sparse_pep.blocks import Partition, clustered_blocks
 from sparse_pep.cli import main
 from sparse_pep.commands import (
@@ -38,6 +39,7 @@ from sparse_pep.commands import (
 )
 from sparse_pep.data.cluster import ALONE, connect
 from sparse_pep.datasets import mean_nll, random_splits, snelson_like
+from sparse_pep.numerics.files import write_aside
 from sparse_pep.studies.runner import Study, StudyStopped, run_study
 from sparse_pep.studies.trials import estimator_for, predictions
 
@@ -427,6 +429,12 @@ def test_text_to_predict_is_told_of_labels(command):
         assert "--likelihood" not in refused(command, file, "--target", target)
 
 
+def test_a_unit_is_no_label():
+    Path("prices.csv").write_text("a,price\n1,950\n2,988 CHF\n")
+    told = refused("fit", "prices.csv", "--target", "price")
+    assert "'988 CHF'; a number is expected, without a unit" in told and "--likelihood" not in told
+
+
 def raising(error):
     def fail(*given, **more):
         raise error
@@ -445,6 +453,42 @@ def test_what_goes_wrong_within_a_command(monkeypatch):
         result = run("fit", "trial.csv", "--target", "y")
         assert result.exit_code == status and result.stderr.lstrip() == said
         assert isinstance(result.exception, ZeroDivisionError if status == 1 else SystemExit)
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+REPORTED = ["fit", "trial.csv", *TRAIN, "--test-fraction", 0.2, "--report", "report.html", "--quiet"]
+
+
+@pytest.mark.parametrize("name, fault", [("fit_report", "no report was written to 'report.html'"), ("write_report", "No space left"), ("score_rows", "the held-out rows are not scored")])  # fmt: skip
+def test_what_was_trained_is_saved_whatever_happens_afterwards(trial, monkeypatch, name, fault):
+    monkeypatch.setattr("sparse_pep.report.fit_report" if name == "fit_report" else f"sparse_pep.commands.{name}", full)
+    result = run(*REPORTED)
+    assert result.exit_code == 0 and Path("model.npz").exists()
+    told = [line for line in result.stderr.splitlines() if "training stopped" not in line]
+    assert len(told) == 1 and told[0].startswith("Warning: ") and fault in told[0] and "the model is in 'model.npz'" in told[0]
+    assert Path("report.html").exists() is ("report.html" in result.stdout) is (name == "score_rows")
+    assert ("rows held out" in result.stdout) is (name != "score_rows")
+
+
+def test_a_model_without_room_is_named_and_the_checkpoint_stays(trial, monkeypatch):
+    monkeypatch.setattr("sparse_pep.numerics.files.os.fsync", lambda handle: None)
+    monkeypatch.setattr("sparse_pep.estimators.persistence.write_archive", lambda path, *_: write_aside(path, full))
+    result = run("fit", "trial.csv", *TRAIN, "--quiet", "--checkpoint", "c.npz")
+    assert result.exit_code == 2 and "model.npz': No space left on device." in result.stderr
+    assert Path("c.npz").exists() and sorted(os.listdir()) == ["c.npz", "trial.csv"]
+
+
+@pytest.mark.parametrize("likelihood, rows", [("gaussian", 40), ("poisson", 40), ("gaussian", 3)])
+def test_held_out_rows_that_cannot_be_scored_are_found_before_training(monkeypatch, likelihood, rows):
+    monkeypatch.setattr(SparsePEPRegressor, "fit", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(SparsePEP, "fit", lambda *_, **__: pytest.fail("trained"))
+    write_csv("rare.csv", ["x", "y"], [[float(n), float(n == 0)] for n in range(rows)])
+    told = refused("fit", "rare.csv", "--target", "y", "--likelihood", likelihood, "--test-fraction", 0.1, "--seed", 1)
+    assert "--test-fraction" in told and "SMSE" in told and "--seed" in told
+    assert os.listdir() == ["rare.csv"]
 
 
 # ---- help -----------------------------------------------------------------------------------------------------------
@@ -672,6 +716,27 @@ def start(words, patch=""):
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     pipe = subprocess.PIPE
     return subprocess.Popen([sys.executable, "-c", program, *map(str, words)], stdin=pipe, stdout=pipe, stderr=pipe, env=env)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SIGHUP")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_leaves_no_partial_files(trial, name):
+    """The process is told to end while the file beside the model is open."""
+    patch = f"import os, signal\nos.fsync = lambda handle: os.kill(os.getpid(), signal.{name})\n"
+    process = start(["fit", "trial.csv", *TRAIN, "--quiet"], patch)
+    _, err = process.communicate()
+    assert process.returncode == 128 + getattr(signal, name) and b"Traceback" not in err
+    assert os.listdir() == ["trial.csv"]
+
+
+def test_an_interrupt_while_modules_are_loaded_is_quiet(monkeypatch):
+    monkeypatch.setattr("sparse_pep.commands.fit", raising(KeyboardInterrupt()))
+    before = signal.getsignal(signal.SIGTERM)
+    assert run("fit", "trial.csv", "--target", "y").stderr.strip() == "Stopped." and signal.getsignal(signal.SIGTERM) is before
+    patch = "import os, signal, sys\nclass Stop:\n    def find_spec(self, name, *_):\n        if name == 'sklearn': os.kill(os.getpid(), signal.SIGINT)\nsys.meta_path.insert(0, Stop())\n"
+    process = start(["fit", "trial.csv", "--target", "y"], patch)
+    _, err = process.communicate()
+    assert process.returncode == 130 and err.strip() == b"Stopped."
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL")

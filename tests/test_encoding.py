@@ -334,7 +334,6 @@ def test_what_a_fit_to_a_source_has_not(tmp_path):
         ({"blocks": np.zeros(600)}, (X, Y), "`blocks`"),
         ({"power": np.full(600, 0.5)}, (X, Y), "`power` must be one number"),
         ({}, (X,), "targets `y`"),
-        ({}, (X, 0.0 * Y), "one value only"),
         ({"fixed": ["nothing"]}, (X, Y), "`fixed`"),
     ],
 )

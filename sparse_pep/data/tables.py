@@ -51,7 +51,8 @@ def errors_named(name: str) -> Iterator[None]:
         ) from None
     except UnicodeDecodeError:
         raise ValueError(
-            f"`path`: '{name}' is not a text file in UTF-8; a CSV file is expected."
+            f"`path`: '{name}' is not a text file in UTF-8; save it again as CSV in UTF-8 (a spreadsheet offers "
+            "it where the name of the file is chosen, `iconv -t UTF-8` converts it)."
         ) from None
     except OSError as error:
         fault = error.strerror or error
@@ -151,7 +152,9 @@ def value_of(cell: str, kind: str) -> float | str:
     if cell.casefold() in ABSENT:
         raise BadCell("has a missing value; fill it in or leave the row out")
     if math.isnan(number):
-        raise BadCell(f"holds text, {cell[:40]!r}; a number is expected", is_text=True)
+        begins = bool(re.match(r"[-+]?[.,]?\d", cell))  # a number, and something more: no label
+        unit = ", without a unit" if begins else ""
+        raise BadCell(f"holds text, {cell[:40]!r}; a number is expected{unit}", is_text=not begins)
     raise BadCell(f"holds {cell!r}; a finite number is expected")
 
 

@@ -67,6 +67,7 @@ from sparse_pep.numerics.validation import (
     require_finite,
     require_real,
     require_rows,
+    require_unmasked,
     shown,
 )
 from ..shards import Piece
@@ -304,6 +305,7 @@ class Predictor(Fitted):
                 f"{what} needs `X` as an array in memory, since it uses the covariance between all rows; got a source. "
                 "For means and standard deviations of a source use `predict` or `predict_f`."
             )
+        require_unmasked(X, "X")
         X = as_numpy(X, dtype=None)
         require_real(X, "X", 1)  # scikit-learn's checks do not say what or where
         X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
@@ -528,7 +530,8 @@ class PowerEPEstimator(Editable):
         `message`, `n_evaluations`, `n_rejected` (the number of evaluations that failed), `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped`
         (the number of unexplained variances that rounding made negative),
         `unexplained_variance` (the mean of D over the data, in units of y²) and its fraction
-        of the prior variance, `determined_directions`, `log_evidence_trace`,
+        of the prior variance, `determined_directions`, `learned_nothing` (whether the
+        predictions are those of the prior), `log_evidence_trace`,
         `parameter_trace` (the parameters at up to 64 iterations), `power_sweep` (with
         `power="held_out"`), and `drift_trace` (with Adam: how far the sums over the data were
         out of date in each epoch, as a relative change). Where sites are found by iteration, also
@@ -689,6 +692,8 @@ class PowerEPEstimator(Editable):
         """The rows with a positive weight, checked and in the user's units. Rows after the first
         fit are checked against those of the first.
         """
+        require_unmasked(X, "X")
+        require_unmasked(y, "y")
         X, y, least = as_numpy(X, dtype=None), as_numpy(y, dtype=None), 2 if first else 1
         n_rows = len(require_real(X, "X", least))  # scikit-learn's checks do not say what or where
         if y is not None:
@@ -738,7 +743,7 @@ class PowerEPEstimator(Editable):
         self.converged_, self.n_iter_ = outcome.converged and fit.converged, outcome.n_iter
         self.q_mean_, self.q_cov_, directions = model_posterior(fit.posteriors)
         self.diagnostics_ = diagnostics_of(outcome, fit, data, directions)
-        if directions < diagnostics.NOTHING and "n_evaluations" in outcome.told:
+        if self.diagnostics_["learned_nothing"] and "n_evaluations" in outcome.told:
             warn_caller(f"{diagnostics.LEARNED_NOTHING}.", UserWarning)
         for name in ("site_precision_", "site_shift_"):
             vars(self).pop(name, None)
@@ -793,13 +798,15 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             raise ValueError(
                 f"`normalize_y` is for likelihoods of real numbers, which the {type(likelihood).__name__} likelihood is not; set it to False."
             )
-        data.require_varied()
-        far = np.max(np.abs(np.mean(few.y, axis=0)) / np.std(few.y, axis=0))
+        data.warn_if_constant()
+        spread = np.where(np.std(few.y, axis=0) > 0.0, np.std(few.y, axis=0), np.inf)
+        far = np.max(np.abs(np.mean(few.y, axis=0)) / spread)
         if real and self.optimizer and not self.normalize_y and self.mean is None and far > FAR:
             warn_caller(
                 f"the mean of `y` is {far:.0f} times its standard deviation from 0, which is the mean of the prior; "
                 "set `normalize_y=True` or `mean='constant'`.",
                 UserWarning,
             )
-        scaling = data.scaling("y") if self.normalize_y else (0.0, 1.0)
+        level = real and self.optimizer and np.all(data.constant)  # the value itself, everywhere
+        scaling = data.scaling("y") if self.normalize_y or level else (0.0, 1.0)
         return Encoding(likelihood, *scaling, None, *(data.scaling("X") if self.standardize else ()))

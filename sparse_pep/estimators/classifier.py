@@ -143,7 +143,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
                 vars(self).pop("_all_classes", None)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
-                f"`classes` must be the same as in the first call, {self.classes_}; got {classes!r}."
+                f"`classes` must be the same as in the first call, {shown(self.classes_.tolist())}; got {shown(classes)}."
             )
         return self._go_on(X, y, sample_weight)
 
@@ -174,7 +174,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         if given is None and len(found) < 2:
             where = "" if away else f" in all {len(rows.X)} rows"
             raise ValueError(
-                f"`y` must have at least two classes; it has one class only ({str(found[0])!r}{where})."
+                f"`y` must have at least two classes; it has one class only ({shown(found[0])}{where})."
             )
         self.classes_ = found if given is None else require_classes(given)
         likelihood = classifier_likelihood(self.likelihood, len(self.classes_))

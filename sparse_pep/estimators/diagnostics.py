@@ -69,13 +69,14 @@ def rows_of_fit(fit: Account) -> Lines:
     """The rows of the summary that say what was fitted and how training went."""
     told, alpha, C = fit.diagnostics, np.unique(fit.power), fit.n_latent
     power = f"{alpha[0]:g}" if len(alpha) == 1 else f"{alpha[0]:g} to {alpha[-1]:g}"
+    ended = "yes, but to the prior" if told.get("learned_nothing") else "yes"
     features = f"{len(fit.features)} {type(fit.features).__name__}" + f" x {C}" * (C > 1)
     rows = [
         ("model", f"{fit.estimator}, {type(fit.likelihood).__name__} likelihood"),
         ("power", power),
         ("inducing variables", features),
         ("log marginal likelihood", f"{fit.log_evidence:.2f} nats"),
-        ("converged", "yes" if fit.converged else f"NO: {told['message']}"),
+        ("converged", ended if fit.converged else f"NO: {told['message']}"),
     ]
     if "n_evaluations" in told:
         counts = f"{fit.n_iter} iterations, {told['n_evaluations']} evaluations"
@@ -103,7 +104,6 @@ def rows_of_trust(fit: Account) -> Lines:
 WIDE_GAP = 0.01  # nats per row between the bounds
 SMALL_SHARE, LARGE_SHARE = 0.01, 0.2  # of the prior variance of f
 FEW_DIRECTIONS = 0.25  # of those there are
-NOTHING = 1.0  # directions, below which nothing was learned
 LEARNED_NOTHING = (
     "nothing was learned, so the predictions are those of the prior: check the scales of X, the "
     "starting lengthscales, and where the inducing variables are"
@@ -112,6 +112,7 @@ SMALL_NOISE = {
     False: 1e-6,
     True: 1e-2,
 }  # of the variance of the targets; at powers above 0.5
+HARMLESS = 1e-8  # jitter, relative: the default of the estimators
 COARSE = 1e-6  # error of the quadrature
 SHALLOW = 0.01  # of the precision, left in a cavity
 
@@ -122,7 +123,7 @@ def advice(fit: Account) -> list[str]:
     noise = getattr(fit.likelihood, "noise_variance", np.inf)
     scale = told["target_variance"] * SMALL_NOISE[bool(np.max(fit.power) > 0.5)]
     few = told["determined_directions"]
-    dead = few < NOTHING
+    dead = bool(told.get("learned_nothing"))
     wide = bounds is not None and bounds[1] - bounds[0] > WIDE_GAP * told["n_samples"]
     wide &= share > SMALL_SHARE  # the upper bound is loose where hardly anything is missing
     cases = (
@@ -131,7 +132,7 @@ def advice(fit: Account) -> list[str]:
         (wide, "the gap between the bounds is wide: a larger `n_inducing` may help"),
         (bounds is None and share > LARGE_SHARE, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help"),
         (not dead and few < FEW_DIRECTIONS * fit.n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good"),
-        (told["jitter"] > fit.jitter, "Kuu needed more jitter than was asked for, because some inducing variables nearly coincide: use fewer, or a larger `jitter`"),
+        (told["jitter"] > max(fit.jitter, HARMLESS), f"Kuu needed a jitter of {told['jitter']:g}, more than was asked for, because some inducing variables nearly coincide: a smaller `n_inducing` may do"),
         (noise < scale, "the noise variance is very small, which near power 1 is often an artefact: compare with a lower `power`; for data with outliers use `SparsePEP(likelihood='student_t')`"),
         (told.get("quadrature_error", 0.0) > COARSE, "the quadrature is inaccurate for some data points, because the kernel's variance is very large: start from a suitable `kernel`"),
         (told.get("smallest_cavity", 1.0) < SHALLOW, "the posterior at some data point is determined almost entirely by this point itself: look for it with `leave_one_out()`"),

@@ -21,15 +21,16 @@ from ..features import Features, InducingPoints
 from ..inference import Fit
 from ..interdomain import Mixture
 from ..kernels import Kernel
-from ..likelihoods import Gaussian, Likelihood
+from ..likelihoods import Gaussian, Likelihood, StudentT
 from ..means import starting_mean
-from ..model import Model
+from ..model import Model, model_predict, predictive_log_density
 from ..numerics.devices import place_named
 from ..numerics.validation import as_floats
 from ..shards import Piece
 from ..stochastic import train_stochastic
 from ..streaming import Memory
 from sparse_pep.training import (
+    LOG_LIMIT,
     advised_power,
     check_fixed,
     held_out_power,
@@ -111,19 +112,30 @@ class Data:
             return float(found.mean[0]), float(found.spread[0])
         return found.mean, found.spread
 
-    def require_varied(self) -> None:
-        """Raise a ValueError if a column of the targets, which must be numbers, is constant."""
-        y, away = np.atleast_2d(self.few.y.T), isinstance(self.rows, Source)
-        constant = np.all(y == y[:, :1], axis=1)
-        if away and np.any(constant):  # in the sample
-            constant = self.moments[1].square == 0.0
-        if np.any(constant):
-            k = int(np.argmax(constant))
-            which = f"column {k} of `y`" if len(y) > 1 else "`y`"
-            rows = "all rows of the source" if away else f"all {len(self.rows.X)} rows"
-            raise ValueError(
-                f"{which} has one value only ({y[k, 0]} in {rows}): there is nothing to learn."
-            )
+    @cached_property
+    def constant(self) -> np.ndarray:
+        """Which columns of the targets, which must be numbers, are constant: (K,), or (1,) for a
+        single target.
+        """
+        y = np.atleast_2d(self.few.y.T)
+        alike = np.all(y == y[:, :1], axis=1)
+        if isinstance(self.rows, Source) and np.any(alike):  # in the sample
+            alike = np.atleast_1d(self.moments[1].square == 0.0)
+        return alike
+
+    def warn_if_constant(self) -> None:
+        """Warn of the first column of the targets that is constant."""
+        if not np.any(self.constant):
+            return
+        k, several = int(np.argmax(self.constant)), self.few.y.ndim > 1
+        which = f"column {k} of `y`" if several else "`y`"
+        away = isinstance(self.rows, Source)
+        rows = "all rows of the source" if away else f"all {len(self.rows.X)} rows"
+        value = np.atleast_2d(self.few.y.T)[k, 0]
+        warn_caller(
+            f"{which} has one value only ({value} in {rows}): there is nothing to learn but this value.",
+            UserWarning,
+        )
 
     def encoded(self, encoding: Encoding) -> "Data":
         """The same data, encoded for the model."""
@@ -156,6 +168,21 @@ class Data:
             rows = rows._replace(X=place.put(rows.X))
         own = {"power": float(power), "memory": self.memory}
         return {"data": rows, **own, "jitter": numerics.jitter, "chunk_size": numerics.chunk_size}
+
+# %% ../../nbs/internals/estimators/fitting.ipynb #434fc27a
+def require_scale(few: Piece, given: Arguments, likelihood: Likelihood) -> None:
+    """Raise a ValueError if the rows `few` are in units in which parameters cannot be trained."""
+    real = isinstance(likelihood, (Gaussian, StudentT))
+    parts = [("X", few.X, "standardize", 0.9)] + [("y", few.y, "normalize_y", 0.45)] * real
+    for name, values, scaled, share in parts if given.optimizer else ():
+        spread = np.atleast_1d(np.ptp(values, axis=0))
+        far = np.abs(np.log(np.where(spread > 0.0, spread, 1.0))) > share * LOG_LIMIT
+        if np.any(far):
+            column = f"column {np.argmax(far)} of `{name}`" if values.ndim > 1 else f"`{name}`"
+            help = "" if getattr(given, scaled) or spread[far][0] < 1e-150 else f" give `{scaled}=True`, or"
+            raise ValueError(
+                f"{column} spreads over {spread[far][0]:.1g}, which is too far from 1 for training:{help} choose other units."
+            )
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #3e6eb778
 def starting_features(
@@ -202,6 +229,7 @@ def starting_model(
     >>> print(len(model.features), model.mean.intercept.round(1))
     8 5.2
     """
+    require_scale(few, given, likelihood)
     X, y, closed = few.X, few.y, likelihood.sites_known
     weight = few.weight if np.ndim(few.weight) else None
     several = likelihood.n_latent if likelihood.n_latent > 1 else None
@@ -231,7 +259,7 @@ def choose_power(
     """The model to start from, the power that the name in `given.power` selects, and the results
     of the search as a dictionary.
     """
-    if given.power != "held_out":
+    if given.power != "held_out" or np.all(few.y == few.y[0]):
         return start, np.asarray(advised_power(given.power, start.likelihood)), {}
     names = ("jitter", "max_iter", "tol", "fixed", "chunk_size")
     options = {name: getattr(given, name) for name in names}
@@ -269,7 +297,8 @@ def train_fit(
     """The result of training from `start`, with the options in the arguments of the estimator.
     Warns if training did not converge.
     """
-    if given.optimizer is None:
+    level = data.memory is None and np.all(data.constant)
+    if given.optimizer is None or level:  # the evidence of a constant rises without end
         return Outcome(start, told={"message": "nothing was trained"})
     asked = data.asked(Numerics.of(given), training=True)
     asked |= {"fixed": given.fixed, "rng": rng, "progress": bool(given.verbose)}
@@ -296,6 +325,25 @@ def train_fit(
     return Outcome(result.model, sites, result.converged, result.n_iter, {"message": result.message, **counts, **traces})
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #5a9adc10
+NOTHING = 1.0  # directions; where fewer are determined, predictions are compared with the prior's
+ALIKE = 0.05  # nats per data point, below which they are the same
+COMPARED_ROWS = 100
+
+
+def learned_nothing(model: Model, fit: Fit, few: Piece) -> bool:
+    """Whether the posterior and the prior give the same density to some targets of the rows `few`.
+    Cost 2SM² flops.
+    """
+    rows = few.at(np.unique(np.linspace(0, few.n_data - 1, COMPARED_ROWS).astype(int)))
+    mean, var = model_predict(model, fit.posteriors, rows.X)
+    before = np.broadcast_to(model.mean(rows.X).T, mean.shape)
+    latents = (mean, var), (before, np.broadcast_to(model.kernel.diag(rows.X), var.shape))
+    after, prior = (
+        predictive_log_density(model.likelihood, rows.y, m, v + rows.known_variance) for m, v in latents
+    )
+    return bool(np.mean(np.abs(after - prior)) < ALIKE)
+
+# %% ../../nbs/internals/estimators/fitting.ipynb #c471436f
 def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) -> dict:
     """The entries of `diagnostics_`; `directions` is the number of directions that the data
     determine. Warns if the search for the sites did not converge.
@@ -305,6 +353,7 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
         "jitter": fit.jitter,
         "n_clipped": fit.sums.n_clipped,
         "determined_directions": directions,
+        "learned_nothing": directions < NOTHING and learned_nothing(outcome.model, fit, data.few),
         "n_samples": sums.n_rows,
         "target_variance": float(np.mean(data.moments[1].variance)),
         "unexplained_variance": sums.unexplained / sums.n_rows,

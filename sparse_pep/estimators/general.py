@@ -16,6 +16,7 @@ from .arguments import estimator
 from .base import RealTargets
 from .checks import counted
 from ..likelihoods import LIKELIHOODS, Likelihood
+from ..numerics.validation import shown
 from ..shards import Piece
 
 # %% ../../nbs/internals/estimators/general.ipynb #4868d75f
@@ -33,7 +34,7 @@ def likelihood_named(
             if re.sub(r"[\W_]", "", known.lower()) == plain:
                 return kind()
     raise ValueError(
-        f"`{name}` must be a sparse_pep likelihood or one of {', '.join(kinds)}; got {likelihood!r}."
+        f"`{name}` must be a sparse_pep likelihood or one of {', '.join(kinds)}; got {shown(likelihood)}."
     )
 
 # %% ../../nbs/internals/estimators/general.ipynb #98307893

@@ -8,13 +8,14 @@ __all__ = ['load']
 # %% ../../nbs/internals/estimators/persistence.ipynb #ede4a8ab
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .arguments import RULES, Rule
 from .fitting import Numerics
 from sparse_pep.features import (
     FEATURE_KINDS,
@@ -27,9 +28,15 @@ from ..likelihoods import Gaussian
 from ..means import ZeroMean, mean_from_config, mean_to_config
 from ..model import Model
 from ..multiclass import likelihood_from_config, likelihood_to_config
-from ..numerics.files import as_plain, read_archive, without_arrays, write_archive
+from sparse_pep.numerics.files import (
+    DAMAGE,
+    as_plain,
+    read_archive,
+    without_arrays,
+    write_archive,
+)
 from ..numerics.linalg import Factor
-from ..numerics.validation import require_kind, shown
+from ..numerics.validation import is_number, require_kind, shown
 from ..sites import Posterior
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #1dda7316
@@ -55,6 +62,7 @@ def posteriors_from_parts(parts: dict) -> list[Posterior]:
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #4528a5a8
 FORMAT = "sparse_pep model"
+ESTIMATORS = "SparsePEPRegressor", "SparsePEP", "SparsePEPClassifier"
 FORMAT_VERSION = 4  # 1 knew the regressor only, 2 no mean function, 3 no scaling of inputs
 SAVED = (
     "x_mean_",
@@ -147,6 +155,7 @@ def save(model: "PowerEPEstimator", path: str | Path, extra: dict | None = None)
     write_archive(path, state, FORMAT, FORMAT_VERSION)
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #6d8f8a6e
+TOLD = ("n_samples", "target_variance", "determined_directions", "unexplained_share", "jitter", "n_clipped")
 OF_COMMAND_LINE = {"feature_names", "target", "x_mean", "x_scale"}  # in `extra`, to version 3
 
 
@@ -157,24 +166,145 @@ def in_todays_form(state: dict) -> dict:
     state = {"numerics": numerics} | state | {"fitted": fitted, "arguments": arguments}
     if "n_samples_seen_" not in fitted:
         fitted["n_samples_seen_"] = np.shape(fitted["site_precision_"])[-1]
+    fitted["diagnostics_"] = dict.fromkeys(TOLD, np.nan) | fitted["diagnostics_"]
     if "estimator" not in state:
         noise = Gaussian(fitted["noise_variance_"])
         state |= {"estimator": "SparsePEPRegressor", "likelihood": likelihood_to_config(noise)}
     if "x_mean_" in fitted:
         return state
-    D, extra = fitted["n_features_in_"], dict(state["extra"])
-    fitted |= {"x_mean_": np.zeros(D), "x_scale_": np.ones(D)}
+    extra = dict(state["extra"])
+    fitted |= {"x_mean_": 0.0, "x_scale_": 1.0}
     if OF_COMMAND_LINE <= set(extra):
         fitted |= {"x_mean_": extra.pop("x_mean"), "x_scale_": extra.pop("x_scale")}
         arguments["standardize"] = True
     return state | {"extra": extra}
 
+# %% ../../nbs/internals/estimators/persistence.ipynb #64646bf1
+class Numbers(NamedTuple):
+    """What an array of numbers must be.
+
+    Attributes
+    ----------
+    shapes : tuple of str
+        One letter for each axis; "MM" is square, "" one number.
+    least : float
+        All entries are above it.
+    kinds : str
+        Of NumPy's types: integers, floating point.
+    """
+
+    shapes: tuple[str, ...]
+    least: float = -np.inf
+    kinds: str = "iuf"
+
+    @property
+    def words(self) -> str:
+        """The end of the sentence "`name` must …"."""
+        shapes = " or ".join(f"({', '.join(letters)})" for letters in self.shapes)
+        above = "" if self.least == -np.inf else f" above {self.least:g}"
+        return f"hold finite numbers{above}, of the shape {shapes} that goes with the others"
+
+    def fits(self, value: object, sizes: dict[str, int]) -> bool:
+        """Whether `value` is such an array. `sizes` has the sizes that are known by their letters,
+        and gets those that are new.
+        """
+        plain = isinstance(value, np.ndarray) or is_number(value) or isinstance(value, list)
+        array = np.asarray(value) if plain else np.empty(0, dtype=object)
+        if array.dtype.kind not in self.kinds or not (array.size and np.all(np.isfinite(array))):
+            return False
+        for letters in self.shapes:
+            named = dict(zip(letters, array.shape)) | sizes
+            if tuple(named.get(letter) for letter in letters) == array.shape:
+                sizes |= {letter: named[letter] for letter in letters}
+                return bool(np.all(array > self.least))
+        return False
+
+
+def is_factor(value: object) -> bool:
+    """Whether an array is a Cholesky factor: none of its diagonal is 0."""
+    return isinstance(value, np.ndarray) and value.ndim == 2 and np.all(np.diag(value) > 0.0)
+
+
+def is_labels(value: object) -> bool:
+    """Whether `value` holds two labels or more, in order."""
+    good = isinstance(value, np.ndarray) and value.dtype.kind in "biufUS" and value.ndim == 1
+    return good and len(value) > 1 and np.array_equal(value, np.unique(value))
+
+
+class Check(NamedTuple):
+    """A condition for which a `Rule` has no words."""
+
+    words: str
+    admits: Callable[[object], bool]
+
+
+def is_blocks(value: object) -> bool:
+    """Whether `value` is None, or has the number of the block of each row."""
+    return value is None or Numbers(("N",), -1.0, "iu").fits(value, {})
+
+
+def is_names(value: object) -> bool:
+    """Whether `value` is a list of strings."""
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+MOST_COLUMNS = 10**6
+DICTIONARY = Rule("be a dictionary", kinds=(dict,))
+NUMBER = Check("be a number", is_number)
+WHOLE = Rule("be a whole number", interval=(0, np.inf), whole=True)
+FACTOR = Check("be a Cholesky factor", is_factor)
+ENTRIES: dict[str, list[Rule | Check | Numbers]] = {
+    **dict.fromkeys(("arguments", "numerics", "fitted", "diagnostics_", "posterior", "more", "extra"), [DICTIONARY]),
+    **dict.fromkeys(("kernel", "likelihood", "mean", "classes_"), [DICTIONARY]),
+    "estimator": [Rule(f"be one of {', '.join(ESTIMATORS)}", texts=ESTIMATORS)],
+    **dict.fromkeys(("Kuu", "B"), [Numbers(("MM",)), FACTOR]),
+    "b": [Numbers(("M", "MK"))],
+    "q_mean_": [Numbers(("M", "CM", "MK"))],
+    "q_cov_": [Numbers(("MM", "CMM"))],
+    "site_precision_": [Numbers(("N", "CN"))],
+    "site_shift_": [Numbers(("N", "CN", "NK"))],
+    "x_mean_": [Numbers(("", "D"))],
+    "x_scale_": [Numbers(("", "D"), least=0.0)],
+    "y_mean_": [Numbers(("", "K"))],
+    "y_scale_": [Numbers(("", "K"), least=0.0)],
+    "power": [Numbers(("", "P"), least=-1e-300)],
+    "blocks": [Check("be None or hold the number of the block of each row", is_blocks)],
+    "frequencies": [Numbers(("F",))],
+    "labels": [Check("hold two labels or more, in order", is_labels)],
+    "n_features_in_": [Rule(f"be a whole number from 1 to {MOST_COLUMNS}", interval=(1, MOST_COLUMNS + 1), whole=True)],
+    "feature_names": [Check("be a list of strings", is_names)],
+    "chunk_size": [RULES["chunk_size"]],
+    **dict.fromkeys(("n_iter_", "n_samples_seen_", "n_samples"), [WHOLE]),
+    **dict.fromkeys(("log_marginal_likelihood_value_", "jitter", "determined_directions", "target_variance"), [NUMBER]),
+    **dict.fromkeys(("unexplained_share", "n_clipped", "quadrature_error", "smallest_cavity"), [NUMBER]),
+}  # fmt: skip
+
+
+def entries_of(value: object) -> Iterator[tuple[str, object]]:
+    """Names and values in a state, at any depth, but for what its user saved along."""
+    parts = value.items() if isinstance(value, dict) else ()
+    for name, part in parts:
+        yield name, part
+        yield from entries_of(part) if name != "extra" else ()
+    for part in value if isinstance(value, list) else ():
+        yield from entries_of(part)
+
+
+def require_entries(state: dict) -> None:
+    """Raise a ValueError for the first entry of a state that is not what the table says."""
+    found, sizes = list(entries_of(state)), {}
+    for wanted, rules in ENTRIES.items():
+        for name, value in found:
+            for rule in rules if name == wanted else ():
+                good = rule.fits(value, sizes) if isinstance(rule, Numbers) else rule.admits(value)
+                if not good:
+                    raise ValueError(f"its `{name}` must {rule.words}; got {shown(value)}.")
+
 # %% ../../nbs/internals/estimators/persistence.ipynb #05f51329
 def restored(state: dict) -> "PowerEPEstimator":
     """The estimator that a saved state describes, without its training data."""
-    kind = getattr(import_module("sparse_pep.estimators"), state["estimator"], None)
-    if not isinstance(kind, type):
-        raise ValueError(f"there is no estimator {state['estimator']!r}.")
+    require_entries(state)
+    kind = getattr(import_module("sparse_pep.estimators"), state["estimator"])
     kernel = kernel_from_config(state["kernel"])
     features = features_from_config(state["features"])
     likelihood = likelihood_from_config(state["likelihood"])
@@ -195,6 +325,7 @@ def restored(state: dict) -> "PowerEPEstimator":
     if any(len(q.b) != len(features) for q in model._posteriors):
         raise ValueError("its posterior is of another number of inducing variables.")
     model.extra_ = state["extra"]
+    require_predictions(model)
     if state["feature_names"]:
         model.feature_names_in_ = np.array(state["feature_names"], dtype=object)
     return model
@@ -206,11 +337,27 @@ def restore_attributes(model: "PowerEPEstimator", fitted: dict[str, Any]) -> Non
         if name in fitted or name not in ("site_precision_", "site_shift_"):
             setattr(model, name, fitted[name])
     for name in ("x_mean_", "x_scale_"):
-        if np.shape(fitted[name]) != (model.n_features_in_,):
-            raise ValueError(f"its `{name}` is not one number for each of the {model.n_features_in_} inputs.")
+        setattr(model, name, fitted[name] + np.zeros(model.n_features_in_))
     if "classes_" in fitted:
         kept = fitted["classes_"]
         model.classes_ = kept["labels"].astype(object) if kept["objects"] else kept["labels"]
+
+
+def require_predictions(model: "PowerEPEstimator") -> None:
+    """Raise an error unless the parts of a model fit together: it predicts at one point, and says
+    how it was fitted.
+    """
+    classes, X = getattr(model, "classes_", None), np.zeros((1, model.n_features_in_))
+    with np.errstate(all="ignore"):
+        mean, var = model._latent(X)
+        if np.max(var) > model.likelihood_.widest:  # probabilities would take minutes and gigabytes
+            raise ValueError(f"its function has a variance of {np.max(var):.1g}.")
+        found = model.predict(X) if classes is None else model.predict_proba(X)
+    if classes is not None and found.shape != (1, len(classes)):
+        raise ValueError(f"it has {len(classes)} classes, but probabilities of shape {found.shape}.")
+    if not all(np.all(np.isfinite(part)) for part in (mean, var, found)):
+        raise ValueError("its predictions are not finite.")
+    model.summary()
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #6db1f04c
 def load(path: str | Path) -> "PowerEPEstimator":
@@ -236,11 +383,10 @@ def load(path: str | Path) -> "PowerEPEstimator":
     state = read_archive(path, FORMAT, FORMAT_VERSION)
     try:
         return restored(in_todays_form(state))
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
         raise ValueError(
-            f"`{path}` is a {FORMAT} file, but it is not complete: {error}."
+            f"`{path}` is a {FORMAT} file, but it is not complete: it has no {error}."
         ) from error
-    except ValueError as error:
-        raise ValueError(
-            f"`{path}` is a {FORMAT} file, but it cannot be used: {error}"
-        ) from error
+    except DAMAGE as error:
+        fault = " ".join(str(error).split())
+        raise ValueError(f"`{path}` is a {FORMAT} file, but it cannot be used: {fault}") from error

@@ -7,6 +7,7 @@ __all__ = ['Checkpoint']
 
 # %% ../../nbs/internals/numerics/checkpoints.ipynb #30dd5db7
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -103,7 +104,7 @@ class Checkpoint:
     def __init__(self, path: str | Path, owner: str, every: float = 30.0):
         self.path, self.owner, self.every = Path(path), owner, every
         self.place, self.climbs, self.saved, self.pause = 0, [], time.monotonic(), 0.0
-        self.answers = self._read() if self.path.exists() else []
+        self.answers, self.failed = self._read() if self.path.exists() else [], False
 
     def begin(self) -> None:
         """Mark the start of another run of the optimiser."""
@@ -140,7 +141,9 @@ class Checkpoint:
                 self.answers[i] = Answer(**vars(self.answers[i]) | {"sites": None})
 
     def save(self) -> None:
-        """Write the file. If writing fails, the old file stays as it was."""
+        """Write the file. If that fails, because the disk is full for example, the old file stays
+        as it was, a warning says so once, and the next save tries again.
+        """
         begun, rows = time.monotonic(), [vars(answer) for answer in self.answers]
         columns = {
             name: np.array([row[name] for row in rows])
@@ -153,7 +156,18 @@ class Checkpoint:
         }
         questions = [answer.question for answer in self.answers]
         state = {"owner": self.owner, "questions": questions, "sites": sites, **columns}
-        write_archive(self.path, state, FORMAT, FORMAT_VERSION)
+        try:
+            write_archive(self.path, state, FORMAT, FORMAT_VERSION)
+            self.failed = False
+        except OSError as error:
+            if not self.failed:
+                warnings.warn(
+                    f"checkpoint '{self.path}' cannot be written: {error.strerror}. Training goes on without it, "
+                    "and the next save tries again.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            self.failed = True
         self.saved = time.monotonic()
         self.pause = self.saved - begun
 

@@ -8,9 +8,12 @@ __all__ = []
 # %% ../../nbs/internals/numerics/files.ipynb #e8dd86b1
 import hashlib
 import json
+import math
 import os
 import tempfile
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,13 +22,13 @@ import numpy as np
 # %% ../../nbs/internals/numerics/files.ipynb #0d181010
 def write_aside(path: str | Path, write: Callable) -> None:
     """Call write(file) on a temporary file in the folder of `path`, then rename it to
-    `path` in one step.
+    `path` in one step. An OSError names `path`.
     """
-    path = Path(path)
-    handle, aside = tempfile.mkstemp(
-        dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part"
-    )
+    path, aside = Path(path), None
     try:
+        handle, aside = tempfile.mkstemp(
+            dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part"
+        )
         with os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
@@ -33,8 +36,11 @@ def write_aside(path: str | Path, write: Callable) -> None:
         os.umask(mask := os.umask(0))
         os.chmod(aside, 0o666 & ~mask)
         os.replace(aside, path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
+    except BaseException as error:
+        if aside is not None:
+            Path(aside).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror or str(error), str(path)) from error
         raise
 
 # %% ../../nbs/internals/numerics/files.ipynb #1dc13bab
@@ -87,6 +93,48 @@ def write_archive(path: str | Path, state: dict, kind: str, version: int) -> Non
     text = json.dumps(description, default=as_plain)
     write_aside(path, lambda file: np.savez(file, description=np.array(text), **arrays))
 
+# %% ../../nbs/internals/numerics/files.ipynb #983d912d
+def require_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    """Raise a ValueError unless a member of an archive is an array of numbers or text that is as
+    large as its header says.
+    """
+    with archive.open(member) as file:
+        if np.lib.format.read_magic(file) != (1, 0):
+            raise ValueError(f"'{member.filename}' is an array of another version")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        claimed = file.tell() + math.prod(shape) * dtype.itemsize
+    if dtype.kind not in "biufUS" or claimed != member.file_size:
+        raise ValueError(f"'{member.filename}' is not the array that its header describes")
+
+
+def arrays_in(path: str | Path) -> dict[str, np.ndarray]:
+    """The arrays of an archive by name. ValueError, before they are read, if they would take more
+    memory than the file has bytes, or one is not as large as its header says.
+    """
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > os.path.getsize(path):
+            raise ValueError("the arrays are larger than the file")
+        for member in members:
+            require_size(archive, member)
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+# %% ../../nbs/internals/numerics/files.ipynb #149d4b2c
+DAMAGE = (
+    ArithmeticError,  # a version that is infinite
+    AttributeError,
+    LookupError,
+    RuntimeError,  # encrypted, packed by an unknown method, nested without end
+    TypeError,
+    ValueError,
+    EOFError,
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    tokenize.TokenError,  # the header of an array
+)
+
 
 def read_archive(path: str | Path, kind: str, version: int) -> dict:
     """The state that `write_archive` wrote.
@@ -102,28 +150,22 @@ def read_archive(path: str | Path, kind: str, version: int) -> dict:
     Raises
     ------
     ValueError
-        If the file is of another kind, damaged, or of a newer version.
+        If the file is of another kind, damaged, or of a newer version. Finding this out takes
+        memory of a few times the size of the file.
     OSError
         If the file cannot be opened.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        arrays = arrays_in(path)
         description = json.loads(str(arrays.pop("description")))
         if description["format"] != kind:
             raise ValueError("another format")
         found, state = int(description["version"]), description["state"]
         if found <= version:
-            return with_arrays(state, arrays)
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        EOFError,
-        zipfile.BadZipFile,
-        zipfile.LargeZipFile,
-    ) as error:
+            return dict(with_arrays(state, arrays))
+    except (*DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            raise  # there is no such file
         raise ValueError(f"`{path}` is not a {kind} file, or it is damaged.") from error
     raise ValueError(
         f"`{path}` was written by a newer version of sparse_pep (format {found}; this one reads up to {version})."

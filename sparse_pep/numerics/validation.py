@@ -16,7 +16,12 @@ from .devices import Array, on_device, require_device_inputs
 
 # %% ../../nbs/internals/numerics/validation.ipynb #25dd3e47
 def shown(value: object) -> str:
-    """`value` as a message quotes it: on one line of at most 60 characters."""
+    """`value` as a message quotes it: on one line of at most 60 characters, and numbers and text of
+    NumPy as those of Python.
+    """
+    if type(value) in (list, tuple):
+        value = type(value)(part.item() if isinstance(part, np.generic) else part for part in value)
+    value = value.item() if isinstance(value, np.generic) else value
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:37]}...{text[-20:]}"
 
@@ -33,8 +38,17 @@ def is_number(value: object) -> bool:
     return plain and not isinstance(value, bool)
 
 
+def require_unmasked(values: object, name: str) -> None:
+    """Raise a ValueError if `values` is a masked array in which something is masked."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(
+            f"`{name}` is a masked array with {np.ma.count_masked(values)} masked values: fill them, or leave these rows out."
+        )
+
+
 def as_floats(values: ArrayLike, name: str) -> np.ndarray:
     """`values` as a float64 array. ValueError, which names `name`, if they are not real numbers."""
+    require_unmasked(values, name)
     try:
         given = np.asarray(values)
         if given.dtype.kind in "biufO":

@@ -1,0 +1,148 @@
+"""Model files from outside: whatever is wrong with one is said in one line that names it, and costs no memory."""
+
+import copy
+import io
+import json
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 2))
+MADE = {
+    "several outputs": lambda: SparsePEPRegressor(n_inducing=4, optimizer=None, normalize_y=True, standardize=True, mean="linear", random_state=0).fit(X, np.sin(X)),
+    "three classes": lambda: SparsePEPClassifier(n_inducing=4, optimizer=None, random_state=0).fit(X, np.digitize(X[:, 0], [-0.4, 0.4])),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=MADE)
+def saved(request, tmp_path_factory):
+    """Where a model file is, its description and its arrays."""
+    path = tmp_path_factory.mktemp("models") / "model.npz"
+    MADE[request.param]().save(path, extra={"unit": "m"})
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    return path, json.loads(str(arrays.pop("description"))), arrays
+
+
+def write(path, description, arrays, **more):
+    np.savez(path, description=np.array(json.dumps(description)), **arrays | more)
+
+
+def refused_or_whole(path):
+    """Whether a file is refused; a file that is not gives a model which works."""
+    try:
+        model = load(path)
+    except ValueError as error:
+        assert str(path) in str(error) and "\n" not in str(error)
+        return True
+    assert len(model.predict(np.ones((2, 2)))) == 2 and np.all(np.isfinite(model.predict_f(np.ones((2, 2))))) and model.summary()
+    return False
+
+
+def places(value, at=()):
+    """The path to every entry of a description, the first two of a list."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield (*at, key)
+        yield from places(part, (*at, key))
+
+
+WRONG = [None, True, -1, 0.5, 10**15, 1e400, 1e308, "x", [], [1, "a"], {"a": 1}, {"array": "array_0"}]
+
+
+def test_every_entry_of_the_description_may_be_wrong(saved, tmp_path):
+    _, description, arrays = saved
+    path, refused = tmp_path / "model.npz", 0
+    for n, place in enumerate(places(description)):
+        for value in [KeyError, *(WRONG[(5 * n + k) % len(WRONG)] for k in range(2))]:
+            changed = copy.deepcopy(description)
+            *above, key = place
+            part = changed
+            for step in above:
+                part = part[step]
+            if value is KeyError:
+                del part[key]
+            else:
+                part[key] = value
+            write(path, changed, arrays)
+            refused += refused_or_whole(path)
+    assert refused > n
+
+
+def test_every_array_may_be_another(saved, tmp_path):
+    _, description, arrays = saved
+    path = tmp_path / "model.npz"
+    for name, array in arrays.items():
+        for other in (array.astype(str), np.zeros(0), array[None], np.full(np.shape(array), np.inf), arrays[str(RNG.choice(list(arrays)))]):
+            write(path, description, arrays, **{name: other})
+            refused_or_whole(path)
+
+
+def test_bytes_may_be_changed_or_missing(saved, tmp_path):
+    whole, path = saved[0].read_bytes(), tmp_path / "model.npz"
+    for size in RNG.integers(len(whole), size=20):
+        path.write_bytes(whole[:size])
+        assert refused_or_whole(path)
+    for _ in range(60):
+        changed = bytearray(whole)
+        changed[RNG.integers(len(whole))] ^= int(RNG.integers(1, 256))
+        path.write_bytes(changed)
+        refused_or_whole(path)
+
+
+@pytest.mark.parametrize(
+    "place, value, words",
+    [
+        (("version",), np.inf, "damaged"),
+        (("state", "feature_names"), 5, "its `feature_names` must be a list of texts; got 5"),
+        (("state", "fitted", "y_scale_"), "x", "its `y_scale_` must hold finite numbers above 0"),
+        (("state", "posterior", "b"), [[1.0]], "its `b` must hold finite numbers, of the shape (M) or (M, K) that goes with the others"),
+        (("state", "fitted", "n_features_in_"), 10**12, "its `n_features_in_` must be a whole number from 1 to"),
+        (("state", "estimator"), "load", "its `estimator` must be one of SparsePEPRegressor"),
+        (("state", "likelihood", "kind"), "Probit", "`model.npz` is a sparse_pep model file, but it cannot be used"),
+    ],
+)
+def test_what_is_wrong_is_said(saved, tmp_path, monkeypatch, place, value, words):
+    monkeypatch.chdir(tmp_path)
+    _, description, arrays = saved
+    changed = copy.deepcopy(description)
+    *above, key = place
+    part = changed
+    for step in above:
+        part = part[step]
+    part[key] = value
+    write("model.npz", changed, arrays)
+    with pytest.raises(ValueError) as caught:
+        load("model.npz")
+    assert words in str(caught.value)
+
+
+def header(shape, dtype):
+    """The beginning of an array that claims this shape."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"shape": shape, "fortran_order": False, "descr": dtype})
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("claim", ["header", "packed"])
+def test_a_file_that_claims_more_than_it_holds_costs_no_memory(saved, tmp_path, claim):
+    path, whole = tmp_path / "model.npz", saved[0]
+    if claim == "header":
+        with zipfile.ZipFile(whole) as old, zipfile.ZipFile(path, "w") as new:
+            for name in old.namelist():
+                new.writestr(name, header((10**7,), "<f8") if name == "array_1.npy" else old.read(name))
+    else:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new, zipfile.ZipFile(whole) as old:
+            for name in old.namelist():
+                new.writestr(name, header((10**7,), "<f8") + bytes(8 * 10**7) if name == "array_1.npy" else old.read(name))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="model.npz.*damaged"):
+        load(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e6
