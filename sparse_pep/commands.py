@@ -50,10 +50,10 @@ from sparse_pep.datasets import (
     snelson_like,
 )
 from .estimators import SparsePEPClassifier, SparsePEPRegressor, load
-from .estimators.arguments import is_names
 from .estimators.base import PowerEPEstimator
 from .features import InducingPoints
 from .numerics.files import write_aside
+from .numerics.validation import is_names
 from .shards import Piece
 from .studies.experiments import STUDIES, study_named
 from .studies.runner import Study, jobs_left, run_study

@@ -36,7 +36,7 @@ from sparse_pep.numerics.files import (
     write_archive,
 )
 from ..numerics.linalg import Factor
-from ..numerics.validation import is_number, require_kind, shown
+from ..numerics.validation import is_names, is_number, require_kind, shown
 from ..sites import Posterior
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #1dda7316
@@ -243,11 +243,6 @@ def is_blocks(value: object) -> bool:
     return value is None or Numbers(("N",), -1.0, "iu").fits(value, {})
 
 
-def is_names(value: object) -> bool:
-    """Whether `value` is a list of strings."""
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
-
-
 MOST_COLUMNS = 10**6
 DICTIONARY = Rule("be a dictionary", kinds=(dict,))
 NUMBER = Check("be a number", is_number)
@@ -269,7 +264,7 @@ ENTRIES: dict[str, list[Rule | Check | Numbers]] = {
     "y_scale_": [Numbers(("", "K"), least=0.0)],
     "power": [Numbers(("", "P"), least=-1e-300)],
     "blocks": [Check("be None or hold the number of the block of each row", is_blocks)],
-    "frequencies": [Numbers(("F",))],
+    "features.frequencies": [Numbers(("F",))],
     "labels": [Check("hold two labels or more, in order", is_labels)],
     "n_features_in_": [Rule(f"be a whole number from 1 to {MOST_COLUMNS}", interval=(1, MOST_COLUMNS + 1), whole=True)],
     "feature_names": [Check("be a list of strings", is_names)],
@@ -280,14 +275,17 @@ ENTRIES: dict[str, list[Rule | Check | Numbers]] = {
 }  # fmt: skip
 
 
-def entries_of(value: object) -> Iterator[tuple[str, object]]:
-    """Names and values in a state, at any depth, but for what its user saved along."""
+def entries_of(value: object, above: str = "") -> Iterator[tuple[str, object]]:
+    """Names and values in a state, at any depth, except in what the user saved along. Names within
+    the features begin with "features.".
+    """
     parts = value.items() if isinstance(value, dict) else ()
     for name, part in parts:
-        yield name, part
-        yield from entries_of(part) if name != "extra" else ()
+        yield above + name, part
+        within = "features." if name == "features" else above
+        yield from entries_of(part, within) if name != "extra" else ()
     for part in value if isinstance(value, list) else ():
-        yield from entries_of(part)
+        yield from entries_of(part, above)
 
 
 def require_entries(state: dict) -> None:

@@ -38,6 +38,11 @@ def is_number(value: object) -> bool:
     return plain and not isinstance(value, bool)
 
 
+def is_names(value: object) -> bool:
+    """Whether `value` is a list of strings."""
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
 def require_unmasked(values: object, name: str) -> None:
     """Raise a ValueError if `values` is a masked array in which something is masked."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
