@@ -199,6 +199,8 @@ def trees(module: str) -> dict[str, ast.stmt]:
 def tree(thing):
     """The syntax tree of a function's or a class's definition."""
     thing = inspect.unwrap(thing)
+    if "<locals>" in thing.__qualname__:  # a function that another one made
+        return ast.parse(textwrap.dedent(inspect.getsource(thing))).body[0]
     return trees(thing.__module__)[thing.__qualname__]
 
 

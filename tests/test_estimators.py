@@ -795,12 +795,6 @@ def test_messages_quote_text_as_python_does():
         assert "np.str_" not in str(caught.value)
 
 
-def test_everything_in_features_comes_with_a_star():
-    found = {}
-    exec("from sparse_pep.features import *", found)
-    assert {"InducingPoints", "GaussianBlur", "Wavelet", "Derivative", "Fourier", "Mixture"} <= found.keys()
-
-
 def test_starts_reach_the_data():
     def start(kind, targets, **arguments):
         return kind(max_iter=1, n_inducing=4, fixed=ALL, random_state=0, **arguments).fit(X, targets)
