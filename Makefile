@@ -16,7 +16,7 @@ help:
 
 .venv/.installed: settings.ini setup.py
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]'
 	touch $@
 
 demo: .venv/.installed
