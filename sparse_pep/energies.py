@@ -6,7 +6,6 @@
 __all__ = ['METHODS', 'energy_gradient', 'Method']
 
 # %% ../nbs/13_energies.ipynb #797adcb0
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -80,10 +79,11 @@ def energy_gradient(fit: Fit) -> Gradient:
     ['log_odds_flip'] [0.0051]
     """
     Kuu, sums, projection = fit.posteriors[0].Kuu, fit.sums, fit.projection
-    whitened = list(map(whitened_moments, fit.posteriors))
+    whitened = [whitened_moments(q) for q in fit.posteriors]
     short = sums.private.value == 0.0 and Kuu.inverse is not None
     found = Adjoints(*fit.shards.ask(adjoints, whitened, short))
-    Kuu_bar = sum(map(partial(Kuu_adjoint, Kuu), whitened, sums.precision, found.outer))
+    parts = zip(whitened, sums.precision, found.outer)
+    Kuu_bar = sum(Kuu_adjoint(Kuu, *part) for part in parts)
     likelihood_bar = found.likelihood_bar + projection.likelihood_bar
     if short and np.ndim(found.likelihood_bar):  # Gaussian noise: Σ wτa, which no chunk has
         trace = np.vdot(whitened[0][1], sums.precision[0])

@@ -38,6 +38,8 @@ class Likelihood(Parametric):
         Number of latent functions of a data point.
     shift_invariant : bool
         Whether p does not change when one number is added to all latent functions.
+    real_targets : bool
+        Whether y may be any real number, so that it can be shifted and scaled.
     widest : float
         Largest variance of f in training; beyond it the quadrature would take too long.
     closed_powers : tuple of float
@@ -65,6 +67,7 @@ class Likelihood(Parametric):
     log_concave = True
     n_latent = 1
     shift_invariant = False
+    real_targets = False
     widest = np.inf
     closed_powers = (1.0, 0.0)
 
@@ -237,7 +240,7 @@ class Gaussian(Likelihood):
     """
 
     trained = positive = ("noise_variance",)
-    sites_known = True
+    sites_known = real_targets = True
     closed_powers = (0.0, 1.0)
     noise_variance: float = 1.0
 
@@ -588,6 +591,7 @@ class StudentT(Likelihood):
     df: float = 4.0
     scale: float = 1.0
     log_concave = False
+    real_targets = True
 
     @property
     def width(self) -> float:

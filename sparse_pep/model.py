@@ -237,7 +237,8 @@ def bound(
     inflation : float
         Factor by which all noise variances are multiplied.
     centred : bool
-        Whether these data alone determine the sites, without a memory of earlier data.
+        Whether q depends on these data only, and not on a memory of earlier data. The latent
+        functions then have the mean 0 at the fixed point if the likelihood is `shift_invariant`.
     kept : Kept, optional
         Which results are cached; none by default.
     chunk_size : int, optional
@@ -721,5 +722,6 @@ def model_posterior(posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.nda
     >>> print(mean, np.diag(cov).round(1), round(directions, 1))
     [0. 0.] [0.1 1. ] 0.9
     """
-    mean, cov = map(one_or_all, zip(*map(q_moments, posteriors)))
-    return mean, cov, sum(map(determined_directions, posteriors))
+    means, covs = zip(*[q_moments(posterior) for posterior in posteriors])
+    directions = sum(map(determined_directions, posteriors))
+    return one_or_all(means), one_or_all(covs), directions

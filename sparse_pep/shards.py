@@ -8,7 +8,7 @@ __all__ = ['Piece', 'Largest']
 # %% ../nbs/10_shards.ipynb #22031ae8
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -431,7 +431,7 @@ class Shard:
     pull_mean : callable
         pull_mean(f_bar) → derivatives of log Z in the Q parameters of the mean function, (Q,).
     centred : bool
-        Whether the mean of q over the latent functions is known to be 0 at the fixed point.
+        Whether the means of q, averaged over the latent functions, are 0 at the fixed point.
     latent : tuple (c, C)
         The latent function that known sites belong to, and the number of latent functions.
     chunk_size : int, optional
@@ -773,9 +773,7 @@ def adjoints(
     """
     outputs, M = shard.y.shape[1:], len(shard.Kuu.lower)
     f_bar = np.zeros((*outputs, len(shard.y)))
-    through = [None] * len(whitened)
-    if short:
-        through = list(map(partial(way_through, shard.Kuu), whitened))
+    through = [way_through(shard.Kuu, one) if short else None for one in whitened]
 
     def work(share: Sequence[int]) -> tuple:
         outer, pulled, slope = np.zeros((len(whitened), M, M)), 0.0, 0.0

@@ -239,7 +239,7 @@ class Ascent:
             raise np.linalg.LinAlgError(f"parameters out of range: {error}") from error
         fit, gradient = self.gradient_of(model)
         self.n_sweeps += fit.n_sweeps
-        slope = to_vector([*map(gradient.get, self.trained)])
+        slope = to_vector([gradient[name] for name in self.trained])
         if not (np.isfinite(fit.log_evidence) and np.all(np.isfinite(slope))):
             raise np.linalg.LinAlgError(
                 "the sites did not settle, or the evidence is not finite; start from a smaller "
@@ -418,8 +418,8 @@ def outcome_of(ascent: Ascent, end: OptimizeResult, before: int, tol: float) -> 
         message = "the line search found no higher evidence, also without its history"
     elif end.status == EXHAUSTED:
         message = f"still rising after {n_iter} iterations"
-    points = zip(*map(dict.values, map(ascent.at, ascent.path.values())))
-    values = dict(zip(ascent.parameters, map(np.stack, points)))
+    points = [ascent.at(vector) for vector in ascent.path.values()]
+    values = {name: np.stack([point[name] for point in points]) for name in ascent.parameters}
     return TrainingResult(
         model=ascent.model.with_parameters(ascent.at(ascent.best_vector)),
         log_evidence=-ascent.best,

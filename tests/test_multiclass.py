@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 from reference import multiclass as reference
+from reference.compare import error, gradient_error
 
+from sparse_pep.features import InducingPoints
+from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Logit
+from sparse_pep.means import ConstantMean
+from sparse_pep.model import Model, model_gradient
 from sparse_pep.multiclass import (
     MultinomialProbit,
     Softmax,
@@ -13,6 +18,7 @@ from sparse_pep.multiclass import (
     nested_tilted,
     probit_tilted,
 )
+from sparse_pep.shards import Piece
 
 POWERS = (0.0, 1e-6, 0.5, 1.0)
 
@@ -239,3 +245,20 @@ def test_mass_far_from_the_means(power):
     np.testing.assert_allclose(here.log_z, exact.log_z, rtol=1e-8)
     np.testing.assert_allclose(here.d1, exact.d1, rtol=1e-8)
     np.testing.assert_allclose(here.d2, exact.d2, rtol=1e-8)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, "private"])
+@pytest.mark.parametrize("blocks", [None, np.arange(36) // 4], ids=["single", "blocks"])
+def test_taking_the_shared_shift_away_moves_no_fixed_point(blocks, power, monkeypatch):
+    rng, of_block = np.random.default_rng(0), np.arange(36) // 4
+    X, y = rng.uniform(-3.0, 3.0, (36, 2)), rng.integers(0, 3, 36).astype(float)
+    own = np.resize([0.0, 1.0, 0.5], 9)[of_block] if power == "private" else None
+    data = Piece(0, X, y, weight=1.0 + of_block % 3, blocks=blocks, power=own)
+    mean = ConstantMean(np.array([0.3, -1.0, 0.5]))
+    model = Model(SquaredExponential(20.0, [1.0, 1.5]), InducingPoints(X[:7].copy()), Softmax(3), mean)
+    given = model, data, 0.5 if power == "private" else power
+    fit, gradient = model_gradient(*given, tol=1e-11)
+    monkeypatch.setattr(Softmax, "shift_invariant", False)
+    plain, expected = model_gradient(*given, tol=1e-11)
+    assert fit.converged and plain.converged and fit.n_sweeps < 0.7 * plain.n_sweeps
+    assert error(fit.log_evidence, plain.log_evidence) < 1e-12 and gradient_error(gradient, expected) < 1e-9

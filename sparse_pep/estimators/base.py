@@ -43,7 +43,6 @@ from sparse_pep.estimators.fitting import (
     train_fit,
 )
 from ..features import InducingPoints
-from ..likelihoods import Gaussian, StudentT
 from sparse_pep.model import (
     Model,
     from_vector,
@@ -527,9 +526,9 @@ class PowerEPEstimator(Editable):
     power_ : float or array
         The power that was used.
     diagnostics_ : dict
-        `message`, `n_evaluations`, `n_rejected` (the number of evaluations that failed), `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped`
-        (the number of unexplained variances that rounding made negative),
-        `unexplained_variance` (the mean of D over the data, in units of y²) and its fraction
+        `message`, `n_evaluations`, `n_rejected` (the number of evaluations that failed),
+        `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped` (the number of
+        unexplained variances that rounding made negative), `unexplained_variance` (the mean of D over the data, in units of y²) and its fraction
         of the prior variance, `determined_directions`, `learned_nothing` (whether the
         predictions are those of the prior), `log_evidence_trace`,
         `parameter_trace` (the parameters at up to 64 iterations), `power_sweep` (with
@@ -785,7 +784,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
     def _encoding_of(self, data: Data) -> Encoding:
         """The map from the user's data to those of the model."""
         few, likelihood = data.few, self._starting_likelihood()
-        several, real = few.y.ndim == 2, isinstance(likelihood, (Gaussian, StudentT))
+        several, real = few.y.ndim == 2, likelihood.real_targets
         if several and not self._many_outputs:
             raise ValueError(
                 "the source must have one target per row for this estimator; it has several."

@@ -21,7 +21,7 @@ from ..features import Features, InducingPoints
 from ..inference import Fit
 from ..interdomain import Mixture
 from ..kernels import Kernel
-from ..likelihoods import Gaussian, Likelihood, StudentT
+from ..likelihoods import Likelihood
 from ..means import starting_mean
 from ..model import Model, model_predict, predictive_log_density
 from ..numerics.devices import place_named
@@ -172,8 +172,9 @@ class Data:
 # %% ../../nbs/internals/estimators/fitting.ipynb #434fc27a
 def require_scale(few: Piece, given: Arguments, likelihood: Likelihood) -> None:
     """Raise a ValueError if the rows `few` are in units in which parameters cannot be trained."""
-    real = isinstance(likelihood, (Gaussian, StudentT))
-    parts = [("X", few.X, "standardize", 0.9)] + [("y", few.y, "normalize_y", 0.45)] * real
+    parts = [("X", few.X, "standardize", 0.9)]  # lengthscales have the scale of X,
+    if likelihood.real_targets:
+        parts.append(("y", few.y, "normalize_y", 0.45))  # and variances that of y squared
     for name, values, scaled, share in parts if given.optimizer else ():
         spread = np.atleast_1d(np.ptp(values, axis=0))
         far = np.abs(np.log(np.where(spread > 0.0, spread, 1.0))) > share * LOG_LIMIT
