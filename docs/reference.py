@@ -397,7 +397,8 @@ def module_page(module: str) -> tuple[str, str, str]:
     """Title, subtitle and text of a module's page."""
     library, public = get_config().lib_name, loaded(module).__all__
     said = f"Derived, with tests and pictures, on [the page of this module](../{homes()[module]}). "
-    place = library if public[0] in importlib.import_module(library).__all__ else f"{library}.{module}"
+    parents = library, f"{library}.{module}".rpartition(".")[0], f"{library}.{module}"
+    place = next(name for name in parents if public[0] in getattr(importlib.import_module(name), "__all__", ()))
     top = f"{said}Every name on this page is imported like `from {place} import {public[0]}`. Shapes: N data, D input columns, M inducing variables, S test inputs."
     if is_command(getattr(loaded(module), public[0])):
         top = f"{said}`{label(module, public[0])}` is installed with the package."

@@ -25,7 +25,6 @@ from .estimators import SparsePEPClassifier, SparsePEPRegressor
 from .estimators.base import PowerEPEstimator
 from .numerics.validation import as_floats, require_finite
 from sparse_pep.plots import (
-    ard_parts,
     plot_calibration,
     plot_calibration_draws,
     plot_classification_1d,
@@ -38,10 +37,9 @@ from sparse_pep.plots import (
     plot_relevance,
     plot_reliability,
     plot_residuals,
-    require_known,
-    require_model,
-    sweep_lines,
 )
+from .plots.fits import require_known, require_model
+from .plots.training import ard_parts, sweep_lines
 
 # %% ../nbs/internals/report.ipynb #e974364e
 def as_text(value: object) -> str:

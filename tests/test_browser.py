@@ -246,9 +246,8 @@ def test_nothing_is_too_wide(seen):
 
 
 def test_no_page_is_too_long_to_read(seen):
-    """Those that would be fold code and long calculations; the page of seventeen kinds of figures does not become short by folding."""
-    long = {page["page"]: page["height"] for page in seen["pages"] if page["width"] == 1400 and page["height"] > 17_000}
-    assert set(map(posixpath.basename, long)) <= {"plots.html"}, long
+    """Those that would be fold code and long calculations."""
+    assert not {page["page"]: page["height"] for page in seen["pages"] if page["width"] == 1400 and page["height"] > 17_000}
 
 
 def test_no_request_leaves_the_machine(seen):

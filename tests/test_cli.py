@@ -556,7 +556,7 @@ def test_the_boundary_is_drawn_for_three_powers(monkeypatch):
     seen = []
     monkeypatch.setattr("sparse_pep.commands.save_figure", lambda path, figure: seen.append((path, figure)))
     far = {"label": "inducing points (3 more beyond)"}  # of these axes, not of the three
-    monkeypatch.setattr("sparse_pep.plots.mark_points_2d", lambda ax, Z: ax.plot(*Z.T, "x", **far))
+    monkeypatch.setattr("sparse_pep.plots.fits.mark_points_2d", lambda ax, Z: ax.plot(*Z.T, "x", **far))
     powers, draw = [], plots.plot_classification_2d
     record = lambda model, X, y, ax: powers.append(model.power) or draw(model, X, y, ax=ax)  # noqa: E731
     monkeypatch.setattr(plots, "plot_classification_2d", record)

@@ -168,8 +168,8 @@ def test_names_in_docstrings_lead_to_their_place_and_arguments_nowhere():
     assert reference.target_of("regression.evidence", "blocks") == "regression.ipynb#evidence"
     assert reference.target_of("Factor", "sites") == "numerics.linalg.ipynb#Factor"
     assert reference.target_of("cavity", "sites") == "#cavity"
-    assert reference.target_of("cavity", "plots") is None  # an argument, more likely
-    assert reference.target_of("no_such_thing", "plots") is None
+    assert reference.target_of("cavity", "plots.fits") is None  # an argument, more likely
+    assert reference.target_of("no_such_thing", "plots.fits") is None
     assert reference.inline("`cavity`", "sites", ("cavity",)) == "`cavity`"
 
 

@@ -13,15 +13,6 @@ from scipy.stats import binom, binomtest, kstest, norm
 
 from sparse_pep.kernels import Linear, Matern12, Periodic, SquaredExponential, White
 from sparse_pep.plots import (
-    BAND,
-    CLASS_COLORS,
-    TRACE_COLORS,
-    ard_parts,
-    binary_cases,
-    grid_around,
-    mark_points,
-    one_column,
-    pairs,
     plot_calibration,
     plot_calibration_draws,
     plot_classification_1d,
@@ -34,13 +25,28 @@ from sparse_pep.plots import (
     plot_relevance,
     plot_reliability,
     plot_residuals,
-    point_paths,
-    posterior_curves,
+)
+from sparse_pep.plots.calibration import (
+    binary_cases,
     ranks_of,
     reliability_bins,
+    wilson_interval,
+)
+from sparse_pep.plots.fits import (
+    BAND,
+    CLASS_COLORS,
+    grid_around,
+    mark_points,
+    one_column,
+    pairs,
+    posterior_curves,
+)
+from sparse_pep.plots.training import (
+    TRACE_COLORS,
+    ard_parts,
+    point_paths,
     score_label,
     sweep_lines,
-    wilson_interval,
 )
 
 X = np.linspace(-1.0, 3.0, 9)

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from reference.made_up import made_up_rows
 
-from sparse_pep.plots import BLUE, ORANGE
+from sparse_pep.plots.fits import BLUE, ORANGE
 from sparse_pep.studies.rankings import (
     SET_COLORS,
     WIN_COLORS,

@@ -20,7 +20,8 @@ from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.interdomain import Fourier
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import StudentT
-from sparse_pep.plots import inducing_inputs, point_paths
+from sparse_pep.plots.fits import inducing_inputs
+from sparse_pep.plots.training import point_paths
 from sparse_pep.report import (
     MOST_ROWS,
     as_text,

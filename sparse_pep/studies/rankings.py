@@ -15,7 +15,8 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from ..numerics.validation import is_number, shown
-from ..plots import BLUE, GREEN, MARKERS, ORANGE, RED, axes_of, score_label
+from ..plots.fits import BLUE, GREEN, MARKERS, ORANGE, RED, axes_of
+from ..plots.training import score_label
 from sparse_pep.studies.statistics import (
     Cells,
     alike_groups,

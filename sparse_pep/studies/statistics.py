@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm, rankdata, studentized_range, t, wilcoxon
 
 from ..numerics.validation import is_number, shown
-from ..plots import wilson_interval
+from ..plots.calibration import wilson_interval
 
 # %% ../../nbs/internals/studies/statistics.ipynb #9715f408
 CELL = ("data", "split", "M")
