@@ -505,7 +505,7 @@ def _coded(
         some = ", ".join(map(str, [*codes][:10])) + (", …" if len(codes) > 10 else "")
         raise ValueError(
             f"`{name}`, row {first + row} (counted from 0): {values[row]!r} is not one of the "
-            f"labels {some}. Mend the row or leave it out."
+            f"labels {some}. Correct the row or leave it out."
         )
     return np.array(found)
 

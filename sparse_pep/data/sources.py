@@ -64,7 +64,7 @@ def checked(piece: Piece, n_dims: int, numbers: np.ndarray | None = None) -> Pie
             raise ValueError(
                 f"`{name}`, row {number} (counted from 0){where}: a finite number in "
                 f"[{low:g}, {high:g}] is expected; got {value[(row, *column)]}. "
-                "Mend the row or leave it out."
+                "Correct the row or leave it out."
             )
     return piece
 

@@ -52,7 +52,7 @@ def draw_calibration(level: np.ndarray, ax: Axes | None = None) -> Axes:
     ax.fill_between(nominal, low, high, color="black", alpha=0.12, lw=0, label=band)
     ax.plot([0.0, 1.0], [0.0, 1.0], "--", color="black", lw=1.0, label="calibrated")
     ax.step(np.r_[0.0, level, 1.0], share, where="post", color=BLUE, lw=1.8, label="model")
-    ax.set(xlabel="probability of the interval", ylabel="share of targets inside")
+    ax.set(xlabel="probability of the interval", ylabel="fraction of targets inside")
     ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
     return ax
 
@@ -94,7 +94,7 @@ def plot_calibration(
     >>> y = np.random.default_rng(0).normal(size=50)  # from the predicted distribution
     >>> ax = plot_calibration(y, np.zeros(50), np.ones(50), ax=Figure().subplots())
     >>> print(ax.get_xlabel(), "-", ax.get_ylabel())
-    probability of the interval - share of targets inside
+    probability of the interval - fraction of targets inside
     """
     y, mean, std = check_predictions(y, mean, std)
     return draw_calibration(erf(np.abs(y - mean) / (std * np.sqrt(2.0))), ax)
@@ -145,7 +145,7 @@ def plot_calibration_draws(
     >>> y, draws = rng.poisson(3.0, size=50), rng.poisson(3.0, size=(50, 200))
     >>> ax = plot_calibration_draws(y, draws, ax=Figure().subplots())
     >>> print(ax.get_xlabel(), "-", ax.get_ylabel())
-    probability of the interval - share of targets inside
+    probability of the interval - fraction of targets inside
     """
     y, draws = one_column(y, "y"), as_floats(draws, "draws")
     if draws.ndim != 2 or len(draws) != len(y) or draws.shape[1] == 0:
@@ -324,7 +324,7 @@ def plot_reliability(
     >>> y, p = np.array(["no", "no", "yes", "yes"]), np.array([0.1, 0.3, 0.7, 0.9])
     >>> ax = plot_reliability(y, np.c_[1.0 - p, p], ["no", "yes"], ax=Figure().subplots())
     >>> print(ax.get_xlabel(), "-", ax.get_ylabel())
-    probability of class yes - share that came true
+    probability of class yes - fraction that came true
     """
     if not is_number(n_bins) or n_bins < 1 or n_bins % 1:
         raise ValueError(
@@ -341,6 +341,6 @@ def plot_reliability(
     )
     for middle, count in zip(middles, counts):
         ax.text(middle, -0.08, f"{count:.0f}", ha="center", va="center", fontsize=7)
-    ax.set(xlabel=f"probability of {name}", ylabel="share that came true")
+    ax.set(xlabel=f"probability of {name}", ylabel="fraction that came true")
     ax.set(xlim=(-0.03, 1.03), ylim=(-0.13, 1.03), yticks=np.linspace(0.0, 1.0, 6))
     return ax

@@ -317,7 +317,7 @@ def score_label(metric: str) -> str:
         "log ml/n": "log ML/N (nats per data point, larger is better)",
         "smll": "SMLL (nats per data point, smaller is better)",
         "nll": "NLL (nats per data point, smaller is better)",
-        "error": "share of wrong labels (smaller is better)",
+        "error": "fraction of wrong labels (smaller is better)",
         "seconds": "seconds (smaller is better)",
     }
     return units.get(metric.lower(), f"{metric.upper()} (smaller is better)")
