@@ -176,8 +176,9 @@ class Checkpoint:
         state = read_archive(self.path, FORMAT, FORMAT_VERSION)
         if state["owner"] != self.owner:
             raise ValueError(
-                f"checkpoint `{self.path}` belongs to a training with other data or arguments, or without a fixed "
-                "`random_state`; delete it, or name another file."
+                f"checkpoint `{self.path}` belongs to a training with other data or arguments, without a fixed "
+                "`random_state`, or on another number of threads (OMP_NUM_THREADS), with which the start has "
+                "other last digits; delete it, or name another file."
             )
         names = ("log_evidence", "gradient", "converged", "n_sweeps", "jitter")
         columns = zip(state["questions"], *(state[name] for name in names))
