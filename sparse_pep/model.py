@@ -217,6 +217,7 @@ def bound(
     power: float | np.ndarray,
     private: bool = True,
     inflation: float = 1.0,
+    tight: bool = False,
     centred: bool = False,
     kept: Kept | None = None,
     chunk_size: int | None = None,
@@ -236,6 +237,8 @@ def bound(
         Whether rows may have powers of their own.
     inflation : float
         Factor by which all noise variances are multiplied.
+    tight : bool
+        Whether the sites of Gaussian noise have the tight form.
     centred : bool
         Whether q depends on these data only, and not on a memory of earlier data. The latent
         functions then have the mean 0 at the fixed point if the likelihood is `shift_invariant`.
@@ -273,6 +276,7 @@ def bound(
         power=power,
         weight=weight,
         noise=noise if known else None,
+        tight=tight,
         trained=inflation * own_noise / noise,
         offset=0.0 if known else offset,
         pull_mean=lambda f_bar: to_vector(model.mean.pull(X, f_bar.T)),
@@ -302,7 +306,7 @@ def shards_of(
     room : ndarray, optional
         Array that V may be written to.
     **more
-        Arguments `private`, `inflation` and `chunk_size` of `bound`.
+        Arguments `private`, `inflation`, `tight` and `chunk_size` of `bound`.
     model, data, power, start, memory
         As in `model_gradient`.
     """
@@ -311,7 +315,8 @@ def shards_of(
     arrays = start if isinstance(start, np.ndarray) else None
     if memory is not None:
         parts = model.features, model.kernel, Kuu, float(np.mean(power))
-        local = memory_shards(memory, *parts, model.likelihood.n_latent, to_vector)
+        parts = *parts, model.likelihood.n_latent, to_vector, more.get("tight", False)
+        local = memory_shards(memory, *parts)
     if data.resident:
         (piece,) = data.pieces()
         if memory is not None:
@@ -367,6 +372,7 @@ def model_evidence(
     tol: float = 1e-8,
     memory: Memory | None = None,
     chunk_size: int | None = None,
+    tight: bool = False,
 ) -> Fit:
     """log Z_PEP and q(u) of a model. Arguments as in `model_gradient`. Cost 2NM² flops, and as
     many for each sweep if the sites have to be searched for.
@@ -390,7 +396,7 @@ def model_evidence(
     1.0 -2.97
     """
     Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu")
-    return settled(model, data, power, Kuu, start, tol, memory, chunk_size=chunk_size)
+    return settled(model, data, power, Kuu, start, tol, memory, chunk_size=chunk_size, tight=tight)
 
 # %% ../nbs/17_model.ipynb #e89ec288
 @one_blas_thread()
@@ -403,6 +409,7 @@ def model_gradient(
     tol: float = 1e-8,
     memory: Memory | None = None,
     chunk_size: int | None = None,
+    tight: bool = False,
 ) -> tuple[Fit, dict[str, np.ndarray]]:
     """The evidence and its exact gradient with respect to `model.parameters()`.
 
@@ -424,6 +431,8 @@ def model_gradient(
         Summary of earlier data.
     chunk_size : int, optional
         Number of rows in a chunk, for data in memory.
+    tight : bool
+        Whether to use the tight form of the energy, for Gaussian noise.
 
     Returns
     -------
@@ -470,8 +479,8 @@ def model_gradient(
             size = piece.X.shape[0] * len(matrix)
             with device_of(piece.X):
                 room = lent.enter_context(LENDER.lend(size)) if KEPT_V.allows(size) else None
-        given = Kuu, start, tol, memory
-        fit = settled(model, data, power, *given, room=room, chunk_size=chunk_size)
+        given, more = (Kuu, start, tol, memory), {"chunk_size": chunk_size, "tight": tight}
+        fit = settled(model, data, power, *given, room=room, **more)
         found = energy_gradient(fit)
     kernel_bar, features_bar = pull_Kuu(found.Kuu_bar)
     through_Kuu = to_vector([*kernel_bar.values(), *features_bar.values()])
@@ -597,6 +606,7 @@ def model_left_out(
     power: float | np.ndarray = 0.5,
     memory: Memory | None = None,
     chunk_size: int | None = None,
+    tight: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at each data point given all others, in the shapes of
     `model_predict`; `fit` is the result of `model_evidence` for these data. The mean is NaN
@@ -606,7 +616,7 @@ def model_left_out(
     if fit.shards is None:
         Kuu = fit.posteriors[0].Kuu
         given = model, data, power, Kuu, fit.start, memory
-        shards, sites = shards_of(*given, chunk_size=chunk_size)
+        shards, sites = shards_of(*given, chunk_size=chunk_size, tight=tight)
         if data.resident:
             shards.local[0].begin(sites)
         fit = replace(fit, shards=shards)
@@ -637,6 +647,7 @@ def model_leave_one_out(
     power: float | np.ndarray = 0.5,
     memory: Memory | None = None,
     chunk_size: int | None = None,
+    tight: bool = False,
 ) -> np.ndarray:
     """log p(yₙ | all other data) (N,), in nats, summed over outputs; NaN where leaving out a data
     point leaves no distribution. Arguments and cost as in `model_left_out`.
@@ -657,7 +668,7 @@ def model_leave_one_out(
     >>> print(density.shape, round(float(density.mean()), 2))  # nats for each data point
     (40,) 0.14
     """
-    mean, var = model_left_out(model, fit, data, power, memory, chunk_size)
+    mean, var = model_left_out(model, fit, data, power, memory, chunk_size, tight)
     pieces = list(data.pieces())
     y = np.concatenate([piece.y for piece in pieces])
     known = [np.broadcast_to(piece.known_variance, len(piece.y)) for piece in pieces]

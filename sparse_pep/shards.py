@@ -31,6 +31,8 @@ from sparse_pep.regression import (
     log_noise_adjoint,
     short_adjoint_chunk,
     single_datum_terms,
+    site_form,
+    site_ratio,
     way_through,
 )
 from sparse_pep.sites import (
@@ -227,8 +229,8 @@ class Sums(NamedTuple):
     lowest : Largest
         Minus the smallest site precision of each latent function (C,), where sites are searched for.
     private : Largest
-        The largest power, or 1 if part of a noise variance is known. If it is 0, the gradient
-        can be computed in the shorter form.
+        The largest power κ of the sites, or 1 if part of a noise variance is known. If it is 0,
+        the gradient can be computed in the shorter form.
     """
 
     precision: np.ndarray
@@ -424,6 +426,8 @@ class Shard:
         Power α and weight w of each row.
     noise : ndarray (n,), optional
         Noise variances. If they are given, the noise is Gaussian and the sites are known.
+    tight : bool
+        Whether known sites have the tight form.
     trained : ndarray (n,) or float
         The share of each noise variance that is a trained parameter, from 0 to 1.
     offset : ndarray (n,) or (C, n), or float
@@ -452,6 +456,7 @@ class Shard:
     power: np.ndarray
     weight: np.ndarray
     noise: np.ndarray | None = None
+    tight: bool = False
     trained: np.ndarray | float = 1.0
     offset: np.ndarray | float = 0.0
     pull_mean: Callable = lambda f_bar: 0.0
@@ -467,6 +472,7 @@ class Shard:
     def __post_init__(self):
         n, M = len(self.y), len(self.Kuu.lower)
         self.known = self.noise is not None  # whether the sites follow in closed form
+        self.form = site_form(self.power, self.weight, self.tight)
         first, n_latent = self.latent  # the next line: latent functions that the sites belong to
         self.latents = range(first, first + 1) if self.known else range(n_latent)
         self.dff, self.kff = np.empty(n), np.empty(n)
@@ -480,6 +486,11 @@ class Shard:
         if self.known:
             self.state = SiteState((np.empty(n), np.empty(self.y.T.shape)), *[None] * 3)
 
+    def known_at(self, rows: slice | np.ndarray) -> tuple[np.ndarray, ...]:
+        """D, σ² and the pair κ, γ of some rows, from which known sites follow."""
+        power, share = self.form
+        return self.dff[rows], self.noise[rows], power[rows], share[rows]
+
     # ---- what differs between single data points and blocks
 
     def explain(self, i: int, kff: np.ndarray, V: np.ndarray) -> None:
@@ -488,9 +499,8 @@ class Shard:
         self.kff[rows] = kff
         self.dff[rows], self.clipped[i] = unexplained_variance(kff, V)
         if self.known:
-            here = self.y[rows], self.dff[rows], self.noise[rows], self.power[rows]
             precision, shift = self.state.sites
-            precision[rows], own = gaussian_sites(*here)
+            precision[rows], own = gaussian_sites(self.y[rows], *self.known_at(rows))
             shift[..., rows] = own.T
 
     def add_sites(self, c: int, chunk: Columns, S: np.ndarray, s: np.ndarray) -> float:
@@ -501,8 +511,7 @@ class Shard:
         add_weighted(S, chunk.V, weight * precision[rows], chunk.spare)
         if not self.known:
             return 0.0
-        here = self.y[rows], self.dff[rows], self.noise[rows], self.power[rows]
-        return float(weight @ single_datum_terms(*here))
+        return float(weight @ single_datum_terms(self.y[rows], *self.known_at(rows)))
 
     def marginals_of(
         self, c: int, chunk: Columns, posterior: Posterior
@@ -523,7 +532,10 @@ class Shard:
         precision, shift = self.state.sites if self.known else self.state.sites[:, c]
         precision, shift = precision[rows], shift[..., rows]
         if through is None:
-            given = V, precision, shift.T, self.power[rows], weight, outer, chunk.scratch
+            power, ratio = self.power[rows], 1.0
+            if self.known:
+                power, ratio = self.form[0][rows] * self.form[1][rows], site_ratio(*self.known_at(rows))
+            given = V, precision, shift.T, power, weight, outer, chunk.scratch, ratio
             Kuf_bar, kff_bar, var, d1 = adjoint_chunk(self.Kuu, whitened, *given)
         else:
             given = V, precision, shift.T, weight, chunk.scratch
@@ -531,8 +543,7 @@ class Shard:
             var = 0.0
         if not self.known:
             return Kuf_bar, kff_bar, 0.0, d1
-        here = self.dff[rows], self.noise[rows], self.power[rows]
-        slope = log_noise_adjoint(var, d1, precision, *here)
+        slope = log_noise_adjoint(var, d1, precision, *self.known_at(rows))
         trained = np.broadcast_to(self.trained, len(self.y))[rows]
         return Kuf_bar, kff_bar, (weight * trained) @ slope, d1
 
@@ -654,7 +665,7 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
         parts = map_chunks(work, range(len(shard.chunks)))
     S, s, terms = map(sum, zip(*parts))
     counted = (shard.weight > 0.0) & (np.asarray(shard.trained) > 0.0)
-    lowest, private = np.full(C, -np.inf), float(np.max(shard.power, initial=0.0))
+    lowest, private = np.full(C, -np.inf), float(np.max(shard.form[0], initial=0.0))
     if not shard.known:
         lowest = -shard.state.sites[0].min(axis=1)
     if np.any(np.not_equal(shard.trained, 1.0)):

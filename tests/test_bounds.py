@@ -1,0 +1,174 @@
+"""The tight form of the energy: exact numbers, dense references, the ladder of bounds, and wherever the data live."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import BESIDE, outside
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import dense
+from reference.compare import error, gradient_error, properties
+from reference.problems import KERNELS, Problem, problems
+
+from sparse_pep.data.sources import ArraySource
+from sparse_pep.features import InducingPoints
+from sparse_pep.interdomain import GaussianBlur
+from sparse_pep.likelihoods import Gaussian
+from sparse_pep.means import ConstantMean
+from sparse_pep.model import (
+    Model,
+    model_evidence,
+    model_gradient,
+    model_leave_one_out,
+    model_predict,
+)
+from sparse_pep.regression import evidence
+from sparse_pep.shards import Piece
+from sparse_pep.sites import q_moments
+from sparse_pep.stochastic import Batches, batch_gradient, random_batches
+
+GRADIENTS = {
+    "log_variance": "kernel.log_variance",
+    "log_lengthscales": "kernel.log_lengthscale",
+    "Z": "features.Z",
+}
+
+
+@pytest.fixture(scope="session")
+def beyond():
+    """Exact numbers of what goes beyond the paper."""
+    return json.loads(outside("SPARSE_PEP_BEYOND", BESIDE / "vectors" / "beyond.json").read_text())
+
+
+def labels_of(blocks, n_data):
+    labels = np.empty(n_data, dtype=int)
+    for b, members in enumerate(blocks):
+        labels[members] = b
+    return labels
+
+
+def test_exact_numbers(beyond):
+    seen = 0
+    for problem in beyond["gaussian"]:
+        X, y, Z, noise, X_test = (np.array(problem[name]) for name in ("X", "y", "Z", "noise_var", "Xtest"))
+        parts = problem["kernel"]
+        features = GaussianBlur(Z, problem["features"]["widths"]) if problem["features"] else InducingPoints(Z)
+        kernel = KERNELS[parts["name"]](parts["variance"], parts["lengthscales"])
+        model = Model(kernel, features, Gaussian(noise.min()))  # all further noise is known
+        weight = 1.0 if problem["weights"] is None else np.array(problem["weights"])
+        for case in problem["cases"]:
+            if case["method"] not in ("t", "bt", "tpep"):
+                continue
+            blocks = labels_of(problem["blocks"], len(y)) if case.get("use_blocks") else None
+            data = Piece(0, X, y, weight, noise - noise.min(), blocks=blocks)
+            fit, gradient = model_gradient(model, data, case.get("alpha", 0.0), tight=True)
+            assert abs(fit.log_evidence / case["logZ"] - 1) < 1e-8
+            found = dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0])))
+            found |= dict(zip(("f_mean", "f_var"), model_predict(model, fit.posteriors, X_test)))
+            found["q_mean"] = found["q_mean"].T  # (K, M) of K outputs, as in the file
+            for name, value in found.items():
+                assert error(value, case[name]) < 1e-8
+            slopes = {name: case["grad"][name] for name in GRADIENTS if name in case["grad"]}
+            slopes["noise"] = noise.min() * np.sum(case["grad"]["noise_var"])
+            found = {name: gradient[GRADIENTS[name]].reshape(np.shape(value)) for name, value in slopes.items() if name != "noise"}
+            assert gradient_error(found | {"noise": gradient["log_noise_variance"]}, slopes) < 1e-8
+            seen += 1
+    assert seen == 20
+
+
+@properties
+@given(problems, st.booleans(), st.booleans())
+def test_gradient_against_dense_complex_steps(p, weighted, in_blocks):
+    N, rng = len(p.y), np.random.default_rng(0)
+    labels = np.arange(N) // 3 if in_blocks else np.arange(N)
+    weight = rng.uniform(0.2, 3.0, size=N)[labels] if weighted else np.ones(N)
+    power = np.resize(p.power, N)[labels]
+    data = Piece(0, p.X, p.y, weight, power=power, blocks=labels if in_blocks else None)
+    fit, gradient = model_gradient(p.model, data, tight=True, chunk_size=4)
+
+    def log_z(parameters):
+        Z, variance = parameters["features.Z"], np.exp(parameters["kernel.log_variance"])
+        covariance = p.name, variance, np.exp(parameters["kernel.log_lengthscale"])
+        Kuu, Kuf, Kff = (dense.kernel(*covariance, *pair) for pair in ((Z, Z), (Z, p.X), (p.X, p.X)))
+        np.fill_diagonal(Kff, variance)  # a complex step through the root of 0 has no direction
+        noise = np.exp(parameters["log_noise_variance"])
+        return dense.tight_log_evidence(Kuu, Kuf, Kff, p.y, noise, power, labels, weight)
+
+    here = p.model.parameters()
+    assert error(fit.log_evidence, log_z(here), abs(log_z(here)) + N) < 1e-11
+    expected = {name: dense.complex_step(lambda at, name=name: log_z(here | {name: at}), here[name]) for name in here}
+    unit = {name: 1.0 for name in here} | {"features.Z": p.model.kernel.lengthscale}
+    scaled = ({name: unit[name] * value for name, value in one.items()} for one in (gradient, expected))
+    assert gradient_error(*scaled) < 1e-8
+
+
+def ladder(p, labels):
+    """The lower bounds in rising order, then the exact value: VFE, spherical, single data points, blocks, exact."""
+    arrays, noise, N, Kff = p.arrays(), float(p.model.likelihood.noise_variance), len(p.y), p.model.kernel(p.X)
+    plain, tight = (evidence(*arrays, p.y, noise, 0.0, tight=tight) for tight in (False, True))
+    ratios = plain.dff / noise
+    spherical = plain.log_evidence + 0.5 * (ratios.sum() - N * np.log1p(ratios.mean()))
+    blocks = dense.tight_log_evidence(*arrays[:2], Kff, p.y, noise, 0.0, labels)
+    return plain.log_evidence, spherical, tight.log_evidence, blocks, dense.exact_log_evidence(Kff, p.y, noise)
+
+
+def test_the_order_of_the_bounds_on_random_problems():
+    rng = np.random.default_rng(0)
+    for seed in range(500):
+        N, M = rng.integers(1, 13), rng.integers(1, 6)
+        p = Problem(seed, N, M, 2, sorted(KERNELS)[seed % 4], scale_y=10.0 ** rng.integers(-2, 3))
+        found = np.array(ladder(p, rng.integers(0, 4, size=N)))
+        assert np.all(np.diff(found) >= -1e-9 * (N + np.max(np.abs(found)))), seed
+
+
+rng = np.random.default_rng(5)
+N = 24
+X, LABELS = rng.normal(size=(N, 2)), np.arange(N) // 3
+Y = np.column_stack([np.sin(2 * X[:, 0]), X[:, 1]]) + 0.3 * rng.normal(size=(N, 2))
+WEIGHT, POWER, KNOWN = rng.uniform(0.2, 3.0, size=N)[LABELS], rng.uniform(size=N)[LABELS], rng.uniform(size=N)
+MODEL = Model(KERNELS["se"](1.2, [0.9, 1.3]), InducingPoints(X[:5] + 0.1), Gaussian(0.2), ConstantMean([0.2, -0.1]))
+DATA = Piece(0, X, Y, WEIGHT, KNOWN, POWER)
+
+
+@pytest.mark.parametrize("blocks", [None, LABELS])
+def test_pieces_batches_and_outputs_give_the_results_of_all_data(blocks):
+    data = DATA._replace(blocks=blocks)
+    fit, gradient = model_gradient(MODEL, data, tight=True)
+    source = ArraySource(X, Y, WEIGHT, KNOWN, POWER, blocks=blocks, piece_rows=7)
+    found, slopes = model_gradient(MODEL, source, tight=True)
+    assert error(found.log_evidence, fit.log_evidence) < 1e-12 and gradient_error(slopes, gradient) < 1e-10
+    apart = [
+        model_gradient(replace(MODEL, mean=ConstantMean(mean)), data._replace(y=y), tight=True)
+        for y, mean in zip(Y.T, (0.2, -0.1))
+    ]
+    assert error(sum(one.log_evidence for one, _ in apart), fit.log_evidence) < 1e-12
+    for name in ("kernel.log_lengthscale", "log_noise_variance", "features.Z"):
+        assert error(sum(slope[name] for _, slope in apart), gradient[name]) < 1e-10
+    rows = random_batches(N, 8, np.random.default_rng(0), blocks)
+    batches = Batches(MODEL, data, 0.5, 0.0, None, rows, tight=True)
+    for _ in range(2):
+        visits = [batches.visit(MODEL, k) for k in range(len(rows))]
+    parts = [batch_gradient(MODEL, *visit, len(rows)) for visit in visits]
+    total = {name: sum(part[name] for part in parts) for name in gradient}
+    assert gradient_error(total, gradient) < 1e-9
+
+
+def test_a_whole_weight_is_a_block_of_copies():
+    counts = rng.integers(1, 4, size=N)
+    rows = np.repeat(np.arange(N), counts)
+    copies = Piece(0, X[rows], Y[rows], 1.0, KNOWN[rows], POWER[rows], blocks=rows)
+    fit, gradient = model_gradient(MODEL, DATA._replace(weight=1.0 * counts), tight=True)
+    longer, slopes = model_gradient(MODEL, copies, tight=True)
+    assert error(longer.log_evidence, fit.log_evidence) < 1e-11 and gradient_error(slopes, gradient) < 1e-9
+
+
+def test_leaving_one_out_is_a_fit_to_the_others():
+    data, n = DATA._replace(y=Y[:, 0], power=0.5), 4
+    model = replace(MODEL, mean=ConstantMean(0.2))
+    density = model_leave_one_out(model, model_evidence(model, data, tight=True).released(), data, tight=True)
+    others = model_evidence(model, data.at(np.delete(np.arange(N), n)), tight=True)
+    mean, var = model_predict(model, others.posteriors, X[n : n + 1])
+    own = model.likelihood.predict_log_density(Y[n : n + 1, 0], mean, var + KNOWN[n])
+    assert error(density[n], own[0]) < 1e-9
