@@ -238,7 +238,7 @@ def bound(
     inflation : float
         Factor by which all noise variances are multiplied.
     tight : bool
-        Whether the sites of Gaussian noise have the tight form.
+        Whether the sites have the tight form.
     centred : bool
         Whether q depends on these data only, and not on a memory of earlier data. The latent
         functions then have the mean 0 at the fixed point if the likelihood is `shift_invariant`.
@@ -250,7 +250,8 @@ def bound(
     Raises
     ------
     ValueError
-        If the piece has no targets, or a power, weight or variance is out of range.
+        If the piece has no targets, or a power, weight or variance is out of range, or if there
+        is no tight form.
     """
     if piece.y is None:
         raise ValueError("the data have no targets `y`, which training needs.")
@@ -340,6 +341,7 @@ def settled(
     start: object = None,
     tol: float = 1e-8,
     memory: Memory | None = None,
+    tight: bool = False,
     **more: object,
 ) -> Fit:
     """The fit at the fixed point, searched for from `start`; if that fails or does not converge,
@@ -352,8 +354,8 @@ def settled(
     fits, log_concave = [], model.likelihood.log_concave
     for begin in (None,) if start is None else (start, None):
         with suppress(np.linalg.LinAlgError) if begin is not None else nullcontext():
-            shards, sites = shards_of(model, data, power, Kuu, begin, memory, **more)
-            fits.append(fixed_point(shards, Kuu, log_concave, sites, tol))
+            shards, sites = shards_of(model, data, power, Kuu, begin, memory, tight=tight, **more)
+            fits.append(fixed_point(shards, Kuu, log_concave, sites, tol, tight=tight))
             if fits[-1].converged:
                 break
     fit = max(fits, key=lambda fit: (fit.converged, fit.usable, -fit.change))
@@ -432,7 +434,8 @@ def model_gradient(
     chunk_size : int, optional
         Number of rows in a chunk, for data in memory.
     tight : bool
-        Whether to use the tight form of the energy, for Gaussian noise.
+        Whether to use the tight form of the energy; other likelihoods than the Gaussian need
+        power 0 and no blocks.
 
     Returns
     -------

@@ -262,6 +262,10 @@ class Projection(NamedTuple):
     gram, with_last : ndarray (h, h), (h,)
         Inner products of the h last differences of residuals with each other, and with the
         present residual, in units of the posterior.
+    weight : float
+        Σ w over the rows whose sites are searched for.
+    curvature : ndarray (C,)
+        Σ w D d₂ of each latent function.
     """
 
     terms: float
@@ -272,6 +276,8 @@ class Projection(NamedTuple):
     error: Largest
     gram: np.ndarray | float
     with_last: np.ndarray | float
+    weight: float = 0.0
+    curvature: np.ndarray | float = 0.0
 
 # %% ../nbs/10_shards.ipynb #8742daef
 class Adjoints(NamedTuple):
@@ -427,7 +433,7 @@ class Shard:
     noise : ndarray (n,), optional
         Noise variances. If they are given, the noise is Gaussian and the sites are known.
     tight : bool
-        Whether known sites have the tight form.
+        Whether the sites have the tight form; those that are searched for need power 0.
     trained : ndarray (n,) or float
         The share of each noise variance that is a trained parameter, from 0 to 1.
     offset : ndarray (n,) or (C, n), or float
@@ -472,7 +478,12 @@ class Shard:
     def __post_init__(self):
         n, M = len(self.y), len(self.Kuu.lower)
         self.known = self.noise is not None  # whether the sites follow in closed form
-        self.form = site_form(self.power, self.weight, self.tight)
+        if self.tight and not self.known and (np.any(self.power > 0.0) or not self.own_sites):
+            raise ValueError(
+                "`tight=True` needs Gaussian noise; with other likelihoods it needs `power=0.0` and no `blocks`."
+            )
+        self.form = site_form(self.power, self.weight, self.tight and self.known)
+        self.scale = np.ones((self.latent[1], 1))  # v of each latent function
         first, n_latent = self.latent  # the next line: latent functions that the sites belong to
         self.latents = range(first, first + 1) if self.known else range(n_latent)
         self.dff, self.kff = np.empty(n), np.empty(n)
@@ -532,7 +543,7 @@ class Shard:
         precision, shift = self.state.sites if self.known else self.state.sites[:, c]
         precision, shift = precision[rows], shift[..., rows]
         if through is None:
-            power, ratio = self.power[rows], 1.0
+            power, ratio = self.power[rows], self.scale[c]
             if self.known:
                 power, ratio = self.form[0][rows] * self.form[1][rows], site_ratio(*self.known_at(rows))
             given = V, precision, shift.T, power, weight, outer, chunk.scratch, ratio
@@ -688,7 +699,11 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
 # %% ../nbs/10_shards.ipynb #637235e5
 @one_blas_thread()
 def projections(
-    shard: Shard, posteriors: Sequence[Posterior], accuracy: Accuracy, memory: int
+    shard: Shard,
+    posteriors: Sequence[Posterior],
+    accuracy: Accuracy,
+    memory: int,
+    scale: np.ndarray | float = 1.0,
 ) -> Projection:
     """The sums over the rows of a shard of what the projections return, given q(u).
 
@@ -702,6 +717,8 @@ def projections(
         The accuracy required of the quadrature.
     memory : int
         The number of earlier sweeps that are kept for the acceleration.
+    scale : float or ndarray (C, 1)
+        v, by which the variance of f given u is multiplied; 1 except in the tight form.
 
     Returns
     -------
@@ -717,7 +734,7 @@ def projections(
         h, worst = min(len(state.points), memory), (Largest(np.inf),) * 3
         return Projection(np.nan, np.nan, np.nan, *worst, np.zeros((h, h)), np.zeros(h))
     cavity_mean, cavity_var = cavity(mean, var, *state.sites, power)
-    at = cavity_mean + shard.offset, cavity_var + shard.beyond, power
+    at = cavity_mean + shard.offset, cavity_var + scale * shard.beyond, power
     # all rows at once on one thread, because threads would only wait for its many small operations
     log_z, d1, d2, error, slopes = project(shard.likelihood, shard.y, *at, accuracy)
     terms = datum_terms(log_z, mean, var, *state.sites, power)
@@ -743,6 +760,8 @@ def projections(
         Largest(float(np.max(error))),
         differences @ differences.T,
         differences @ last,
+        float(shard.weight.sum()),
+        d2 @ (shard.weight * shard.dff),
     )
 
 
@@ -763,6 +782,7 @@ def adjoints(
     shard: Shard,
     whitened: Sequence[tuple[np.ndarray, np.ndarray]],
     short: bool = False,
+    scale: np.ndarray | None = None,
 ) -> Adjoints:
     """The part of the gradient of log Z at the fixed point that is a sum over the rows.
 
@@ -775,6 +795,8 @@ def adjoints(
     short : bool
         Whether to use the shorter form, which requires that all powers are 0. Then
         `likelihood_bar` of Gaussian noise lacks the term ½K tr B⁻¹V diag(wτ)Vᵀ.
+    scale : ndarray (C, 1), optional
+        v of `projections`, 1 by default; the shorter form requires that it is 1.
 
     Returns
     -------
@@ -785,6 +807,7 @@ def adjoints(
     outputs, M = shard.y.shape[1:], len(shard.Kuu.lower)
     f_bar = np.zeros((*outputs, len(shard.y)))
     through = [way_through(shard.Kuu, one) if short else None for one in whitened]
+    shard.scale = shard.scale if scale is None else scale
 
     def work(share: Sequence[int]) -> tuple:
         outer, pulled, slope = np.zeros((len(whitened), M, M)), 0.0, 0.0

@@ -83,6 +83,8 @@ def batch_of(
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
     Kuu, earlier = factorise(matrix, jitter, "Kuu"), []
     shard = bound(piece, None, model, Kuu, power, tight=tight, kept=Kept(V=True, pulls=True))
+    if tight and not shard.known:
+        raise ValueError("`tight=True` needs Gaussian noise where training uses batches of the data.")
     if memory is not None:
         parts = model.features, model.kernel, Kuu, float(np.mean(power))
         earlier = memory_shards(memory, *parts, model.likelihood.n_latent, to_vector, tight)

@@ -9,13 +9,14 @@ from conftest import BESIDE, outside
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import dense
-from reference.compare import error, gradient_error, properties
+from reference.compare import error, gradient_error, properties, slopes
 from reference.problems import KERNELS, Problem, problems
 
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference import best_scale
 from sparse_pep.interdomain import GaussianBlur
-from sparse_pep.likelihoods import Gaussian
+from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import (
     Model,
@@ -24,10 +25,11 @@ from sparse_pep.model import (
     model_leave_one_out,
     model_predict,
 )
+from sparse_pep.multiclass import Softmax
 from sparse_pep.regression import evidence
 from sparse_pep.shards import Piece
 from sparse_pep.sites import q_moments
-from sparse_pep.stochastic import Batches, batch_gradient, random_batches
+from sparse_pep.stochastic import Batches, batch_gradient, random_batches, train_stochastic
 
 GRADIENTS = {
     "log_variance": "kernel.log_variance",
@@ -70,12 +72,30 @@ def test_exact_numbers(beyond):
             found["q_mean"] = found["q_mean"].T  # (K, M) of K outputs, as in the file
             for name, value in found.items():
                 assert error(value, case[name]) < 1e-8
-            slopes = {name: case["grad"][name] for name in GRADIENTS if name in case["grad"]}
-            slopes["noise"] = noise.min() * np.sum(case["grad"]["noise_var"])
-            found = {name: gradient[GRADIENTS[name]].reshape(np.shape(value)) for name, value in slopes.items() if name != "noise"}
-            assert gradient_error(found | {"noise": gradient["log_noise_variance"]}, slopes) < 1e-8
+            expected = {name: case["grad"][name] for name in GRADIENTS if name in case["grad"]}
+            expected["noise"] = noise.min() * np.sum(case["grad"]["noise_var"])
+            found = {name: gradient[GRADIENTS[name]].reshape(np.shape(value)) for name, value in expected.items() if name != "noise"}
+            assert gradient_error(found | {"noise": gradient["log_noise_variance"]}, expected) < 1e-8
             seen += 1
     assert seen == 20
+
+
+def test_exact_numbers_with_one_scale_for_the_conditional(beyond):
+    likelihoods = {"probit": Probit(), "poisson": Poisson()}
+    for problem in beyond["scalar_v"]:
+        X, y, Z, X_test = (np.array(problem[name]) for name in ("X", "y", "Z", "Xtest"))
+        parts, expected = problem["kernel"], problem["tight"]
+        kernel = KERNELS[parts["name"]](parts["variance"], parts["lengthscales"])
+        model = Model(kernel, InducingPoints(Z), likelihoods[problem["likelihood"]])
+        fit, gradient = model_gradient(model, Piece(0, X, y), 0.0, tight=True)
+        found = {"v": fit.scale[0, 0], "logZ": fit.log_evidence, "tau": fit.site_precision[0], "nu": fit.site_shift[0]}
+        found |= dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0])))
+        found |= dict(zip(("f_mean", "f_var"), model_predict(model, fit.posteriors, X_test)))
+        for name, value in found.items():
+            assert error(value, expected[name]) < 1e-6, name
+        found = {name: gradient[GRADIENTS[name]].reshape(np.shape(value)) for name, value in expected["grad"].items()}
+        assert gradient_error(found, expected["grad"]) < 1e-6
+        assert fit.log_evidence > model_evidence(model, Piece(0, X, y), 0.0).log_evidence + 1.0
 
 
 @properties
@@ -137,8 +157,8 @@ def test_pieces_batches_and_outputs_give_the_results_of_all_data(blocks):
     data = DATA._replace(blocks=blocks)
     fit, gradient = model_gradient(MODEL, data, tight=True)
     source = ArraySource(X, Y, WEIGHT, KNOWN, POWER, blocks=blocks, piece_rows=7)
-    found, slopes = model_gradient(MODEL, source, tight=True)
-    assert error(found.log_evidence, fit.log_evidence) < 1e-12 and gradient_error(slopes, gradient) < 1e-10
+    found, there = model_gradient(MODEL, source, tight=True)
+    assert error(found.log_evidence, fit.log_evidence) < 1e-12 and gradient_error(there, gradient) < 1e-10
     apart = [
         model_gradient(replace(MODEL, mean=ConstantMean(mean)), data._replace(y=y), tight=True)
         for y, mean in zip(Y.T, (0.2, -0.1))
@@ -160,8 +180,35 @@ def test_a_whole_weight_is_a_block_of_copies():
     rows = np.repeat(np.arange(N), counts)
     copies = Piece(0, X[rows], Y[rows], 1.0, KNOWN[rows], POWER[rows], blocks=rows)
     fit, gradient = model_gradient(MODEL, DATA._replace(weight=1.0 * counts), tight=True)
-    longer, slopes = model_gradient(MODEL, copies, tight=True)
-    assert error(longer.log_evidence, fit.log_evidence) < 1e-11 and gradient_error(slopes, gradient) < 1e-9
+    longer, there = model_gradient(MODEL, copies, tight=True)
+    assert error(longer.log_evidence, fit.log_evidence) < 1e-11 and gradient_error(there, gradient) < 1e-9
+
+
+def test_scales_of_several_latent_functions_are_optimal_and_known_to_the_gradient():
+    labels = (X[:, 0] > -0.5).astype(float) + (X[:, 0] > 0.5)
+    model = replace(MODEL, likelihood=Softmax(3), mean=ConstantMean([0.2, 0.0, -0.1]), features=InducingPoints(X[:2]))
+    data, given = Piece(0, X, labels, WEIGHT), {"power": 0.0, "tol": 1e-10, "tight": True}
+    fit, gradient = model_gradient(model, data, **given)
+    assert fit.converged and np.ptp(fit.scale) > 1e-3 and np.max(fit.scale) < 0.95
+    np.testing.assert_allclose(fit.scale, best_scale(fit.projection), rtol=1e-8)
+    found, expected = slopes(
+        lambda at: model_evidence(model.with_parameters(at), data, **given).log_evidence, model.parameters(), gradient
+    )
+    assert gradient_error(found, expected) < 1e-6
+    away, slopes_away = model_gradient(model, ArraySource(X, labels, WEIGHT, piece_rows=7), **given)
+    assert error(away.log_evidence, fit.log_evidence) < 1e-10 and gradient_error(slopes_away, gradient) < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("power", "more", "words"),
+    [(0.5, {}, "`power=0.0`"), (0.0, {"power": POWER}, "`power=0.0`"), (0.0, {"blocks": LABELS}, "no `blocks`")],
+)
+def test_what_has_no_tight_form_is_refused(power, more, words):
+    labels = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    with pytest.raises(ValueError, match=words):
+        model_evidence(replace(MODEL, likelihood=Probit()), Piece(0, X, labels, **more), power, tight=True)
+    with pytest.raises(ValueError, match="batches"):
+        train_stochastic(replace(MODEL, likelihood=Probit(), mean=ConstantMean(0.0)), Piece(0, X, labels), 0.0, tight=True)
 
 
 def test_leaving_one_out_is_a_fit_to_the_others():
