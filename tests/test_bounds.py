@@ -12,6 +12,7 @@ from reference import dense
 from reference.compare import error, gradient_error, properties, slopes
 from reference.problems import KERNELS, Problem, problems
 
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import best_scale
@@ -219,3 +220,45 @@ def test_leaving_one_out_is_a_fit_to_the_others():
     mean, var = model_predict(model, others.posteriors, X[n : n + 1])
     own = model.likelihood.predict_log_density(Y[n : n + 1, 0], mean, var + KNOWN[n])
     assert error(density[n], own[0]) < 1e-9
+
+
+LEARN = {"n_inducing": 4, "tight": True, "max_iter": 3, "n_epochs": 1, "batch_size": 12, "random_state": 0}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "more", [{}, {"power": 0.0, "blocks": 4}, {"n_restarts": 1}, {"optimizer": "adam"}, {"power": "held_out"}], ids=str
+)
+def test_the_estimator_trains_and_reports_the_tight_form(more, tmp_path):
+    twice = np.r_[np.arange(N), :4]  # rows that are equal are not merged, because they would be blocks
+    model = SparsePEPRegressor(**LEARN, **more).fit(X[twice], Y[twice, 0], known_variance=KNOWN[twice])
+    rows = Piece(0, X[twice], Y[twice, 0], 1.0, KNOWN[twice], blocks=model._blocks)
+    given = {"power": model.power_, "jitter": 1e-8, "tight": True}
+    fit, gradient = model_gradient(model._model, rows, **given)
+    assert error(model.log_marginal_likelihood_value_, fit.log_evidence) < 1e-12
+    trace = model.diagnostics_["log_evidence_trace"]
+    assert trace[-1] > trace[0] and (model.optimizer == "adam" or error(trace[-1], fit.log_evidence) < 1e-9)
+    model.save(tmp_path / "model.npz")
+    assert load(tmp_path / "model.npz")._numerics == model._numerics and load(tmp_path / "model.npz").tight
+    model.set_params(tight=False)  # a fitted model stays as it is
+    assert gradient_error(model.log_marginal_likelihood_gradient(), gradient) < 1e-9
+    assert error(model.leave_one_out(), model_leave_one_out(model._model, fit, rows, **{k: given[k] for k in ("power", "tight")})) < 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_checkpoint_of_the_plain_form_is_not_continued(tmp_path):
+    given = LEARN | {"checkpoint": tmp_path / "file", "tol": 1.0}
+    SparsePEPRegressor(**given).fit(X, Y[:, 0])
+    again = SparsePEPRegressor(**given).fit(X, Y[:, 0])
+    assert again.diagnostics_["n_evaluations"] > 1
+    with pytest.raises(ValueError, match="checkpoint"):
+        SparsePEPRegressor(**given | {"tight": False}).fit(X, Y[:, 0])
+
+
+def test_the_classifier_has_the_tight_form_at_power_0_only():
+    labels, given = X[:, 0] > 0.0, {"n_inducing": 2, "optimizer": None, "random_state": 0}
+    plain, tight = (SparsePEPClassifier(power=0.0, tight=tight, **given).fit(X, labels) for tight in (False, True))
+    assert tight.log_marginal_likelihood_value_ > plain.log_marginal_likelihood_value_ + 0.1
+    for more in ({"power": 0.5}, {"power": 0.0, "blocks": 3}, {"power": 0.0, "optimizer": "adam"}):
+        with pytest.raises(ValueError, match="`tight=True` needs Gaussian noise"):
+            SparsePEPClassifier(tight=True, **given | more).fit(X, labels)
