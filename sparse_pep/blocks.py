@@ -289,7 +289,11 @@ def inverse_lower(lower: np.ndarray) -> np.ndarray:
 
 # %% ../nbs/12_blocks.ipynb #a8ec3085
 def gaussian_block_sites(
-    y: np.ndarray, D: np.ndarray, noise_variance: np.ndarray, power: np.ndarray
+    y: np.ndarray,
+    D: np.ndarray,
+    noise_variance: np.ndarray,
+    power: np.ndarray,
+    share: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sites of G blocks of size b at the fixed point, for Gaussian noise.
 
@@ -301,8 +305,9 @@ def gaussian_block_sites(
         Unexplained covariance, units y².
     noise_variance : ndarray (G, b)
         σ², units y².
-    power : ndarray (G,)
-        α in [0, 1].
+    power, share : ndarray (G,)
+        κ and γ of `regression.site_form`: α and 1, which is the default, in Power EP, w and α in
+        its tight form.
 
     Returns
     -------
@@ -332,7 +337,12 @@ def gaussian_block_sites(
     scale = 1.0 / np.sqrt(noise_variance)
     S = scale[:, :, None] * D * scale[:, None, :]
     lower = block_cholesky(S, power)
-    root = scale[:, :, None] * inverse_lower(lower).transpose(0, 2, 1)
+    root = inverse_lower(lower).transpose(0, 2, 1)
+    if share is not None and np.any(share != 1.0):
+        mixed = share[:, None, None] * (root @ root.transpose(0, 2, 1))
+        np.einsum("gkk->gk", mixed)[...] += 1.0 - share[:, None]
+        root = np.linalg.cholesky(mixed)
+    root *= scale[:, :, None]
     outputs = y.reshape(*noise_variance.shape, -1)
     shift = root @ (root.transpose(0, 2, 1) @ outputs)
     each = np.log(2 * np.pi * noise_variance).sum(axis=1) + log_det_ratio(S, power, lower)
@@ -396,6 +406,36 @@ def outer_sites(
     grown = np.einsum("gi,gij,gj->g", shift, E, shift)
     terms = 0.5 * (power * grown - log_det_ratio(S, power, lower))
     return T, shift - power[:, None] * pulled, E, terms
+
+# %% ../nbs/12_blocks.ipynb #a482e301
+def gaussian_block_adjoint(
+    T: np.ndarray,
+    D: np.ndarray,
+    noise_variance: np.ndarray,
+    squares: np.ndarray,
+    power: np.ndarray,
+    share: np.ndarray,
+    n_outputs: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """e (G, b, b) and ∂ log Z/∂ log σₙ² (G, b) of G blocks, without their weights.
+
+    `squares` (G, b, b) is TAT + d₁d₁ᵀ, summed over outputs; `power` and `share` (G, 1, 1) are κ
+    and γ, and the other arguments those of `gaussian_block_sites`.
+    """
+    inner, slope = T, 0.0
+    if np.any(share != 1.0):
+        widened = power * D
+        np.einsum("gkk->gk", widened)[...] += noise_variance
+        ratio = np.eye(T.shape[-1]) + (1.0 - share) * power * D / noise_variance[:, :, None]
+        ratio = np.linalg.inv(ratio)
+        inner, squares = ratio @ T, ratio @ squares @ ratio.transpose(0, 2, 1)
+        slope = np.einsum("gij,gji->gi", widened @ squares, widened)
+        slope *= (1.0 - share[:, 0]) / noise_variance
+    e = power * share * squares + n_outputs * (T - inner)
+    diagonals = (np.einsum("gkk->gk", matrix) for matrix in (share * squares, n_outputs * inner))
+    slope = slope + noise_variance * np.subtract(*diagonals)
+    slope += n_outputs * (1.0 - power[:, 0]) * np.einsum("gij,gji->gi", D, inner)
+    return e, 0.5 * slope
 
 # %% ../nbs/12_blocks.ipynb #22465c9e
 STRIPS = 4
@@ -464,9 +504,9 @@ class BlockShard(Shard):
         if (c, i) not in self.outer:
             found, parts = [], zip(self.chunks[i].members, self.left[i])
             for rows, left in parts:
-                power = self.power[rows[:, 0]]
+                power, share = (part[rows[:, 0]] for part in self.form)
                 if self.known:
-                    found.append(gaussian_block_sites(self.y[rows], left, self.noise[rows], power))
+                    found.append(gaussian_block_sites(self.y[rows], left, self.noise[rows], power, share))
                 else:
                     precision, shift = self.state.sites[:, c]
                     found.append(outer_sites(left, precision[rows], shift[rows], power))
@@ -537,22 +577,26 @@ class BlockShard(Shard):
         VT, Ve = scratch.beside("VT", V), scratch.beside("Ve", V)
         for (T, _), own, out in zip(pairs, blocks.views(V), blocks.views(VT)):
             np.matmul(own, T, out=out)
-        U, lifted = np.matmul(cov, VT, out=scratch.beside("U", V)), self.power[rows].any()
-        spread = column_dots(VT, U) if through is None else 0.0  # diagonal of T A T
-        Kbb_bar, slopes, mean, K = [], [], V.T @ beta, beta[0].size
+        U, lifted = np.matmul(cov, VT, out=scratch.beside("U", V)), self.form[0][rows].any()
+        Kbb_bar, slopes, shifts, mean, K = [], [], [], V.T @ beta, beta[0].size
         views = map(blocks.views, (V, VT, U, Ve))
-        parts = zip(blocks.members, blocks.columns, pairs, *views)
-        for members, columns, (T, shift), own, own_VT, own_U, out in parts:
+        parts = zip(blocks.members, blocks.columns, pairs, self.left[chunk.number], *views)
+        for members, columns, (T, shift), D, own, own_VT, own_U, out in parts:
             d1 = shift - T @ mean[columns].reshape(*members.shape, K)
-            w = self.weight[members[:, 0], None, None]
-            e = np.zeros_like(T)
-            if lifted:  # otherwise all zero
-                e = K * (own_VT.transpose(0, 2, 1) @ own_U) + d1 @ d1.transpose(0, 2, 1)
-                e *= self.power[members[:, 0], None, None]
+            w, power, share = (part[members[:, 0], None, None] for part in (self.weight, *self.form))
+            squares = d1 @ d1.transpose(0, 2, 1)
+            if through is None:  # otherwise the sum over all data points is added later
+                squares += K * (own_VT.transpose(0, 2, 1) @ own_U)
+            if self.known:
+                e, slope = gaussian_block_adjoint(T, D, self.noise[members], squares, power, share, K)
+                slopes.append(slope.ravel())
+            else:
+                e = power * squares
+            if lifted:  # otherwise e is zero
                 np.matmul(own, w * e, out=out)
             Kbb_bar.append(0.5 * w * (e - K * T))
-            slopes.append(d1.reshape(-1, K))
-        weight, d1 = self.weight[rows], np.concatenate(slopes).T
+            shifts.append(d1.reshape(-1, K))
+        weight, d1 = self.weight[rows], np.concatenate(shifts).T
         VT -= U
         VT *= K * weight
         if lifted:
@@ -563,14 +607,9 @@ class BlockShard(Shard):
         Kuf_bar = solve_lower(self.Kuu, VT, transpose=True, out=VT)
         if not self.known:
             return Kuf_bar, Kbb_bar, 0.0, d1
-        left = self.left[chunk.number]
-        T_nn = [np.einsum("gkk->gk", T).ravel() for T, _ in pairs]
-        DT_nn = [np.einsum("gij,gji->gi", D, T).ravel() for D, (T, _) in zip(left, pairs)]
-        slope = self.noise[rows] * ((d1**2).sum(axis=0) + K * (spread - np.concatenate(T_nn)))
-        slope += K * (1.0 - self.power[rows]) * np.concatenate(DT_nn)
-        trained = np.broadcast_to(self.trained, len(self.y))[rows]
+        slope = weight * np.broadcast_to(self.trained, len(self.y))[rows] @ np.concatenate(slopes)
         self.release(chunk.number)
-        return Kuf_bar, Kbb_bar, 0.5 * (weight * trained) @ slope, d1.reshape(beta[0].shape + (-1,))
+        return Kuf_bar, Kbb_bar, slope, d1.reshape(beta[0].shape + (-1,))
 
     def left_out(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
         """The mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points,

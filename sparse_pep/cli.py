@@ -195,6 +195,8 @@ training_options = with_options(
 fit_options = with_options(
     click.option("--power", default=0.5, show_default=True, type=Power(), metavar="POWER",
         help="A number from 0 (VFE) to 1 (FITC), or a rule: auto (0.5), log_loss (0.8 in regression), held_out (the best of five powers on a held-out fifth of the rows)."),
+    click.option("--tight", is_flag=True,
+        help="Train on the tight form of the evidence, at power 0 a better lower bound. Other likelihoods than gaussian need --power 0 and no --blocks."),
     inducing_option(100),
     click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME", type=click.Choice(LIKELIHOODS),
         help=f"Distribution of the target. For numbers: gaussian, student_t (with outliers). For labels: {', '.join(CLASSIFIERS)}. "

@@ -80,8 +80,8 @@ def energy_gradient(fit: Fit) -> Gradient:
     """
     Kuu, sums, projection = fit.posteriors[0].Kuu, fit.sums, fit.projection
     whitened = [whitened_moments(q) for q in fit.posteriors]
-    short = sums.private.value == 0.0 and Kuu.inverse is not None
-    found = Adjoints(*fit.shards.ask(adjoints, whitened, short))
+    short = sums.private.value == 0.0 and Kuu.inverse is not None and np.all(fit.scale == 1.0)
+    found = Adjoints(*fit.shards.ask(adjoints, whitened, short, fit.scale))
     parts = zip(whitened, sums.precision, found.outer)
     Kuu_bar = sum(Kuu_adjoint(Kuu, *part) for part in parts)
     likelihood_bar = found.likelihood_bar + projection.likelihood_bar

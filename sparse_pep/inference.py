@@ -53,16 +53,19 @@ class State(NamedTuple):
         The sums of the sites over all data.
     projection : Projection
         The projections at the cavities, summed over all data.
+    scale : ndarray (C, 1)
+        v of each latent function: 1, except in the tight form.
     """
 
     log_evidence: float
     posteriors: list[Posterior]
     sums: Sums
     projection: Projection
+    scale: np.ndarray
 
 
 def state_at(
-    shards: Shards, Kuu: Factor, sums: Sums, accuracy: Accuracy, memory: int
+    shards: Shards, Kuu: Factor, sums: Sums, accuracy: Accuracy, memory: int, scale: np.ndarray
 ) -> State | None:
     """The state for sites with these sums, or None if a posterior or a cavity is not a
     distribution.
@@ -75,9 +78,18 @@ def state_at(
             return None
         if posteriors[-1].B.jitter and worst > 0.0:
             return None
-    projection = Projection(*shards.ask(projections, posteriors, accuracy, memory))
+    projection = Projection(*shards.ask(projections, posteriors, accuracy, memory, scale))
     value = float(sums.terms + projection.terms + posterior_terms(posteriors))
-    return State(value, posteriors, sums, projection) if np.isfinite(value) else None
+    value -= 0.5 * projection.weight * float(np.sum(scale - 1.0 - np.log(scale)))
+    return State(value, posteriors, sums, projection, scale) if np.isfinite(value) else None
+
+
+def best_scale(projection: Projection) -> np.ndarray:
+    """v (C, 1) of each latent function at which log Z is highest, given these projections; 1
+    where a smaller one does not help.
+    """
+    mean = np.reshape(projection.curvature, (-1, 1)) / projection.weight
+    return 1.0 / (1.0 - np.minimum(mean, 0.0))
 
 # %% ../nbs/11_inference.ipynb #ddf2b58f
 MEMORY = 5  # earlier sweeps that the acceleration uses
@@ -142,6 +154,9 @@ class Fit:
         The sums of the sites over all data.
     projection : Projection
         The projections at the cavities, summed over all data.
+    scale : ndarray (C, 1)
+        v, by which the tight form multiplies the variances of f given u; 1 where the sites are
+        known, and in the plain form.
     converged : bool
         Whether sites and log evidence have stopped changing, to the tolerance.
     n_sweeps : int
@@ -177,6 +192,7 @@ class Fit:
     posteriors: list[Posterior]
     sums: Sums
     projection: Projection
+    scale: np.ndarray
     converged: bool
     n_sweeps: int
     change: float
@@ -236,6 +252,7 @@ def fixed_point(
     tol: float = 1e-8,
     max_sweeps: int = 500,
     memory: int = MEMORY,
+    tight: bool = False,
 ) -> Fit:
     """q(u) and log Z_PEP at the fixed point of the sites.
 
@@ -256,6 +273,8 @@ def fixed_point(
         The search ends after this many sweeps, converged or not.
     memory : int
         Earlier sweeps that the acceleration uses; 0 is the plain step.
+    tight : bool
+        Whether v of each latent function is maximised along with the sites that are searched for.
 
     Returns
     -------
@@ -275,8 +294,9 @@ def fixed_point(
     accuracy = Accuracy(float(np.clip(tol**2, *FINEST_AND_COARSEST)), FLOOR)
     sums, given = Sums(*shards.ask(site_sums, start)), (accuracy, memory)
     pace, trace, last, change, settled = Pace(), [], None, np.inf, False
+    scale = np.ones((len(sums.precision), 1))
     for sweep in range(max_sweeps + 1):
-        state, good = state_at(shards, Kuu, sums, *given), False
+        state, good = state_at(shards, Kuu, sums, *given, scale), False
         if state is not None:  # good unless the change has grown tenfold and log Z has fallen
             proposed = float(state.projection.change.value)
             worse = last is not None and proposed > 10 * change
@@ -287,6 +307,9 @@ def fixed_point(
             first, value = trace[-2:][0], trace[-1]
             steady = abs(value - first) <= tol * (1.0 + abs(first)) or change <= 1e-3 * tol
             settled = change <= tol and steady
+            if tight and state.projection.weight:
+                scale = best_scale(state.projection)
+                settled &= bool(np.max(np.abs(scale - state.scale)) <= tol)
         else:
             pace.shorten(0.7)
         if settled or sweep == max_sweeps:
@@ -295,7 +318,7 @@ def fixed_point(
         sums = Sums(*shards.ask(step_sites, step))
     if not good:  # return to the last good sites, or to no sites at all
         sums = Sums(*shards.ask(step_sites, Step(back=1.0)))
-        last = state_at(shards, Kuu, sums, *given)
+        last = state_at(shards, Kuu, sums, *given, scale)
         if last is None:
             raise np.linalg.LinAlgError(
                 "q(u) is not a distribution even without sites; check the parameters of the kernel."
@@ -324,6 +347,7 @@ def infer(
     noise_variance: float | np.ndarray | None = None,
     chunk_size: int | None = None,
     kind: Callable = Shard,
+    tight: bool = False,
     **options: object,
 ) -> Fit:
     """q(u) and log Z_PEP at the fixed point, for data in memory and any likelihood.
@@ -348,6 +372,9 @@ def infer(
         Rows in a chunk.
     kind : callable
         Makes the shard: `Shard`, or for blocks `partial(BlockShard, labels)`.
+    tight : bool
+        Whether to use the tight form; other likelihoods than the Gaussian need power 0 and no
+        blocks.
     **options
         `start`, `tol`, `max_sweeps` and `memory` of `fixed_point`.
 
@@ -392,12 +419,13 @@ def infer(
         power=power,
         weight=weight,
         noise=noise,
+        tight=tight,
         centred=likelihood.shift_invariant,
         latent=(0, likelihood.n_latent),
         chunk_size=chunk_size,
         kept=Kept(V=not likelihood.sites_known),
     )
-    return fixed_point(Shards([shard]), factor, likelihood.log_concave, **options)
+    return fixed_point(Shards([shard]), factor, likelihood.log_concave, tight=tight, **options)
 
 # %% ../nbs/11_inference.ipynb #1d613927
 def left_out_piece(

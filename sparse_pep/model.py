@@ -217,6 +217,7 @@ def bound(
     power: float | np.ndarray,
     private: bool = True,
     inflation: float = 1.0,
+    tight: bool = False,
     centred: bool = False,
     kept: Kept | None = None,
     chunk_size: int | None = None,
@@ -236,6 +237,8 @@ def bound(
         Whether rows may have powers of their own.
     inflation : float
         Factor by which all noise variances are multiplied.
+    tight : bool
+        Whether the sites have the tight form.
     centred : bool
         Whether q depends on these data only, and not on a memory of earlier data. The latent
         functions then have the mean 0 at the fixed point if the likelihood is `shift_invariant`.
@@ -247,7 +250,8 @@ def bound(
     Raises
     ------
     ValueError
-        If the piece has no targets, or a power, weight or variance is out of range.
+        If the piece has no targets, or a power, weight or variance is out of range, or if there
+        is no tight form.
     """
     if piece.y is None:
         raise ValueError("the data have no targets `y`, which training needs.")
@@ -273,6 +277,7 @@ def bound(
         power=power,
         weight=weight,
         noise=noise if known else None,
+        tight=tight,
         trained=inflation * own_noise / noise,
         offset=0.0 if known else offset,
         pull_mean=lambda f_bar: to_vector(model.mean.pull(X, f_bar.T)),
@@ -302,7 +307,7 @@ def shards_of(
     room : ndarray, optional
         Array that V may be written to.
     **more
-        Arguments `private`, `inflation` and `chunk_size` of `bound`.
+        Arguments `private`, `inflation`, `tight` and `chunk_size` of `bound`.
     model, data, power, start, memory
         As in `model_gradient`.
     """
@@ -311,7 +316,8 @@ def shards_of(
     arrays = start if isinstance(start, np.ndarray) else None
     if memory is not None:
         parts = model.features, model.kernel, Kuu, float(np.mean(power))
-        local = memory_shards(memory, *parts, model.likelihood.n_latent, to_vector)
+        parts = *parts, model.likelihood.n_latent, to_vector, more.get("tight", False)
+        local = memory_shards(memory, *parts)
     if data.resident:
         (piece,) = data.pieces()
         if memory is not None:
@@ -335,6 +341,7 @@ def settled(
     start: object = None,
     tol: float = 1e-8,
     memory: Memory | None = None,
+    tight: bool = False,
     **more: object,
 ) -> Fit:
     """The fit at the fixed point, searched for from `start`; if that fails or does not converge,
@@ -347,8 +354,8 @@ def settled(
     fits, log_concave = [], model.likelihood.log_concave
     for begin in (None,) if start is None else (start, None):
         with suppress(np.linalg.LinAlgError) if begin is not None else nullcontext():
-            shards, sites = shards_of(model, data, power, Kuu, begin, memory, **more)
-            fits.append(fixed_point(shards, Kuu, log_concave, sites, tol))
+            shards, sites = shards_of(model, data, power, Kuu, begin, memory, tight=tight, **more)
+            fits.append(fixed_point(shards, Kuu, log_concave, sites, tol, tight=tight))
             if fits[-1].converged:
                 break
     fit = max(fits, key=lambda fit: (fit.converged, fit.usable, -fit.change))
@@ -367,6 +374,7 @@ def model_evidence(
     tol: float = 1e-8,
     memory: Memory | None = None,
     chunk_size: int | None = None,
+    tight: bool = False,
 ) -> Fit:
     """log Z_PEP and q(u) of a model. Arguments as in `model_gradient`. Cost 2NM² flops, and as
     many for each sweep if the sites have to be searched for.
@@ -390,7 +398,7 @@ def model_evidence(
     1.0 -2.97
     """
     Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu")
-    return settled(model, data, power, Kuu, start, tol, memory, chunk_size=chunk_size)
+    return settled(model, data, power, Kuu, start, tol, memory, chunk_size=chunk_size, tight=tight)
 
 # %% ../nbs/17_model.ipynb #e89ec288
 @one_blas_thread()
@@ -403,6 +411,7 @@ def model_gradient(
     tol: float = 1e-8,
     memory: Memory | None = None,
     chunk_size: int | None = None,
+    tight: bool = False,
 ) -> tuple[Fit, dict[str, np.ndarray]]:
     """The evidence and its exact gradient with respect to `model.parameters()`.
 
@@ -424,6 +433,9 @@ def model_gradient(
         Summary of earlier data.
     chunk_size : int, optional
         Number of rows in a chunk, for data in memory.
+    tight : bool
+        Whether to use the tight form of the energy; other likelihoods than the Gaussian need
+        power 0 and no blocks.
 
     Returns
     -------
@@ -470,8 +482,8 @@ def model_gradient(
             size = piece.X.shape[0] * len(matrix)
             with device_of(piece.X):
                 room = lent.enter_context(LENDER.lend(size)) if KEPT_V.allows(size) else None
-        given = Kuu, start, tol, memory
-        fit = settled(model, data, power, *given, room=room, chunk_size=chunk_size)
+        given, more = (Kuu, start, tol, memory), {"chunk_size": chunk_size, "tight": tight}
+        fit = settled(model, data, power, *given, room=room, **more)
         found = energy_gradient(fit)
     kernel_bar, features_bar = pull_Kuu(found.Kuu_bar)
     through_Kuu = to_vector([*kernel_bar.values(), *features_bar.values()])
@@ -562,7 +574,8 @@ def model_bounds(
     chunk_size: int | None = None,
 ) -> tuple[float, float]:
     """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with
-    this kernel and Gaussian noise. Arguments as in `model_gradient`. Cost 4NM² flops.
+    this kernel and Gaussian noise. Arguments as in `model_gradient`. Cost 4NM² flops. The lower
+    bound is the tight form at power 0; blocks of the data make it higher.
 
     Examples
     --------
@@ -577,11 +590,11 @@ def model_bounds(
     >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
     >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
     >>> print(np.round(model_bounds(model, Piece(0, X, y)), 2))
-    [-3.16 -1.1 ]
+    [-3.1 -1.1]
     """
     Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu")
     given = {"private": False, "chunk_size": chunk_size}
-    low = settled(model, data, 0.0, Kuu, **given)
+    low = settled(model, data, 0.0, Kuu, tight=True, **given)
     inflation = 1.0 + low.sums.trace
     high = settled(model, data, 0.0, Kuu, inflation=inflation, **given)
     posteriors = low.posteriors[0], high.posteriors[0]
@@ -597,6 +610,7 @@ def model_left_out(
     power: float | np.ndarray = 0.5,
     memory: Memory | None = None,
     chunk_size: int | None = None,
+    tight: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at each data point given all others, in the shapes of
     `model_predict`; `fit` is the result of `model_evidence` for these data. The mean is NaN
@@ -606,7 +620,7 @@ def model_left_out(
     if fit.shards is None:
         Kuu = fit.posteriors[0].Kuu
         given = model, data, power, Kuu, fit.start, memory
-        shards, sites = shards_of(*given, chunk_size=chunk_size)
+        shards, sites = shards_of(*given, chunk_size=chunk_size, tight=tight)
         if data.resident:
             shards.local[0].begin(sites)
         fit = replace(fit, shards=shards)
@@ -637,6 +651,7 @@ def model_leave_one_out(
     power: float | np.ndarray = 0.5,
     memory: Memory | None = None,
     chunk_size: int | None = None,
+    tight: bool = False,
 ) -> np.ndarray:
     """log p(yₙ | all other data) (N,), in nats, summed over outputs; NaN where leaving out a data
     point leaves no distribution. Arguments and cost as in `model_left_out`.
@@ -657,7 +672,7 @@ def model_leave_one_out(
     >>> print(density.shape, round(float(density.mean()), 2))  # nats for each data point
     (40,) 0.14
     """
-    mean, var = model_left_out(model, fit, data, power, memory, chunk_size)
+    mean, var = model_left_out(model, fit, data, power, memory, chunk_size, tight)
     pieces = list(data.pieces())
     y = np.concatenate([piece.y for piece in pieces])
     known = [np.broadcast_to(piece.known_variance, len(piece.y)) for piece in pieces]

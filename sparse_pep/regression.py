@@ -34,8 +34,10 @@ def gaussian_sites(
     dff: np.ndarray,
     noise_variance: float | np.ndarray,
     power: float | np.ndarray,
+    share: float | np.ndarray = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The sites at the fixed point of Power EP: precision τ = 1/(αD + σ²) and shift ν = τy.
+    """The sites at the fixed point of Power EP: precision τ = 1/(αD + σ²) and shift ν = τy, or
+    in general τ = (1 − γ)/σ² + γ/(κD + σ²).
 
     Parameters
     ----------
@@ -45,8 +47,9 @@ def gaussian_sites(
         Unexplained variances D, units y².
     noise_variance : float or ndarray (N,)
         σ², units y².
-    power : float or ndarray (N,)
-        α in [0, 1].
+    power, share : float or ndarray (N,)
+        κ and γ, the pair that `site_form` returns: α and 1 in Power EP, w and α in its tight
+        form.
 
     Returns
     -------
@@ -71,8 +74,27 @@ def gaussian_sites(
     0.5 [10.  4.] [10.  4.]
     1.0 [10.   2.5] [10.   2.5]
     """
-    precision = 1.0 / (power * dff + noise_variance)
+    precision = share / (power * dff + noise_variance) + (1.0 - share) / noise_variance
     return precision, (precision * y.T).T
+
+# %% ../nbs/06_regression.ipynb #a5228477
+def site_form(
+    power: float | np.ndarray, weight: float | np.ndarray, tight: bool
+) -> tuple[float | np.ndarray, float | np.ndarray]:
+    """The pair κ, γ that fixes the sites and the terms of log Z: α and 1 in Power EP, w and α in
+    its tight form.
+    """
+    return (weight, power) if tight else (power, np.ones_like(power))
+
+
+def site_ratio(
+    dff: np.ndarray,
+    noise_variance: float | np.ndarray,
+    power: float | np.ndarray,
+    share: float | np.ndarray,
+) -> float | np.ndarray:
+    """ξ (N,), which makes τξ = 1/(κD + σ²); it is 1 in Power EP. Arguments as in `gaussian_sites`."""
+    return 1.0 / (1.0 + (1.0 - share) * power * dff / noise_variance)
 
 # %% ../nbs/06_regression.ipynb #7f89b814
 def single_datum_terms(
@@ -80,16 +102,16 @@ def single_datum_terms(
     dff: np.ndarray,
     noise_variance: float | np.ndarray,
     power: float | np.ndarray,
+    share: float | np.ndarray = 1.0,
 ) -> np.ndarray:
     """cₙ (N,), the terms of log Z_PEP that depend on one data point each, in nats, summed over
     outputs. The arguments are those of `gaussian_sites`.
     """
     outputs = np.atleast_2d(y.T)
-    precision, _ = gaussian_sites(y, dff, noise_variance, power)
+    precision, _ = gaussian_sites(y, dff, noise_variance, power, share)
     ratio = dff / noise_variance
-    each = np.log(precision / (2 * np.pi))
-    each -= (1.0 - power) * ratio * log1p_ratio(power * ratio)
-    return 0.5 * (len(outputs) * each - precision * (outputs**2).sum(axis=0))
+    each = np.log(2 * np.pi * noise_variance) + ratio * log1p_ratio(power * ratio)
+    return -0.5 * (len(outputs) * each + precision * (outputs**2).sum(axis=0))
 
 # %% ../nbs/06_regression.ipynb #ee228bbd
 @dataclass(frozen=True, eq=False)
@@ -124,6 +146,7 @@ def evidence(
     power: ArrayLike,
     weight: ArrayLike = 1.0,
     jitter: float = 0.0,
+    tight: bool = False,
 ) -> Evidence:
     """log Z_PEP and q(u) for Gaussian noise, at the fixed point of Power EP.
 
@@ -145,6 +168,8 @@ def evidence(
         Weights w ≥ 0; a row with weight 2 is the same as the row twice.
     jitter : float
         Relative jitter for Kuu.
+    tight : bool
+        Whether to use the tight form. A row with weight 2 is then a block of two equal rows.
 
     Returns
     -------
@@ -178,9 +203,10 @@ def evidence(
     V = solve_lower(Luu, Kuf)
     dff, _ = unexplained_variance(kff, V)
     weight = np.broadcast_to(np.asarray(weight, dtype=float), len(y))
-    precision, shift = gaussian_sites(y, dff, noise_variance, power)
+    form = site_form(power, weight, tight)
+    precision, shift = gaussian_sites(y, dff, noise_variance, *form)
     posterior = posterior_from_sums(Luu, V * (weight * precision) @ V.T, V @ (weight * shift.T).T)
-    value = weight @ single_datum_terms(y, dff, noise_variance, power)
+    value = weight @ single_datum_terms(y, dff, noise_variance, *form)
     value -= y[0].size * posterior.B.half_log_det
     value += 0.5 * np.vdot(posterior.b, posterior.b)
     return Evidence(float(value), posterior, V, dff)
@@ -304,6 +330,7 @@ def adjoint_chunk(
     weight: np.ndarray,
     outer: np.ndarray,
     scratch: Scratch,
+    ratio: float | np.ndarray = 1.0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The derivatives of log Z with respect to the covariances of one chunk of data.
 
@@ -316,12 +343,14 @@ def adjoint_chunk(
     V : ndarray (M, n)
         Luu⁻¹ Kuf of the chunk; overwritten.
     precision, shift, power, weight : ndarray (n,)
-        Sites τ and ν at their fixed point, α and w, of the chunk. With K outputs, `shift` is
-        (n, K).
+        Sites τ and ν at their fixed point, κγ (which is α in Power EP) and w, of the chunk.
+        With K outputs, `shift` is (n, K).
     outer : ndarray (M, M)
         V diag(we) Vᵀ is added to its lower triangle.
     scratch : Scratch
         Work space that calls share.
+    ratio : float or ndarray (n,)
+        ξ of the chunk, from `site_ratio`.
 
     Returns
     -------
@@ -338,9 +367,10 @@ def adjoint_chunk(
     var = column_dots(V, U)
     d1 = shift.T - precision * rows_times(beta.T, V)
     outputs = np.atleast_2d(d1)
-    e = power * (len(outputs) * precision**2 * var + (outputs**2).sum(axis=0))
     total = len(outputs) * precision  # summed over outputs
-    add_weighted(outer, V, weight * e, scratch.beside("work", V))  # e is 0 at power 0
+    e = power * ratio**2 * (total * precision * var + (outputs**2).sum(axis=0))
+    e += (1.0 - ratio) * total
+    add_weighted(outer, V, weight * e, scratch.beside("work", V))  # in Power EP, e is 0 at power 0
     bar = scale_columns(V, weight * (total - e), out=V)
     bar -= scale_columns(U, weight * total, out=U)
     for b, d in zip(np.atleast_2d(beta.T), outputs):
@@ -356,15 +386,15 @@ def log_noise_adjoint(
     dff: np.ndarray,
     noise_variance: np.ndarray,
     power: np.ndarray,
+    share: float | np.ndarray = 1.0,
 ) -> np.ndarray:
-    """∂ log Z / ∂ log σₙ² (N,) of each data point, without its weight. The arguments are (N,);
-    `d1` is (K, N) for K outputs.
+    """∂ log Z / ∂ log σₙ² (N,) of each data point, without its weight. The arguments are (N,), as
+    in `adjoint_chunk` and `gaussian_sites`; `d1` is (K, N) for K outputs.
     """
-    outputs = np.atleast_2d(d1)
-    each = (1.0 - power) * dff + noise_variance * (precision * var - 1.0)
-    return 0.5 * (
-        noise_variance * (outputs**2).sum(axis=0) + len(outputs) * precision * each
-    )
+    outputs, inner = np.atleast_2d(d1), 1.0 / (power * dff + noise_variance)
+    squares = len(outputs) * var + ((outputs / precision) ** 2).sum(axis=0)
+    each = (share * noise_variance * inner * inner + (1.0 - share) / noise_variance) * squares
+    return 0.5 * (each + len(outputs) * inner * ((1.0 - power) * dff - noise_variance))
 
 # %% ../nbs/06_regression.ipynb #3a816df3
 def short_adjoint_chunk(

@@ -31,6 +31,8 @@ from sparse_pep.regression import (
     log_noise_adjoint,
     short_adjoint_chunk,
     single_datum_terms,
+    site_form,
+    site_ratio,
     way_through,
 )
 from sparse_pep.sites import (
@@ -227,8 +229,8 @@ class Sums(NamedTuple):
     lowest : Largest
         Minus the smallest site precision of each latent function (C,), where sites are searched for.
     private : Largest
-        The largest power, or 1 if part of a noise variance is known. If it is 0, the gradient
-        can be computed in the shorter form.
+        The largest power κ of the sites, or 1 if part of a noise variance is known. If it is 0,
+        the gradient can be computed in the shorter form.
     """
 
     precision: np.ndarray
@@ -260,6 +262,10 @@ class Projection(NamedTuple):
     gram, with_last : ndarray (h, h), (h,)
         Inner products of the h last differences of residuals with each other, and with the
         present residual, in units of the posterior.
+    weight : float
+        Σ w over the rows whose sites are searched for.
+    curvature : ndarray (C,)
+        Σ w D d₂ of each latent function.
     """
 
     terms: float
@@ -270,6 +276,8 @@ class Projection(NamedTuple):
     error: Largest
     gram: np.ndarray | float
     with_last: np.ndarray | float
+    weight: float = 0.0
+    curvature: np.ndarray | float = 0.0
 
 # %% ../nbs/10_shards.ipynb #8742daef
 class Adjoints(NamedTuple):
@@ -424,6 +432,8 @@ class Shard:
         Power α and weight w of each row.
     noise : ndarray (n,), optional
         Noise variances. If they are given, the noise is Gaussian and the sites are known.
+    tight : bool
+        Whether the sites have the tight form; those that are searched for need power 0.
     trained : ndarray (n,) or float
         The share of each noise variance that is a trained parameter, from 0 to 1.
     offset : ndarray (n,) or (C, n), or float
@@ -452,6 +462,7 @@ class Shard:
     power: np.ndarray
     weight: np.ndarray
     noise: np.ndarray | None = None
+    tight: bool = False
     trained: np.ndarray | float = 1.0
     offset: np.ndarray | float = 0.0
     pull_mean: Callable = lambda f_bar: 0.0
@@ -467,6 +478,12 @@ class Shard:
     def __post_init__(self):
         n, M = len(self.y), len(self.Kuu.lower)
         self.known = self.noise is not None  # whether the sites follow in closed form
+        if self.tight and not self.known and (np.any(self.power > 0.0) or not self.own_sites):
+            raise ValueError(
+                "`tight=True` needs Gaussian noise; with other likelihoods it needs `power=0.0` and no `blocks`."
+            )
+        self.form = site_form(self.power, self.weight, self.tight and self.known)
+        self.scale = np.ones((self.latent[1], 1))  # v of each latent function
         first, n_latent = self.latent  # the next line: latent functions that the sites belong to
         self.latents = range(first, first + 1) if self.known else range(n_latent)
         self.dff, self.kff = np.empty(n), np.empty(n)
@@ -480,6 +497,11 @@ class Shard:
         if self.known:
             self.state = SiteState((np.empty(n), np.empty(self.y.T.shape)), *[None] * 3)
 
+    def known_at(self, rows: slice | np.ndarray) -> tuple[np.ndarray, ...]:
+        """D, σ² and the pair κ, γ of some rows, from which known sites follow."""
+        power, share = self.form
+        return self.dff[rows], self.noise[rows], power[rows], share[rows]
+
     # ---- what differs between single data points and blocks
 
     def explain(self, i: int, kff: np.ndarray, V: np.ndarray) -> None:
@@ -488,9 +510,8 @@ class Shard:
         self.kff[rows] = kff
         self.dff[rows], self.clipped[i] = unexplained_variance(kff, V)
         if self.known:
-            here = self.y[rows], self.dff[rows], self.noise[rows], self.power[rows]
             precision, shift = self.state.sites
-            precision[rows], own = gaussian_sites(*here)
+            precision[rows], own = gaussian_sites(self.y[rows], *self.known_at(rows))
             shift[..., rows] = own.T
 
     def add_sites(self, c: int, chunk: Columns, S: np.ndarray, s: np.ndarray) -> float:
@@ -501,8 +522,7 @@ class Shard:
         add_weighted(S, chunk.V, weight * precision[rows], chunk.spare)
         if not self.known:
             return 0.0
-        here = self.y[rows], self.dff[rows], self.noise[rows], self.power[rows]
-        return float(weight @ single_datum_terms(*here))
+        return float(weight @ single_datum_terms(self.y[rows], *self.known_at(rows)))
 
     def marginals_of(
         self, c: int, chunk: Columns, posterior: Posterior
@@ -523,7 +543,10 @@ class Shard:
         precision, shift = self.state.sites if self.known else self.state.sites[:, c]
         precision, shift = precision[rows], shift[..., rows]
         if through is None:
-            given = V, precision, shift.T, self.power[rows], weight, outer, chunk.scratch
+            power, ratio = self.power[rows], self.scale[c]
+            if self.known:
+                power, ratio = self.form[0][rows] * self.form[1][rows], site_ratio(*self.known_at(rows))
+            given = V, precision, shift.T, power, weight, outer, chunk.scratch, ratio
             Kuf_bar, kff_bar, var, d1 = adjoint_chunk(self.Kuu, whitened, *given)
         else:
             given = V, precision, shift.T, weight, chunk.scratch
@@ -531,8 +554,7 @@ class Shard:
             var = 0.0
         if not self.known:
             return Kuf_bar, kff_bar, 0.0, d1
-        here = self.dff[rows], self.noise[rows], self.power[rows]
-        slope = log_noise_adjoint(var, d1, precision, *here)
+        slope = log_noise_adjoint(var, d1, precision, *self.known_at(rows))
         trained = np.broadcast_to(self.trained, len(self.y))[rows]
         return Kuf_bar, kff_bar, (weight * trained) @ slope, d1
 
@@ -654,7 +676,7 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
         parts = map_chunks(work, range(len(shard.chunks)))
     S, s, terms = map(sum, zip(*parts))
     counted = (shard.weight > 0.0) & (np.asarray(shard.trained) > 0.0)
-    lowest, private = np.full(C, -np.inf), float(np.max(shard.power, initial=0.0))
+    lowest, private = np.full(C, -np.inf), float(np.max(shard.form[0], initial=0.0))
     if not shard.known:
         lowest = -shard.state.sites[0].min(axis=1)
     if np.any(np.not_equal(shard.trained, 1.0)):
@@ -677,7 +699,11 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
 # %% ../nbs/10_shards.ipynb #637235e5
 @one_blas_thread()
 def projections(
-    shard: Shard, posteriors: Sequence[Posterior], accuracy: Accuracy, memory: int
+    shard: Shard,
+    posteriors: Sequence[Posterior],
+    accuracy: Accuracy,
+    memory: int,
+    scale: np.ndarray | float = 1.0,
 ) -> Projection:
     """The sums over the rows of a shard of what the projections return, given q(u).
 
@@ -691,6 +717,8 @@ def projections(
         The accuracy required of the quadrature.
     memory : int
         The number of earlier sweeps that are kept for the acceleration.
+    scale : float or ndarray (C, 1)
+        v, by which the variance of f given u is multiplied; 1 except in the tight form.
 
     Returns
     -------
@@ -706,7 +734,7 @@ def projections(
         h, worst = min(len(state.points), memory), (Largest(np.inf),) * 3
         return Projection(np.nan, np.nan, np.nan, *worst, np.zeros((h, h)), np.zeros(h))
     cavity_mean, cavity_var = cavity(mean, var, *state.sites, power)
-    at = cavity_mean + shard.offset, cavity_var + shard.beyond, power
+    at = cavity_mean + shard.offset, cavity_var + scale * shard.beyond, power
     # all rows at once on one thread, because threads would only wait for its many small operations
     log_z, d1, d2, error, slopes = project(shard.likelihood, shard.y, *at, accuracy)
     terms = datum_terms(log_z, mean, var, *state.sites, power)
@@ -732,6 +760,8 @@ def projections(
         Largest(float(np.max(error))),
         differences @ differences.T,
         differences @ last,
+        float(shard.weight.sum()),
+        d2 @ (shard.weight * shard.dff),
     )
 
 
@@ -752,6 +782,7 @@ def adjoints(
     shard: Shard,
     whitened: Sequence[tuple[np.ndarray, np.ndarray]],
     short: bool = False,
+    scale: np.ndarray | None = None,
 ) -> Adjoints:
     """The part of the gradient of log Z at the fixed point that is a sum over the rows.
 
@@ -764,6 +795,8 @@ def adjoints(
     short : bool
         Whether to use the shorter form, which requires that all powers are 0. Then
         `likelihood_bar` of Gaussian noise lacks the term ½K tr B⁻¹V diag(wτ)Vᵀ.
+    scale : ndarray (C, 1), optional
+        v of `projections`, 1 by default; the shorter form requires that it is 1.
 
     Returns
     -------
@@ -774,6 +807,7 @@ def adjoints(
     outputs, M = shard.y.shape[1:], len(shard.Kuu.lower)
     f_bar = np.zeros((*outputs, len(shard.y)))
     through = [way_through(shard.Kuu, one) if short else None for one in whitened]
+    shard.scale = shard.scale if scale is None else scale
 
     def work(share: Sequence[int]) -> tuple:
         outer, pulled, slope = np.zeros((len(whitened), M, M)), 0.0, 0.0

@@ -77,14 +77,17 @@ def batch_of(
     power: float = 0.5,
     jitter: float = 0.0,
     memory: Memory | None = None,
+    tight: bool = False,
 ) -> Batch:
-    """The rows of a piece of data as a batch, with relative jitter for Kuu. Cost M³ flops."""
+    """The rows of a piece of data as a batch. Arguments as in `model_gradient`. Cost M³ flops."""
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
     Kuu, earlier = factorise(matrix, jitter, "Kuu"), []
-    shard = bound(piece, None, model, Kuu, power, kept=Kept(V=True, pulls=True))
+    shard = bound(piece, None, model, Kuu, power, tight=tight, kept=Kept(V=True, pulls=True))
+    if tight and not shard.known:
+        raise ValueError("`tight=True` needs Gaussian noise where training uses batches of the data.")
     if memory is not None:
         parts = model.features, model.kernel, Kuu, float(np.mean(power))
-        earlier = memory_shards(memory, *parts, model.likelihood.n_latent, to_vector)
+        earlier = memory_shards(memory, *parts, model.likelihood.n_latent, to_vector, tight)
     return Batch(shard, earlier, Kuu, pull_Kuu)
 
 # %% ../nbs/19_stochastic.ipynb #934ee461
@@ -376,7 +379,7 @@ class Batches:
     Parameters
     ----------
     model : Model
-    data, power, jitter, memory
+    data, power, jitter, memory, tight
         As in `train_stochastic`.
     rows : list of ndarray
         Row numbers of each batch.
@@ -397,9 +400,10 @@ class Batches:
         jitter: float,
         memory: Memory | None,
         rows: list[np.ndarray],
+        tight: bool = False,
     ):
-        self.data, self.power, self.jitter = data, power, jitter
-        self.memory, self.rows = memory, rows
+        self.data, self.rows = data, rows
+        self.given = power, jitter, memory, tight
         batch = self.batch(model, 0)
         outputs, C = batch.shard.y.shape[1:], model.likelihood.n_latent
         shape = C, len(model.features), *outputs
@@ -417,7 +421,7 @@ class Batches:
     def batch(self, model: Model, k: int) -> Batch:
         """The batch k, bound to a model."""
         piece = self.data.at(self.rows[k])
-        return batch_of(model, piece, self.power, self.jitter, self.memory)
+        return batch_of(model, piece, *self.given)
 
     def visit(self, model: Model, k: int) -> tuple[Batch, Visit | None]:
         """The batch k and its visit, or None in its place if that failed and nothing was changed."""
@@ -594,6 +598,7 @@ def train_stochastic(
     progress: bool = False,
     memory: Memory | None = None,
     callback: Callable[[Epoch], object] | None = None,
+    tight: bool = False,
 ) -> StochasticResult:
     """Train kernel, likelihood and inducing inputs by stochastic Power EP.
 
@@ -632,6 +637,8 @@ def train_stochastic(
         Summary of earlier data.
     callback : callable, optional
         callback(epoch) is called with an `Epoch` after each epoch, from epoch 0 on.
+    tight : bool
+        As in `model_gradient`.
 
     Returns
     -------
@@ -676,7 +683,7 @@ def train_stochastic(
         data, power = data._replace(power=power), 0.5
     rng, begun, paused = rng or np.random.default_rng(0), perf_counter(), 0.0
     rows = random_batches(data.n_data, batch_size, rng, data.blocks)
-    batches = Batches(model, data, power, jitter, memory, rows)
+    batches = Batches(model, data, power, jitter, memory, rows, tight)
     climber = Climber(model, batches, fixed, learning_rate, n_epochs * len(rows))
     told, points, every = [], {}, -(-n_epochs // KEPT_POINTS)
     bar = tqdm(range(n_epochs + 1), disable=not progress, desc="epochs")
@@ -692,7 +699,7 @@ def train_stochastic(
             callback(Epoch(number, seconds, model, batches.posteriors(model), *told[-1]))
             paused = perf_counter() - begun - seconds
     given = climber.model, data, power, jitter, batches.sites
-    fit = model_evidence(*given, memory=memory, chunk_size=chunk_size).released()
+    fit = model_evidence(*given, memory=memory, chunk_size=chunk_size, tight=tight).released()
     return outcome_of(climber, fit, np.array(told).T, points, tol)
 
 # %% ../nbs/19_stochastic.ipynb #d2bf7b66

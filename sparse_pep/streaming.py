@@ -178,6 +178,7 @@ def memory_shards(
     power: float,
     n_latent: int,
     to_vector: Callable,
+    tight: bool = False,
 ) -> list[Shard]:
     """The memory's observations as shards with known sites, one for each latent function.
 
@@ -194,6 +195,8 @@ def memory_shards(
         Number of latent functions of the new model.
     to_vector : callable
         Turns a dictionary of derivatives into a vector, as for the data.
+    tight : bool
+        Whether the sites have the tight form.
     """
     Kug, kgg, pull = memory_covariances(memory, features, kernel)
     shards, stop = [], 0
@@ -213,5 +216,5 @@ def memory_shards(
         ones = np.ones(len(observations))
         given = Kuu, covariances, Gaussian(), observations, power * ones, ones, ones
         if len(observations):
-            shards.append(Shard(*given, trained=0.0, latent=(c, n_latent)))
+            shards.append(Shard(*given, tight=tight, trained=0.0, latent=(c, n_latent)))
     return shards

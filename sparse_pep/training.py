@@ -447,7 +447,7 @@ class WarmGradient:
     ----------
     data : Piece or Source
     **given
-        `power`, `jitter`, `memory` and `chunk_size` of `model_gradient`.
+        `power`, `jitter`, `tight`, `memory` and `chunk_size` of `model_gradient`.
 
     Attributes
     ----------
@@ -580,6 +580,7 @@ def train(
     memory: Memory | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = 30.0,
+    tight: bool = False,
 ) -> TrainingResult:
     """The model trained on data: the best of 1 + n_restarts runs of L-BFGS.
 
@@ -587,7 +588,7 @@ def train(
     ----------
     model : Model
         Where the first run starts; restarts begin from it with disturbed parameters.
-    data, power, jitter, chunk_size, memory
+    data, power, jitter, chunk_size, memory, tight
         As in `model_gradient`.
     rng : Generator, optional
         Random numbers for restarts; seed 0 by default.
@@ -630,7 +631,7 @@ def train(
     0.1
     """
     check_fixed(model, fixed)
-    given, record = {"power": power, "jitter": jitter}, None
+    given, record = {"power": power, "jitter": jitter, "tight": tight}, None
     if checkpoint is not None:
         owner = owner_of(model, data, memory, fixed, **given)
         record = Checkpoint(checkpoint, owner, checkpoint_every)
@@ -775,8 +776,8 @@ def held_out_power(
             continue
         model = result.model
         jitter, chunk_size = options.get("jitter", 1e-8), options.get("chunk_size")
-        given = power, jitter, result.fit.start
-        fit = model_evidence(model, learning, *given, chunk_size=chunk_size)
+        given, tight = (power, jitter, result.fit.start), options.get("tight", False)
+        fit = model_evidence(model, learning, *given, chunk_size=chunk_size, tight=tight)
         mean, var = model_predict(model, fit.posteriors, judging.X, chunk_size)
         var = var + judging.known_variance
         density = predictive_log_density(model.likelihood, judging.y, mean, var)

@@ -1056,7 +1056,7 @@ def scheduler():
 
 
 ON_CLUSTER = {  # options, whether the workers read the Parquet file themselves
-    "weights": (["--weight", "times"], True),
+    "weights": (["--weight", "times", "--tight"], True),
     "restarts": (["--restarts", 1], True),
     "held out": (["--power", "held_out"], True),
     "blocks": (["--blocks", 6, "--power", "held_out"], False),

@@ -68,6 +68,12 @@ class Arguments(BaseEstimator):
         neighbours are put together. Blocks can be used with every likelihood, several outputs,
         known variances, both optimizers and `power="held_out"`, which holds out single rows
         while the others stay in their blocks.
+    tight : bool
+        Whether to use the tight form of the evidence (`sparse_pep.regression.site_form`). At
+        power 0 it is a lower bound that is nearer to the exact log marginal likelihood than the
+        variational one; at power 1, with Gaussian noise, there is no difference. With other
+        likelihoods than Gaussian noise it needs `power=0.0`, the `optimizer` 'lbfgs' or None,
+        and no `blocks`. A row with an integer weight is then a block of equal rows.
     optimizer : "lbfgs", "adam" or None
         L-BFGS uses all data for each step. Adam uses a batch for each step, for large data
         sets (`sparse_pep.stochastic`); it does not support `n_restarts` and `checkpoint`.
@@ -125,6 +131,7 @@ class Arguments(BaseEstimator):
     n_inducing: int = 100
     power: float | np.ndarray | str = 0.5
     blocks: int | np.ndarray | Partition | None = None
+    tight: bool = False
     optimizer: str | None = "lbfgs"
     max_iter: int = 2000
     batch_size: int = 500
@@ -207,7 +214,7 @@ FLAG = Rule("be True or False", interval=(0, 2), whole=True, kinds=(bool, np.boo
 RULES = {
     **dict.fromkeys(("noise_variance", "tol", "learning_rate"), POSITIVE),
     **dict.fromkeys(("n_inducing", "max_iter", "batch_size", "n_epochs"), COUNT),
-    **dict.fromkeys(("normalize_y", "standardize"), FLAG),
+    **dict.fromkeys(("normalize_y", "standardize", "tight"), FLAG),
     "n_restarts": Rule("be a whole number", interval=(0, np.inf), whole=True),
     "verbose": Rule("be a whole number", interval=(0, np.inf), whole=True, kinds=(bool,)),
     "chunk_size": Rule("be a whole number of 1 or more, or None", interval=(1, np.inf), whole=True, kinds=(NONE,)),

@@ -709,7 +709,8 @@ class PowerEPEstimator(Editable):
         power = None if isinstance(self.power, str) else require_power(self.power, len(X))
         rows = Piece(0, X, y, power=power if np.ndim(power) else None)
         rows = counted(rows, sample_weight, known_variance)
-        return Data(rows, *distinct_rows(rows), power if rows.power is None else rows.power)
+        few = (rows, None) if self.tight else distinct_rows(rows)  # there, weights are no copies
+        return Data(rows, *few, power if rows.power is None else rows.power)
 
     def _of_source(self, source: Source, rng: np.random.Generator, first: bool) -> Data:
         """The data of a source in the user's units, after a check that the arguments allow one."""

@@ -6,7 +6,7 @@
 __all__ = ['starting_model']
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #b5685820
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -53,17 +53,20 @@ class Numerics:
         Number of rows processed at a time.
     device, dtype : str
         The device that stores the large matrices, and their precision.
+    tight : bool
+        Whether the evidence has the tight form.
     """
 
     jitter: float = 1e-8
     chunk_size: int | None = None
     device: str | None = None
     dtype: str = "float64"
+    tight: bool = False
 
     @classmethod
     def of(cls, given: Arguments) -> "Numerics":
         """The settings in the arguments of an estimator."""
-        return cls(given.jitter, given.chunk_size, given.device, given.dtype)
+        return cls(*(getattr(given, field.name) for field in fields(cls)))
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #1dd93ae9
 @dataclass(frozen=True, eq=False)
@@ -166,8 +169,8 @@ class Data:
             rows = self.few if training and self.inverse is not None else rows
             place = place_named(numerics.device, numerics.dtype)
             rows = rows._replace(X=place.put(rows.X))
-        own = {"power": float(power), "memory": self.memory}
-        return {"data": rows, **own, "jitter": numerics.jitter, "chunk_size": numerics.chunk_size}
+        own = {"data": rows, "power": float(power), "memory": self.memory}
+        return own | {name: getattr(numerics, name) for name in ("jitter", "chunk_size", "tight")}
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #434fc27a
 def require_scale(few: Piece, given: Arguments, likelihood: Likelihood) -> None:
@@ -262,7 +265,7 @@ def choose_power(
     """
     if given.power != "held_out" or np.all(few.y == few.y[0]):
         return start, np.asarray(advised_power(given.power, start.likelihood)), {}
-    names = ("jitter", "max_iter", "tol", "fixed", "chunk_size")
+    names = ("jitter", "max_iter", "tol", "fixed", "chunk_size", "tight")
     options = {name: getattr(given, name) for name in names}
     options["progress"] = bool(given.verbose)
     power, model, sweep = held_out_power(start, few, rng, **options)

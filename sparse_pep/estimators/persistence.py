@@ -140,7 +140,7 @@ def save(model: "PowerEPEstimator", path: str | Path, extra: dict | None = None)
     state = {
         "estimator": type(model).__name__,
         "arguments": {k: v for k, v in arguments.items() if k not in NOT_SAVED},
-        "numerics": {"jitter": numerics.jitter, "chunk_size": numerics.chunk_size},
+        "numerics": {name: getattr(numerics, name) for name in ("jitter", "chunk_size", "tight")},
         "power": np.asarray(model.power_),
         "blocks": model._blocks,
         "kernel": kernel_to_config(model.kernel_),
@@ -268,7 +268,7 @@ ENTRIES: dict[str, list[Rule | Check | Numbers]] = {
     "labels": [Check("hold two labels or more, in order", is_labels)],
     "n_features_in_": [Rule(f"be a whole number from 1 to {MOST_COLUMNS}", interval=(1, MOST_COLUMNS + 1), whole=True)],
     "feature_names": [Check("be a list of strings", is_names)],
-    "chunk_size": [RULES["chunk_size"]],
+    **{name: [RULES[name]] for name in ("chunk_size", "tight")},
     **dict.fromkeys(("n_iter_", "n_samples_seen_", "n_samples"), [WHOLE]),
     **dict.fromkeys(("log_marginal_likelihood_value_", "jitter", "determined_directions", "target_variance"), [NUMBER]),
     **dict.fromkeys(("unexplained_share", "n_clipped", "quadrature_error", "smallest_cavity"), [NUMBER]),

@@ -144,7 +144,8 @@ class SparsePEPRegressor(RealTargets):
     def log_marginal_likelihood_bounds(self) -> tuple[float, float]:
         """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with
         the same kernel and noise. If the two are close, more inducing variables can improve
-        little at these parameters. Cost 6NM² flops. ValueError after `partial_fit`, because the
+        little at these parameters. The lower bound is that of `tight=True` at power 0, with the
+        blocks of the fit. Cost 6NM² flops. ValueError after `partial_fit`, because the
         earlier data are no longer available.
         """
         what = "`log_marginal_likelihood_bounds`"

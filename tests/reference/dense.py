@@ -60,6 +60,21 @@ def log_evidence(Kuu, Kuf, kff, y, noise, power):
     return log_normal(y, Q + np.diag(power * D + noise)) - correction
 
 
+def tight_log_evidence(Kuu, Kuf, Kff, y, noise, power, labels=None, weight=1.0):
+    """The tight form of log Z_PEP, for one block a label and noise, power and weight as in `log_evidence`.
+
+    A row of weight w has noise / w, and the constant that makes its density a power w of the normal one.
+    """
+    one = np.ones(len(y))
+    noise, power, weight, labels = noise * one, power * one, weight * one, np.arange(len(y)) if labels is None else labels
+    scaled, Q = noise / weight, projected(Kuu, Kuf)
+    D = np.where(labels[:, None] == labels, Kff - Q, 0.0)
+    precision = np.diag((1 - power) / scaled) + power[:, None] * np.linalg.inv(D + np.diag(scaled))
+    penalty = log_det(np.eye(len(y)) + (1 - power)[:, None] * D / np.sqrt(scaled[:, None] * scaled))
+    constants = np.log(2 * np.pi * scaled) - weight * np.log(2 * np.pi * noise)
+    return log_normal(y, Q + np.linalg.inv(precision)) - 0.5 * penalty + 0.5 * constants.sum()
+
+
 def posterior(Kuu, Kuf, kff, y, noise, power):
     """Mean and covariance of q(u)."""
     scale = power * (kff - np.diag(projected(Kuu, Kuf))) + noise

@@ -1,0 +1,264 @@
+"""The tight form of the energy: exact numbers, dense references, the ladder of bounds, and wherever the data live."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import BESIDE, outside
+from hypothesis import given
+from hypothesis import strategies as st
+from reference import dense
+from reference.compare import error, gradient_error, properties, slopes
+from reference.problems import KERNELS, Problem, problems
+
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.data.sources import ArraySource
+from sparse_pep.features import InducingPoints
+from sparse_pep.inference import best_scale
+from sparse_pep.interdomain import GaussianBlur
+from sparse_pep.likelihoods import Gaussian, Poisson, Probit
+from sparse_pep.means import ConstantMean
+from sparse_pep.model import (
+    Model,
+    model_evidence,
+    model_gradient,
+    model_leave_one_out,
+    model_predict,
+)
+from sparse_pep.multiclass import Softmax
+from sparse_pep.regression import evidence
+from sparse_pep.shards import Piece
+from sparse_pep.sites import q_moments
+from sparse_pep.stochastic import Batches, batch_gradient, random_batches, train_stochastic
+
+GRADIENTS = {
+    "log_variance": "kernel.log_variance",
+    "log_lengthscales": "kernel.log_lengthscale",
+    "Z": "features.Z",
+}
+
+
+@pytest.fixture(scope="session")
+def beyond():
+    """Exact numbers of what goes beyond the paper."""
+    return json.loads(outside("SPARSE_PEP_BEYOND", BESIDE / "vectors" / "beyond.json").read_text())
+
+
+def labels_of(blocks, n_data):
+    labels = np.empty(n_data, dtype=int)
+    for b, members in enumerate(blocks):
+        labels[members] = b
+    return labels
+
+
+def test_exact_numbers(beyond):
+    seen = 0
+    for problem in beyond["gaussian"]:
+        X, y, Z, noise, X_test = (np.array(problem[name]) for name in ("X", "y", "Z", "noise_var", "Xtest"))
+        parts = problem["kernel"]
+        features = GaussianBlur(Z, problem["features"]["widths"]) if problem["features"] else InducingPoints(Z)
+        kernel = KERNELS[parts["name"]](parts["variance"], parts["lengthscales"])
+        model = Model(kernel, features, Gaussian(noise.min()))  # all further noise is known
+        weight = 1.0 if problem["weights"] is None else np.array(problem["weights"])
+        for case in problem["cases"]:
+            if case["method"] not in ("t", "bt", "tpep"):
+                continue
+            blocks = labels_of(problem["blocks"], len(y)) if case.get("use_blocks") else None
+            data = Piece(0, X, y, weight, noise - noise.min(), blocks=blocks)
+            fit, gradient = model_gradient(model, data, case.get("alpha", 0.0), tight=True)
+            assert abs(fit.log_evidence / case["logZ"] - 1) < 1e-8
+            found = dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0])))
+            found |= dict(zip(("f_mean", "f_var"), model_predict(model, fit.posteriors, X_test)))
+            found["q_mean"] = found["q_mean"].T  # (K, M) of K outputs, as in the file
+            for name, value in found.items():
+                assert error(value, case[name]) < 1e-8
+            expected = {name: case["grad"][name] for name in GRADIENTS if name in case["grad"]}
+            expected["noise"] = noise.min() * np.sum(case["grad"]["noise_var"])
+            found = {name: gradient[GRADIENTS[name]].reshape(np.shape(value)) for name, value in expected.items() if name != "noise"}
+            assert gradient_error(found | {"noise": gradient["log_noise_variance"]}, expected) < 1e-8
+            seen += 1
+    assert seen == 20
+
+
+def test_exact_numbers_with_one_scale_for_the_conditional(beyond):
+    likelihoods = {"probit": Probit(), "poisson": Poisson()}
+    for problem in beyond["scalar_v"]:
+        X, y, Z, X_test = (np.array(problem[name]) for name in ("X", "y", "Z", "Xtest"))
+        parts, expected = problem["kernel"], problem["tight"]
+        kernel = KERNELS[parts["name"]](parts["variance"], parts["lengthscales"])
+        model = Model(kernel, InducingPoints(Z), likelihoods[problem["likelihood"]])
+        fit, gradient = model_gradient(model, Piece(0, X, y), 0.0, tight=True)
+        found = {"v": fit.scale[0, 0], "logZ": fit.log_evidence, "tau": fit.site_precision[0], "nu": fit.site_shift[0]}
+        found |= dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0])))
+        found |= dict(zip(("f_mean", "f_var"), model_predict(model, fit.posteriors, X_test)))
+        for name, value in found.items():
+            assert error(value, expected[name]) < 1e-6, name
+        found = {name: gradient[GRADIENTS[name]].reshape(np.shape(value)) for name, value in expected["grad"].items()}
+        assert gradient_error(found, expected["grad"]) < 1e-6
+        assert fit.log_evidence > model_evidence(model, Piece(0, X, y), 0.0).log_evidence + 1.0
+
+
+@properties
+@given(problems, st.booleans(), st.booleans())
+def test_gradient_against_dense_complex_steps(p, weighted, in_blocks):
+    N, rng = len(p.y), np.random.default_rng(0)
+    labels = np.arange(N) // 3 if in_blocks else np.arange(N)
+    weight = rng.uniform(0.2, 3.0, size=N)[labels] if weighted else np.ones(N)
+    power = np.resize(p.power, N)[labels]
+    data = Piece(0, p.X, p.y, weight, power=power, blocks=labels if in_blocks else None)
+    fit, gradient = model_gradient(p.model, data, tight=True, chunk_size=4)
+
+    def log_z(parameters):
+        Z, variance = parameters["features.Z"], np.exp(parameters["kernel.log_variance"])
+        covariance = p.name, variance, np.exp(parameters["kernel.log_lengthscale"])
+        Kuu, Kuf, Kff = (dense.kernel(*covariance, *pair) for pair in ((Z, Z), (Z, p.X), (p.X, p.X)))
+        np.fill_diagonal(Kff, variance)  # a complex step through the root of 0 has no direction
+        noise = np.exp(parameters["log_noise_variance"])
+        return dense.tight_log_evidence(Kuu, Kuf, Kff, p.y, noise, power, labels, weight)
+
+    here = p.model.parameters()
+    assert error(fit.log_evidence, log_z(here), abs(log_z(here)) + N) < 1e-11
+    expected = {name: dense.complex_step(lambda at, name=name: log_z(here | {name: at}), here[name]) for name in here}
+    unit = {name: 1.0 for name in here} | {"features.Z": p.model.kernel.lengthscale}
+    scaled = ({name: unit[name] * value for name, value in one.items()} for one in (gradient, expected))
+    assert gradient_error(*scaled) < 1e-8
+
+
+def ladder(p, labels):
+    """The lower bounds in rising order, then the exact value: VFE, spherical, single data points, blocks, exact."""
+    arrays, noise, N, Kff = p.arrays(), float(p.model.likelihood.noise_variance), len(p.y), p.model.kernel(p.X)
+    plain, tight = (evidence(*arrays, p.y, noise, 0.0, tight=tight) for tight in (False, True))
+    ratios = plain.dff / noise
+    spherical = plain.log_evidence + 0.5 * (ratios.sum() - N * np.log1p(ratios.mean()))
+    blocks = dense.tight_log_evidence(*arrays[:2], Kff, p.y, noise, 0.0, labels)
+    return plain.log_evidence, spherical, tight.log_evidence, blocks, dense.exact_log_evidence(Kff, p.y, noise)
+
+
+def test_the_order_of_the_bounds_on_random_problems():
+    rng = np.random.default_rng(0)
+    for seed in range(500):
+        N, M = rng.integers(1, 13), rng.integers(1, 6)
+        p = Problem(seed, N, M, 2, sorted(KERNELS)[seed % 4], scale_y=10.0 ** rng.integers(-2, 3))
+        found = np.array(ladder(p, rng.integers(0, 4, size=N)))
+        assert np.all(np.diff(found) >= -1e-9 * (N + np.max(np.abs(found)))), seed
+
+
+rng = np.random.default_rng(5)
+N = 24
+X, LABELS = rng.normal(size=(N, 2)), np.arange(N) // 3
+Y = np.column_stack([np.sin(2 * X[:, 0]), X[:, 1]]) + 0.3 * rng.normal(size=(N, 2))
+WEIGHT, POWER, KNOWN = rng.uniform(0.2, 3.0, size=N)[LABELS], rng.uniform(size=N)[LABELS], rng.uniform(size=N)
+MODEL = Model(KERNELS["se"](1.2, [0.9, 1.3]), InducingPoints(X[:5] + 0.1), Gaussian(0.2), ConstantMean([0.2, -0.1]))
+DATA = Piece(0, X, Y, WEIGHT, KNOWN, POWER)
+
+
+@pytest.mark.parametrize("blocks", [None, LABELS])
+def test_pieces_batches_and_outputs_give_the_results_of_all_data(blocks):
+    data = DATA._replace(blocks=blocks)
+    fit, gradient = model_gradient(MODEL, data, tight=True)
+    source = ArraySource(X, Y, WEIGHT, KNOWN, POWER, blocks=blocks, piece_rows=7)
+    found, there = model_gradient(MODEL, source, tight=True)
+    assert error(found.log_evidence, fit.log_evidence) < 1e-12 and gradient_error(there, gradient) < 1e-10
+    apart = [
+        model_gradient(replace(MODEL, mean=ConstantMean(mean)), data._replace(y=y), tight=True)
+        for y, mean in zip(Y.T, (0.2, -0.1))
+    ]
+    assert error(sum(one.log_evidence for one, _ in apart), fit.log_evidence) < 1e-12
+    for name in ("kernel.log_lengthscale", "log_noise_variance", "features.Z"):
+        assert error(sum(slope[name] for _, slope in apart), gradient[name]) < 1e-10
+    rows = random_batches(N, 8, np.random.default_rng(0), blocks)
+    batches = Batches(MODEL, data, 0.5, 0.0, None, rows, tight=True)
+    for _ in range(2):
+        visits = [batches.visit(MODEL, k) for k in range(len(rows))]
+    parts = [batch_gradient(MODEL, *visit, len(rows)) for visit in visits]
+    total = {name: sum(part[name] for part in parts) for name in gradient}
+    assert gradient_error(total, gradient) < 1e-9
+
+
+def test_a_whole_weight_is_a_block_of_copies():
+    counts = rng.integers(1, 4, size=N)
+    rows = np.repeat(np.arange(N), counts)
+    copies = Piece(0, X[rows], Y[rows], 1.0, KNOWN[rows], POWER[rows], blocks=rows)
+    fit, gradient = model_gradient(MODEL, DATA._replace(weight=1.0 * counts), tight=True)
+    longer, there = model_gradient(MODEL, copies, tight=True)
+    assert error(longer.log_evidence, fit.log_evidence) < 1e-11 and gradient_error(there, gradient) < 1e-9
+
+
+def test_scales_of_several_latent_functions_are_optimal_and_known_to_the_gradient():
+    labels = (X[:, 0] > -0.5).astype(float) + (X[:, 0] > 0.5)
+    model = replace(MODEL, likelihood=Softmax(3), mean=ConstantMean([0.2, 0.0, -0.1]), features=InducingPoints(X[:2]))
+    data, given = Piece(0, X, labels, WEIGHT), {"power": 0.0, "tol": 1e-10, "tight": True}
+    fit, gradient = model_gradient(model, data, **given)
+    assert fit.converged and np.ptp(fit.scale) > 1e-3 and np.max(fit.scale) < 0.95
+    np.testing.assert_allclose(fit.scale, best_scale(fit.projection), rtol=1e-8)
+    found, expected = slopes(
+        lambda at: model_evidence(model.with_parameters(at), data, **given).log_evidence, model.parameters(), gradient
+    )
+    assert gradient_error(found, expected) < 1e-6
+    away, slopes_away = model_gradient(model, ArraySource(X, labels, WEIGHT, piece_rows=7), **given)
+    assert error(away.log_evidence, fit.log_evidence) < 1e-10 and gradient_error(slopes_away, gradient) < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("power", "more", "words"),
+    [(0.5, {}, "`power=0.0`"), (0.0, {"power": POWER}, "`power=0.0`"), (0.0, {"blocks": LABELS}, "no `blocks`")],
+)
+def test_what_has_no_tight_form_is_refused(power, more, words):
+    labels = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    with pytest.raises(ValueError, match=words):
+        model_evidence(replace(MODEL, likelihood=Probit()), Piece(0, X, labels, **more), power, tight=True)
+    with pytest.raises(ValueError, match="batches"):
+        train_stochastic(replace(MODEL, likelihood=Probit(), mean=ConstantMean(0.0)), Piece(0, X, labels), 0.0, tight=True)
+
+
+def test_leaving_one_out_is_a_fit_to_the_others():
+    data, n = DATA._replace(y=Y[:, 0], power=0.5), 4
+    model = replace(MODEL, mean=ConstantMean(0.2))
+    density = model_leave_one_out(model, model_evidence(model, data, tight=True).released(), data, tight=True)
+    others = model_evidence(model, data.at(np.delete(np.arange(N), n)), tight=True)
+    mean, var = model_predict(model, others.posteriors, X[n : n + 1])
+    own = model.likelihood.predict_log_density(Y[n : n + 1, 0], mean, var + KNOWN[n])
+    assert error(density[n], own[0]) < 1e-9
+
+
+LEARN = {"n_inducing": 4, "tight": True, "max_iter": 3, "n_epochs": 1, "batch_size": 12, "random_state": 0}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "more", [{}, {"power": 0.0, "blocks": 4}, {"n_restarts": 1}, {"optimizer": "adam"}, {"power": "held_out"}], ids=str
+)
+def test_the_estimator_trains_and_reports_the_tight_form(more, tmp_path):
+    twice = np.r_[np.arange(N), :4]  # rows that are equal are not merged, because they would be blocks
+    model = SparsePEPRegressor(**LEARN, **more).fit(X[twice], Y[twice, 0], known_variance=KNOWN[twice])
+    rows = Piece(0, X[twice], Y[twice, 0], 1.0, KNOWN[twice], blocks=model._blocks)
+    given = {"power": model.power_, "jitter": 1e-8, "tight": True}
+    fit, gradient = model_gradient(model._model, rows, **given)
+    assert error(model.log_marginal_likelihood_value_, fit.log_evidence) < 1e-12
+    trace = model.diagnostics_["log_evidence_trace"]
+    assert trace[-1] > trace[0] and (model.optimizer == "adam" or error(trace[-1], fit.log_evidence) < 1e-9)
+    model.save(tmp_path / "model.npz")
+    assert load(tmp_path / "model.npz")._numerics == model._numerics and load(tmp_path / "model.npz").tight
+    model.set_params(tight=False)  # a fitted model stays as it is
+    assert gradient_error(model.log_marginal_likelihood_gradient(), gradient) < 1e-9
+    assert error(model.leave_one_out(), model_leave_one_out(model._model, fit, rows, **{k: given[k] for k in ("power", "tight")})) < 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_checkpoint_of_the_plain_form_is_not_continued(tmp_path):
+    given = LEARN | {"checkpoint": tmp_path / "file", "tol": 1.0}
+    SparsePEPRegressor(**given).fit(X, Y[:, 0])
+    again = SparsePEPRegressor(**given).fit(X, Y[:, 0])
+    assert again.diagnostics_["n_evaluations"] > 1
+    with pytest.raises(ValueError, match="checkpoint"):
+        SparsePEPRegressor(**given | {"tight": False}).fit(X, Y[:, 0])
+
+
+def test_the_classifier_has_the_tight_form_at_power_0_only():
+    labels, given = X[:, 0] > 0.0, {"n_inducing": 2, "optimizer": None, "random_state": 0}
+    plain, tight = (SparsePEPClassifier(power=0.0, tight=tight, **given).fit(X, labels) for tight in (False, True))
+    assert tight.log_marginal_likelihood_value_ > plain.log_marginal_likelihood_value_ + 0.1
+    for more in ({"power": 0.5}, {"power": 0.0, "blocks": 3}, {"power": 0.0, "optimizer": "adam"}):
+        with pytest.raises(ValueError, match="`tight=True` needs Gaussian noise"):
+            SparsePEPClassifier(tight=True, **given | more).fit(X, labels)
