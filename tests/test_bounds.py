@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from reference import dense
 from reference.compare import error, gradient_error, properties, slopes
 from reference.problems import KERNELS, Problem, problems
+from reference.searched import SearchedGaussian
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
@@ -31,6 +32,7 @@ from sparse_pep.regression import evidence
 from sparse_pep.shards import Piece
 from sparse_pep.sites import q_moments
 from sparse_pep.stochastic import Batches, batch_gradient, random_batches, train_stochastic
+from sparse_pep.training import held_out_power
 
 GRADIENTS = {
     "log_variance": "kernel.log_variance",
@@ -144,6 +146,14 @@ def test_the_order_of_the_bounds_on_random_problems():
         assert np.all(np.diff(found) >= -1e-9 * (N + np.max(np.abs(found)))), seed
 
 
+def test_one_scale_for_gaussian_noise_is_the_spherical_bound():
+    p = Problem(3, 12, 3, 2)
+    model = replace(p.model, likelihood=SearchedGaussian(float(p.model.likelihood.noise_variance)))
+    start, bounds = model_evidence(model, Piece(0, p.X, p.y), 0.0).start, ladder(p, np.arange(12))
+    fit = model_evidence(model, Piece(0, p.X, p.y), 0.0, start=start, tight=True)  # from sites that do not change
+    assert error(fit.log_evidence, bounds[1], 12 + abs(bounds[1])) < 1e-9 and bounds[1] > bounds[0] + 0.1
+
+
 rng = np.random.default_rng(5)
 N = 24
 X, LABELS = rng.normal(size=(N, 2)), np.arange(N) // 3
@@ -243,6 +253,28 @@ def test_the_estimator_trains_and_reports_the_tight_form(more, tmp_path):
     model.set_params(tight=False)  # a fitted model stays as it is
     assert gradient_error(model.log_marginal_likelihood_gradient(), gradient) < 1e-9
     assert error(model.leave_one_out(), model_leave_one_out(model._model, fit, rows, **{k: given[k] for k in ("power", "tight")})) < 1e-9
+
+
+def test_what_training_returns_has_the_tight_form():
+    model, data = replace(MODEL, mean=ConstantMean(0.2)), Piece(0, X, Y[:, 0])
+    result = train_stochastic(model, data, 0.5, batch_size=12, n_epochs=1, tight=True)
+    fit = model_evidence(result.model, data, 0.5, 1e-6, tight=True)
+    assert error(result.log_evidence, fit.log_evidence) < 1e-9
+    given = {"max_iter": 2, "tight": True, "powers": (0.5,)}
+    _, trained, sweep = held_out_power(model, data, np.random.default_rng(0), **given)
+    judges, learners = np.split(np.random.default_rng(0).permutation(N), [round(N / 5)])
+    fit = model_evidence(trained, data.at(learners), 0.5, 1e-8, tight=True)
+    mean, var = model_predict(trained, fit.posteriors, X[judges])
+    density = trained.likelihood.predict_log_density(Y[judges, 0], mean, var).mean()
+    assert error(sweep["log_density"][0], density) < 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_held_out_rows_judge_the_tight_form():
+    given = LEARN | {"power": "held_out"}
+    fits = [SparsePEPRegressor(**given | {"tight": tight}).fit(X, Y[:, 0]) for tight in (False, True)]
+    plain, tight = (fit.diagnostics_["power_sweep"]["log_density"] for fit in fits)
+    assert abs(plain[0] - tight[0]) > 1e-3
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
