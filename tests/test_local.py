@@ -1,10 +1,15 @@
 """Local prediction against exact numbers, and its laws: pieces, weights, several functions, rows that are left out."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
+from scipy.stats import norm
+from sklearn.base import clone
 
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
@@ -164,3 +169,112 @@ def test_the_global_part_of_the_comparison_is_the_cavity():
         found = exchanged(rows, members[part], *given, counted[part], local=False)
         np.testing.assert_allclose(found[0][..., 0], mean[:, tests[part][:, 0]], rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(found[1][..., 0], var[:, tests[part][:, 0]], rtol=1e-6)
+
+
+# ---- the estimators --------------------------------------------------------------------------------------------------
+
+
+def wavy(N=200):
+    """A function that varies faster than six inducing points can follow, and labels of six intervals."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 6, size=(N, 1))
+    return X, np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=N), np.array(list("abcdef"))[X[:, 0].astype(int)]
+
+
+FAST = {"n_inducing": 6, "random_state": 0, "kernel": SquaredExponential(0.5, 0.3), "optimizer": None, "noise_variance": 0.01}
+
+
+@pytest.mark.parametrize("given", [{"local": "neighbours"}, {"local": "blocks", "blocks": 40}, {"local": "auto", "blocks": 40}])
+def test_every_prediction_is_local(given, tmp_path):
+    X, y, _ = wavy()
+    X_test, f = np.linspace(0.2, 5.8, 30)[:, None], np.sin(5 * np.linspace(0.2, 5.8, 30))
+    model = SparsePEPRegressor(**FAST, normalize_y=True, standardize=False, **given).fit(X, y)
+    mean, std = model.predict(X_test, return_std=True)
+    unlike = SparsePEPRegressor(**FAST, normalize_y=True, **given | {"local": "off"}).fit(X, y)
+    assert np.sqrt(np.mean((mean - f) ** 2)) < 0.15 < np.sqrt(np.mean((unlike.predict(X_test) - f) ** 2))
+    np.testing.assert_allclose(model.predict_f(X_test)[0], mean)
+    joint, cov = model.predict(X_test, return_cov=True)
+    np.testing.assert_allclose((joint, np.sqrt(np.diag(cov))), (mean, std))
+    density = norm(mean, std).logpdf(f)
+    np.testing.assert_allclose(model.predict_log_density(X_test, f), density)
+    np.testing.assert_allclose(model.predict(ArraySource(X_test, piece_rows=7)), mean, rtol=1e-9)
+    draws = model.sample_f(X_test, 4000)
+    np.testing.assert_allclose(draws.mean(axis=1), mean, atol=0.1)
+    model.save(tmp_path / "model.npz")
+    for copy in (load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(copy.predict(X_test, return_std=True), (mean, std))
+        assert dict(copy.summary_rows())["local prediction"] == dict(model.summary_rows())["local prediction"]
+    assert clone(model).get_params()["local"] == given["local"]
+
+
+def test_a_classifier_predicts_locally():
+    X, y, _ = wavy()
+    model = SparsePEPClassifier(n_inducing=4, kernel=SquaredExponential(4.0, 0.3), optimizer=None, local="auto", random_state=0)
+    model.fit(X, y > 0)
+    assert model.diagnostics_["local"] == "20 neighbours"
+    assert model.diagnostics_["local_gain"] > 0.1
+    X_test = np.linspace(0.2, 5.8, 60)[:, None]
+    assert model.score(X_test, np.sin(5 * X_test[:, 0]) > 0) > 0.9 > model.set_params(local="off").fit(X, y > 0).score(X_test, np.sin(5 * X_test[:, 0]) > 0)
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"power": 0.9}, "a power is above 0.8"),
+        ({"power": np.r_[np.full(199, 0.1), 0.9]}, "a power is above 0.8"),
+        ({"noise_variance": 1e-5}, "do not predict left out rows better"),
+        ({"n_inducing": 60, "noise_variance": 0.02}, "do not predict left out rows better"),
+    ],
+)
+def test_the_guard_returns_to_the_global_prediction_and_says_why(given, said):
+    X, y, _ = wavy()
+    model = SparsePEPRegressor(**FAST | given, local="neighbours").fit(X, y)
+    assert said in model.summary()
+    same = SparsePEPRegressor(**FAST | given).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X[:5], return_std=True), same.predict(X[:5], return_std=True))
+
+
+def test_blocks_of_test_rows_go_by_their_labels(tmp_path):
+    X, y, labels = wavy()
+    model = SparsePEPRegressor(**FAST, blocks=labels, local="blocks").fit(X, y)
+    model.save(tmp_path / "model.npz")
+    X_test = np.array([[2.05], [2.05]])
+    for own in (model, load(tmp_path / "model.npz")):
+        (at_b, at_c), _ = own.predict_f(X_test, blocks=["b", "c"])
+        assert at_c == own.predict_f(X_test)[0][0] != at_b
+    for bad, words in ((["b"], "for each of 2 rows"), (["b", "g"], "'g'"), ([1, 2], "labels of the fit")):
+        with pytest.raises(ValueError, match=f"`blocks`.*{words}"):
+            model.predict_f(X_test, blocks=bad)
+    with pytest.raises(ValueError, match="`blocks` needs a model that predicts from its blocks"):
+        SparsePEPRegressor(**FAST).fit(X, y).predict_f(X_test, blocks=["b", "c"])
+    with pytest.raises(ValueError, match="`blocks` needs `X` as an array"):
+        model.predict_f(ArraySource(X_test), blocks=["b", "c"])
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"local": "blocks"}, "`local` cannot be 'blocks' without `blocks`"),
+        ({"local": "neighbours", "blocks": 5}, "`local` cannot be 'neighbours' with `blocks`"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(given, words):
+    X, y, _ = wavy(20)
+    with pytest.raises(ValueError, match=words):
+        SparsePEPRegressor(**given).fit(X, y)
+
+
+def test_a_source_cannot_be_predicted_from():
+    X, y, _ = wavy(20)
+    with pytest.raises(ValueError, match="`local` 'auto' needs data in memory"):
+        SparsePEPRegressor(local="auto").fit(ArraySource(X, y))
+
+
+def test_more_data_and_other_points_renew_the_rows():
+    X, y, _ = wavy()
+    model = SparsePEPRegressor(**FAST, local="auto").fit(X[:150], y[:150])
+    model.add_inducing(2)
+    assert model.diagnostics_["local"] == "20 neighbours"
+    before = model.diagnostics_["local_megabytes"]
+    model.partial_fit(X[150:], y[150:])
+    assert model.diagnostics_["local_megabytes"] == pytest.approx(before / 3, rel=0.01)
