@@ -144,7 +144,8 @@ def test_what_is_left_out_might_as_well_not_have_been_there(power, blocks):
         for part, *given in stacks(model, fit.posteriors, rows, data.X, members, tests):
             local = exchanged(rows, members[part], *given, counted[part])
             known = exchanged(rows, members[part], *given, counted[part], local=False)
-            for i, (n,) in enumerate(tests[part]):
+            for i, j in np.ndindex(tests[part].shape):
+                n = tests[part][i, j]
                 left = np.arange(24) != n if blocks is None else blocks != blocks[n]
                 near, few, x = members[part][i][counted[part][i]], data.at(left), data.X[n : n + 1]
                 again = model_evidence(model, few, power)
@@ -154,7 +155,7 @@ def test_what_is_left_out_might_as_well_not_have_been_there(power, blocks):
                 label = None if blocks is None else blocks[near[:1]] - (blocks[near[:1]] > blocks[n])
                 for found, used in ((local, own), (known, None)):
                     expected = local_predict(model, again.posteriors, x, used, blocks=label)
-                    np.testing.assert_allclose([found[0][0, i, 0], found[1][0, i, 0]], np.ravel(expected), rtol=1e-6, atol=1e-9)
+                    np.testing.assert_allclose([found[0][0, i, j], found[1][0, i, j]], np.ravel(expected), rtol=1e-6, atol=1e-9)
                 seen.add(int(n))
     assert seen == set(range(24))
 

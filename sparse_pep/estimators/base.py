@@ -402,8 +402,8 @@ class Editable(Predictor):
 
         It is computed from the cavity that leaves out the whole site of the row, without a
         second fit: kernel, likelihood and inducing points remain those of all data. With
-        `blocks`, the other rows of the block stay in. The value is NaN where a site cannot be
-        left out. Cost 2NM² flops. ValueError if the training data are not available.
+        `blocks`, the other rows of the block stay in. Predictions are global, also with `local`. The
+        value is NaN where a site cannot be left out. Cost 2NM² flops. ValueError if the training data are not available.
         """
         given = self._left_out("`leave_one_out`")
         return model_leave_one_out(self._model, self._fit_, **given) - self._log_scale()
