@@ -20,6 +20,7 @@ from . import __version__
 # %% ../nbs/internals/cli.ipynb #11e8119b
 KERNELS = ("se", "matern12", "matern32", "matern52")
 POWER_NAMES = ("auto", "log_loss", "held_out")
+LOCAL_NAMES = ("off", "blocks", "neighbours", "auto")
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax", "multinomial_probit")
 LIKELIHOODS = ("gaussian", *CLASSIFIERS, "student_t", "poisson", "negative_binomial")
 MAX_ITER, TOL = 2000, 1e-4
@@ -205,6 +206,9 @@ fit_options = with_options(
         help="Noise variance at the start of training (gaussian only), in squared units of the target, standardised by default."),
     click.option("--mean", type=click.Choice(["constant", "linear"]),
         help="Mean function. Without one, predictions far from the data return to the mean of the target."),
+    click.option("--local", default="off", show_default=True, type=click.Choice(LOCAL_NAMES),
+        help="Predict also from nearby training rows: of the nearest of --blocks, or of --neighbours; auto if they predict left out rows better. The model file then holds the rows."),
+    number_option("--neighbours", "n_neighbours", default=20, help="Number of neighbours for --local."),
     number_option("--restarts", "n_restarts", default=0, kind=click.IntRange(0),
         help="Number of further starts of training; the best result is kept."),
     click.option("--weight", metavar="COLUMN",

@@ -215,7 +215,9 @@ def test_blocks_reach_the_model(weights):
     blocks, plain = load("blocks.npz"), load("plain.npz")
     assert np.bincount(blocks.blocks).max() <= 6 and plain.blocks is None
     assert blocks.log_marginal_likelihood_value_ != plain.log_marginal_likelihood_value_
-    accept("fit", *words, "--blocks", 6, "--out", "untold.npz")
+    accept("fit", *words, "--blocks", 6, "--local", "blocks", "--neighbours", 9, "--out", "untold.npz")
+    local = load("untold.npz")
+    assert (local.local, local.n_neighbours, local.diagnostics_["local"]) == ("blocks", 9, "blocks")
     assert blocks.noise_variance_ < load("untold.npz").noise_variance_
     if weights:
         Partition(blocks.blocks).shared(times, "weight")
@@ -327,6 +329,8 @@ REFUSED = {  # command line, words of the message
     f"{FIT} --out folder": ["--out", "not a regular file"],
     f"{FIT} --colour red": ["--colour"],
     f"{FIT} --cache-dir .": ["--cache-dir", "--in-pieces"],
+    f"{FIT} --local blocks": ["`local`", "without `blocks`"],
+    f"{FIT} --in-pieces --local auto": ["--local", "--in-pieces"],
     "predict absent.npz trial.csv": ["absent.npz"],
     "predict trial.csv trial.csv": ["trial.csv"],
     "predict folder trial.csv": ["folder"],

@@ -921,6 +921,8 @@ ARGUMENTS = {
     "verbose": ["yes", None, NAN, -1, 1.5, [1], {}],
     "tol": POSITIVE,
     "n_restarts": [None, *WHOLE],
+    "local": ["on", "", True, 1, None, NAN, ["auto"], {}, "blocks"],
+    "n_neighbours": [0, None, *WHOLE],
     "fixed": ["features.Z", ["nothing"], 3, None, [3], True, NAN, [None], [["features.Z"]], np.array(0)],
     "mean": ["quadratic", "", 3, True, NAN, ["constant"], {}, np.ones(2), ZeroMean, LinearMean(0.0, [1.0]), LinearMean(0.0, np.ones((2, 3))), ConstantMean([1.0, 2.0, 3.0])],
     "checkpoint": [3, True, NAN, ["a"], {}, ".", "absent/run.ckpt", ""],

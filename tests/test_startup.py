@@ -56,12 +56,13 @@ def test_options_offer_what_the_estimators_take():
     fit, compare = options(cli.fit_command), options(cli.compare_command)
     assert tuple(arguments.KERNELS) == cli.KERNELS == tuple(fit["kernel"].type.choices)
     assert arguments.POWER_NAMES == cli.POWER_NAMES
+    assert arguments.LOCAL_NAMES == cli.LOCAL_NAMES == tuple(fit["local"].type.choices)
     assert trials.CLASSIFIERS == cli.CLASSIFIERS
     assert ("gaussian", *trials.CLASSIFIERS, *trials.NUMERIC) == cli.LIKELIHOODS
     assert tuple(fit["likelihood"].type.choices) == tuple(compare["likelihood"].type.choices) == cli.LIKELIHOODS
 
 
-@pytest.mark.parametrize("name", ["power", "n_inducing", "max_iter", "tol", "n_restarts", "checkpoint_every"])
+@pytest.mark.parametrize("name", ["power", "n_inducing", "max_iter", "tol", "n_restarts", "checkpoint_every", "local", "n_neighbours"])
 def test_options_have_the_defaults_of_the_estimators(name):
     fitted = [estimator().get_params()[name] for estimator in (SparsePEPRegressor, SparsePEPClassifier)]
     commands = [command for command in (cli.fit_command, cli.compare_command, cli.demo_command) if name in options(command)]

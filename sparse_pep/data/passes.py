@@ -12,30 +12,36 @@ from typing import NamedTuple
 import numpy as np
 
 from .sources import Source, require_counted
-from ..model import Model, model_predict
+from ..local import LocalRows, local_predict
+from ..model import Model
 from ..shards import Piece
 from ..sites import Posterior
 
 # %% ../../nbs/internals/data/passes.ipynb #ead64e20
 def predict_piece(
-    piece: Piece, model: Model, posteriors: Posterior | Sequence[Posterior]
+    piece: Piece, model: Model, posteriors: Sequence[Posterior], local: LocalRows | None
 ) -> tuple[int, np.ndarray, np.ndarray]:
     """Number of the first row, mean and variance of f, in the shapes of `model_predict`."""
-    return piece.first, *model_predict(model, posteriors, piece.X)
+    return piece.first, *local_predict(model, posteriors, piece.X, local)
 
 # %% ../../nbs/internals/data/passes.ipynb #7ac9d336
 def source_predict(
-    model: Model, posteriors: Posterior | Sequence[Posterior], source: Source
+    model: Model,
+    posteriors: Sequence[Posterior],
+    source: Source,
+    local: LocalRows | None = None,
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Mean and variance of f at all rows of a source, piece by piece and in order.
 
     Parameters
     ----------
     model : Model
-    posteriors : Posterior or sequence of Posterior
+    posteriors : sequence of Posterior
         One for each latent function.
     source : Source
         The inputs. Targets are ignored.
+    local : LocalRows, optional
+        Training rows for local predictions.
 
     Yields
     ------
@@ -63,7 +69,7 @@ def source_predict(
     0 [0.7 0.1] [0.1 0.1]
     2 [0.] [1.]
     """
-    yield from source.each(predict_piece, model, posteriors)
+    yield from source.each(predict_piece, model, posteriors, local)
 
 # %% ../../nbs/internals/data/passes.ipynb #9ebf220f
 class Moments(NamedTuple):

@@ -124,6 +124,16 @@ class Arguments(BaseEstimator):
         'lbfgs' or None, and no `blocks`.
     dtype : "float64" or "float32"
         Precision of these matrices; "float32" needs a `device`.
+    local : "off", "blocks", "neighbours" or "auto"
+        Whether predictions also use training rows near each test row directly, and not only
+        through the inducing variables (`sparse_pep.local`). "blocks" uses the rows of the
+        nearest of the `blocks`, "neighbours" the `n_neighbours` nearest rows, and "auto" blocks
+        if there are any, otherwise neighbours. "neighbours" and "auto" are used only if on left
+        out training rows they predict better than the global prediction, and neighbours only up
+        to power 0.8; `summary()` says what is used. Such a model keeps its training rows, also
+        when it is saved. The data must be arrays in memory.
+    n_neighbours : int
+        Number of neighbours of a test row, for `local`.
     """
 
     kernel: Kernel | str | None = None
@@ -150,6 +160,8 @@ class Arguments(BaseEstimator):
     checkpoint_every: float = 30.0
     device: str | None = None
     dtype: str = "float64"
+    local: str = "off"
+    n_neighbours: int = 20
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #a97bf5da
 class Rule(NamedTuple):
@@ -205,6 +217,7 @@ KERNELS = {
     "matern52": Matern52,
 }
 POWER_NAMES = ("auto", "log_loss", "held_out")
+LOCAL_NAMES = ("off", "blocks", "neighbours", "auto")
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #3a3147a3
 NONE, ABOVE_ZERO = type(None), np.nextafter(0.0, 1.0)
@@ -213,13 +226,14 @@ COUNT = Rule("be a positive whole number", interval=(1, np.inf), whole=True)
 FLAG = Rule("be True or False", interval=(0, 2), whole=True, kinds=(bool, np.bool_))
 RULES = {
     **dict.fromkeys(("noise_variance", "tol", "learning_rate"), POSITIVE),
-    **dict.fromkeys(("n_inducing", "max_iter", "batch_size", "n_epochs"), COUNT),
+    **dict.fromkeys(("n_inducing", "max_iter", "batch_size", "n_epochs", "n_neighbours"), COUNT),
     **dict.fromkeys(("normalize_y", "standardize", "tight"), FLAG),
     "n_restarts": Rule("be a whole number", interval=(0, np.inf), whole=True),
     "verbose": Rule("be a whole number", interval=(0, np.inf), whole=True, kinds=(bool,)),
     "chunk_size": Rule("be a whole number of 1 or more, or None", interval=(1, np.inf), whole=True, kinds=(NONE,)),
     "jitter": Rule("lie in [0, 1), relative to the diagonal of Kuu", interval=(0.0, 1.0)),
     "optimizer": Rule("be 'lbfgs', 'adam' or None", texts=("lbfgs", "adam"), kinds=(NONE,)),
+    "local": Rule(f"be one of {', '.join(LOCAL_NAMES)}", texts=LOCAL_NAMES),
     "checkpoint_every": Rule("be a number of seconds", interval=(0.0, np.inf)),
     "power": Rule(f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}", texts=POWER_NAMES, kinds=(object,)),
     "fixed": Rule("be a list of names, such as ['features.Z']", entries=str),
@@ -275,9 +289,12 @@ def check_arguments(given: Arguments) -> None:
     held_out = isinstance(given.power, str) and given.power == "held_out"
     if held_out and given.optimizer != "lbfgs":
         raise ValueError("`power='held_out'` needs the `optimizer` 'lbfgs', because it trains at several powers.")
+    if (given.local == "blocks" and given.blocks is None) or (given.local == "neighbours" and given.blocks is not None):
+        words = "without `blocks`: give them" if given.blocks is None else "with `blocks`, whose rows share a site: leave them out"
+        raise ValueError(f"`local` cannot be '{given.local}' {words}, or set `local` to 'auto'.")
     place = place_named(given.device, given.dtype)
     if place.library != "numpy":
-        names = ("blocks", "optimizer") if adam else ("blocks",)
+        names = ("blocks", "local", "optimizer") if adam else ("blocks", "local")
         require_defaults(given, names, "needs NumPy: leave `device` out")
         place.put(np.zeros((1, 1)))  # raises where there is no such device
 
@@ -285,6 +302,6 @@ def check_arguments(given: Arguments) -> None:
 def check_for_source(given: Arguments) -> None:
     """Raise a ValueError for an argument that belongs to the source, or that needs rows in memory."""
     require_defaults(given, ("blocks",), "belongs to the source, `ArraySource(..., blocks=labels)`")
-    require_defaults(given, ("device",), "needs data in memory, which a source does not have; leave it out")
+    require_defaults(given, ("device", "local"), "needs data in memory, which a source does not have; leave it out")
     if np.ndim(given.power):
         raise ValueError("`power` must be one number for a source; give the powers of rows to the source itself.")

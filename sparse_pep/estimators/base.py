@@ -39,20 +39,20 @@ from sparse_pep.estimators.fitting import (
     Outcome,
     choose_power,
     diagnostics_of,
+    rows_for_prediction,
     starting_model,
     train_fit,
 )
 from ..features import InducingPoints
+from ..local import local_covariance, local_predict
 from sparse_pep.model import (
     Model,
     from_vector,
-    model_covariance,
     model_evidence,
     model_gradient,
     model_leave_one_out,
     model_left_out,
     model_posterior,
-    model_predict,
     one_or_all,
     predictive_log_density,
     to_vector,
@@ -213,12 +213,17 @@ def require_count(value: object, name: str, largest: int | None = None) -> int:
 class Predictor(Fitted):
     """A fitted model that predicts."""
 
-    def predict_f(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    def predict_f(
+        self, X: ArrayLike, blocks: ArrayLike | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the latent function at X (S, D): each (S,), or (S, C) for C
         latent functions or outputs. Their units are those of f and f²; where f is the mean of
         y, those are the units of y. Cost 2SM² flops for each latent function.
+
+        `blocks` (S,) are the labels of the blocks that the rows belong to, if the model
+        predicts from its blocks (`local`); by default each row belongs to the nearest.
         """
-        mean, var = self._latent(X)
+        mean, var = self._latent(X, blocks)
         return self.y_mean_ + self.y_scale_ * mean.T, self._spread(var.T)
 
     def predict_log_density(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
@@ -261,26 +266,49 @@ class Predictor(Fitted):
         """Joint draws of f, (S, n_samples) or (C, S, n_samples), at encoded X (S, D), in the
         model's units.
         """
-        mean, cov = model_covariance(self._model, self._posteriors, X)
+        mean, cov = local_covariance(self._model, self._posteriors, X, self._local)
         means = np.atleast_2d(mean)
         covs = np.broadcast_to(cov, (len(means), *cov.shape[-2:]))
         pairs = zip(means, covs)
         return one_or_all([random.multivariate_normal(*pair, n_samples).T for pair in pairs])
 
-    def _latent(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    def _latent(
+        self, X: ArrayLike, blocks: ArrayLike | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of f at X, each (S,) or (C, S), in the model's units."""
         source = source_of(X)
         if source is None:
             X = self._test_inputs(X)
+            blocks = None if blocks is None else self._blocks_of(blocks, len(X))
             numerics = self._numerics
             X = place_named(numerics.device, numerics.dtype).put(X)
-            return model_predict(self._model, self._posteriors, X, numerics.chunk_size)
+            given = self._model, self._posteriors, X, self._local
+            return local_predict(*given, numerics.chunk_size, blocks)
         check_is_fitted(self)
         self._require_columns(source)
+        if blocks is not None:
+            raise ValueError("`blocks` needs `X` as an array in memory; got a source.")
         source = EncodedSource(source, self._encoding.of_inputs())
-        found = [part[1:] for part in source_predict(self._model, self._posteriors, source)]
+        given = self._model, self._posteriors, source, self._local
+        found = [part[1:] for part in source_predict(*given)]
         mean, var = (np.concatenate(parts, axis=-1) for parts in zip(*found))
         return mean, var
+
+    def _blocks_of(self, blocks: ArrayLike, n_rows: int) -> np.ndarray:
+        """The numbers of blocks (S,) with these labels."""
+        if self._local is None or self._local.blocks is None:
+            raise ValueError(
+                "`blocks` needs a model that predicts from its blocks: fit it with `blocks` and `local='blocks'`, or leave `blocks` out."
+            )
+        labels = np.asarray(blocks)
+        if labels.shape != (n_rows,):
+            raise ValueError(f"`blocks` must have a label for each of {n_rows} rows of `X`; got shape {labels.shape}.")
+        known = {label: number for number, label in enumerate(self._local.labels.tolist())}
+        numbers = np.array([known.get(label, -1) for label in labels.tolist()])
+        if np.any(numbers < 0):
+            unknown = labels[numbers < 0][0].item()
+            raise ValueError(f"`blocks` must hold labels of the fit; got {shown(unknown)}.")
+        return numbers
 
     def _require_columns(self, source: Source) -> None:
         """Raise a ValueError unless a source has the same columns as in the fit, in the same order."""
@@ -374,8 +402,8 @@ class Editable(Predictor):
 
         It is computed from the cavity that leaves out the whole site of the row, without a
         second fit: kernel, likelihood and inducing points remain those of all data. With
-        `blocks`, the other rows of the block stay in. The value is NaN where a site cannot be
-        left out. Cost 2NM² flops. ValueError if the training data are not available.
+        `blocks`, the other rows of the block stay in. Predictions are global, also with `local`. The
+        value is NaN where a site cannot be left out. Cost 2NM² flops. ValueError if the training data are not available.
         """
         given = self._left_out("`leave_one_out`")
         return model_leave_one_out(self._model, self._fit_, **given) - self._log_scale()
@@ -532,7 +560,9 @@ class PowerEPEstimator(Editable):
         of the prior variance, `determined_directions`, `learned_nothing` (whether the
         predictions are those of the prior), `log_evidence_trace`,
         `parameter_trace` (the parameters at up to 64 iterations), `power_sweep` (with
-        `power="held_out"`), and `drift_trace` (with Adam: how far the sums over the data were
+        `power="held_out"`), with `local` also `local` (what predictions use), `local_gain` (by
+        how much it raises the mean log density of left out rows, in nats) and
+        `local_megabytes` (the size of the rows that are kept), and `drift_trace` (with Adam: how far the sums over the data were
         out of date in each epoch, as a relative change). Where sites are found by iteration, also
         `n_sweeps` (in all of training), `sweeps_last`, `largest_site_change` (proposed in the
         last sweep), `smallest_step` (1 if no step was damped), `smallest_cavity` and
@@ -736,13 +766,14 @@ class PowerEPEstimator(Editable):
         self._model, self._data, self._numerics, self._fit_ = model, data, numerics, fit
         self._posteriors = fit.posteriors
         self._blocks = data.rows.blocks if isinstance(data.rows, Piece) else None
+        self._local, told = rows_for_prediction(model, fit, data, numerics)
         self.kernel_, self.features_ = model.kernel, model.features
         self.likelihood_, self.mean_ = model.likelihood, model.mean
         self.power_ = float(data.power) if data.power.ndim == 0 else data.power
         self.log_marginal_likelihood_value_ = fit.log_evidence
         self.converged_, self.n_iter_ = outcome.converged and fit.converged, outcome.n_iter
         self.q_mean_, self.q_cov_, directions = model_posterior(fit.posteriors)
-        self.diagnostics_ = diagnostics_of(outcome, fit, data, directions)
+        self.diagnostics_ = diagnostics_of(outcome, fit, data, directions) | told
         if self.diagnostics_["learned_nothing"] and "n_evaluations" in outcome.told:
             warn_caller(f"{diagnostics.LEARNED_NOTHING}.", UserWarning)
         for name in ("site_precision_", "site_shift_"):

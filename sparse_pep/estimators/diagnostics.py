@@ -96,6 +96,11 @@ def rows_of_trust(fit: Account) -> Lines:
     if "sweeps_last" in told:
         rows.append(("quadrature error", f"{told['quadrature_error']:.0e}"))
         rows.append(("smallest cavity", f"{told['smallest_cavity']:.2f} of the precision"))
+    if "local" in told:
+        gain, size = told.get("local_gain"), told.get("local_megabytes")
+        by = "" if gain is None else f" ({gain:+.2g} nats per row)"
+        kept = "" if size is None else f"; keeps {size:.2g} MB of training rows"
+        rows.append(("local prediction", f"{told['local']}{by}{kept}"))
     if bounds is not None:
         rows.append(("exact GP lies between", f"{bounds[0]:.2f} and {bounds[1]:.2f} nats"))
     return rows

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..blocks import Partition
 from ..data.passes import Moments, source_moments
 from ..data.sources import Source
 from .arguments import KERNELS, Arguments
@@ -22,6 +23,7 @@ from ..inference import Fit
 from ..interdomain import Mixture
 from ..kernels import Kernel
 from ..likelihoods import Likelihood
+from ..local import LocalRows, local_gain, local_rows
 from ..means import starting_mean
 from ..model import Model, model_predict, predictive_log_density
 from ..numerics.devices import place_named
@@ -55,6 +57,10 @@ class Numerics:
         The device that stores the large matrices, and their precision.
     tight : bool
         Whether the evidence has the tight form.
+    local : str
+        Whether predictions use nearby training rows.
+    n_neighbours : int
+        The number of these rows where there are no blocks.
     """
 
     jitter: float = 1e-8
@@ -62,6 +68,8 @@ class Numerics:
     device: str | None = None
     dtype: str = "float64"
     tight: bool = False
+    local: str = "off"
+    n_neighbours: int = 20
 
     @classmethod
     def of(cls, given: Arguments) -> "Numerics":
@@ -85,6 +93,8 @@ class Data:
         The power α; None until it is chosen.
     memory : Memory, optional
         The memory of earlier data.
+    labels : ndarray (B,), optional
+        The label of each block, as the user gave it.
     """
 
     rows: Piece | Source
@@ -92,6 +102,7 @@ class Data:
     inverse: np.ndarray | None = None
     power: np.ndarray | None = None
     memory: Memory | None = None
+    labels: np.ndarray | None = None
 
     @cached_property
     def moments(self) -> tuple[Moments, Moments]:
@@ -157,7 +168,9 @@ class Data:
         if power is not None:
             power = require_power(given.power, len(rows.X), blocks)
         rows = rows._replace(blocks=blocks.labels, power=power if np.ndim(power) else None)
-        return replace(self, rows=rows, few=rows, power=power)
+        given_labels = np.ndim(given.blocks) and not isinstance(given.blocks, Partition)
+        labels = np.unique(given.blocks) if given_labels else np.arange(len(blocks))
+        return replace(self, rows=rows, few=rows, power=power, labels=labels)
 
     def asked(self, numerics: Numerics, training: bool = False) -> dict:
         """The keyword arguments for the data in calls of evidence, gradient and training: all rows,
@@ -379,3 +392,29 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
         "quadrature_error": fit.quadrature_error,
         "sweep_trace": fit.trace,
     }
+
+# %% ../../nbs/internals/estimators/fitting.ipynb #f78cb37f
+HIGHEST_POWER = 0.8  # at which neighbours are tried
+LEAST_GAIN = 0.01  # nats per row; less is not worth the cost
+
+
+def rows_for_prediction(
+    model: Model, fit: Fit, data: Data, numerics: Numerics
+) -> tuple[LocalRows | None, dict]:
+    """The training rows that predictions use, or None if these are global, and the entries of
+    `diagnostics_` that say so. Cost of the decision: about that of 500 local predictions.
+    """
+    if numerics.local == "off":
+        return None, {}
+    given = data.power, numerics.n_neighbours, data.labels
+    rows = local_rows(fit, data.rows, *given)
+    used = f"{numerics.n_neighbours} neighbours" if rows.blocks is None else "blocks"
+    told = {"local": used, "local_megabytes": rows.n_bytes / 1e6}
+    if numerics.local == "blocks":
+        return rows, told
+    if rows.blocks is None and np.max(rows.power) > HIGHEST_POWER:
+        return None, {"local": f"off, because a power is above {HIGHEST_POWER}"}
+    gain = local_gain(model, fit.posteriors, data.rows, rows)
+    if gain > LEAST_GAIN:
+        return rows, told | {"local_gain": gain}
+    return None, {"local": f"off, because {used} do not predict left out rows better", "local_gain": gain}

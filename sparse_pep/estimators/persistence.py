@@ -25,6 +25,7 @@ from sparse_pep.features import (
 )
 from ..kernels import kernel_from_config, kernel_to_config
 from ..likelihoods import Gaussian
+from ..local import LocalRows
 from ..means import ZeroMean, mean_from_config, mean_to_config
 from ..model import Model
 from ..multiclass import likelihood_from_config, likelihood_to_config
@@ -143,6 +144,7 @@ def save(model: "PowerEPEstimator", path: str | Path, extra: dict | None = None)
         "numerics": {name: getattr(numerics, name) for name in ("jitter", "chunk_size", "tight")},
         "power": np.asarray(model.power_),
         "blocks": model._blocks,
+        "rows": None if model._local is None else model._local.parts(),
         "kernel": kernel_to_config(model.kernel_),
         "features": features_to_config(model.features_),
         "likelihood": likelihood_to_config(model.likelihood_),
@@ -238,6 +240,12 @@ class Check(NamedTuple):
     admits: Callable[[object], bool]
 
 
+def is_names_of_blocks(value: object) -> bool:
+    """Whether `value` is None, or holds numbers or text, one for each block."""
+    array = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biufUS"
+    return value is None or array
+
+
 def is_blocks(value: object) -> bool:
     """Whether `value` is None, or has the number of the block of each row."""
     return value is None or Numbers(("N",), -1.0, "iu").fits(value, {})
@@ -265,6 +273,13 @@ ENTRIES: dict[str, list[Rule | Check | Numbers]] = {
     "power": [Numbers(("", "P"), least=-1e-300)],
     "blocks": [Check("be None or hold the number of the block of each row", is_blocks)],
     "features.frequencies": [Numbers(("F",))],
+    "rows.X": [Numbers(("ND",))],
+    "rows.precision": [Numbers(("LN",))],
+    "rows.shift": [Numbers(("LN", "KN"))],
+    **dict.fromkeys(("rows.power", "rows.weight"), [Numbers(("N",), least=-1e-300)]),
+    "rows.blocks": [Check("be None or hold the number of the block of each row", is_blocks)],
+    "rows.labels": [Check("be None or hold the label of each block", is_names_of_blocks)],
+    "rows.n_neighbours": [RULES["n_neighbours"]],
     "labels": [Check("hold two labels or more, in order", is_labels)],
     "n_features_in_": [Rule(f"be a whole number from 1 to {MOST_COLUMNS}", interval=(1, MOST_COLUMNS + 1), whole=True)],
     "feature_names": [Check("be a list of strings", is_names)],
@@ -277,12 +292,12 @@ ENTRIES: dict[str, list[Rule | Check | Numbers]] = {
 
 def entries_of(value: object, above: str = "") -> Iterator[tuple[str, object]]:
     """Names and values in a state, at any depth, except in what the user saved along. Names within
-    the features begin with "features.".
+    the features begin with "features.", within the rows for local predictions with "rows.".
     """
     parts = value.items() if isinstance(value, dict) else ()
     for name, part in parts:
         yield above + name, part
-        within = "features." if name == "features" else above
+        within = f"{name}." if name in ("features", "rows") else above
         yield from entries_of(part, within) if name != "extra" else ()
     for part in value if isinstance(value, list) else ():
         yield from entries_of(part, above)
@@ -318,6 +333,7 @@ def restored(state: dict) -> "PowerEPEstimator":
     model.kernel_, model.features_, model.likelihood_, model.mean_ = kernel, features, likelihood, mean
     model.power_ = float(state["power"]) if np.ndim(state["power"]) == 0 else state["power"]
     model._blocks = labels
+    model._local = LocalRows(**state["rows"]) if state.get("rows") else None
     model._numerics = Numerics(**state["numerics"])
     model._posteriors = posteriors_from_parts(state["posterior"])
     if any(len(q.b) != len(features) for q in model._posteriors):
@@ -353,7 +369,7 @@ def require_predictions(model: "PowerEPEstimator") -> None:
         found = model.predict(X) if classes is None else model.predict_proba(X)
     if classes is not None and found.shape != (1, len(classes)):
         raise ValueError(f"it has {len(classes)} classes, but probabilities of shape {found.shape}.")
-    if not all(np.all(np.isfinite(part)) for part in (mean, var, found)):
+    if not all(np.all(np.isfinite(part)) for part in (*model.predict_f(X), found)):
         raise ValueError("its predictions are not finite.")
     model.summary()
 

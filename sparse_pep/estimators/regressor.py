@@ -15,7 +15,8 @@ from .arguments import estimator
 from .base import RealTargets, require_count
 from .checks import seeded
 from ..likelihoods import Gaussian
-from ..model import model_bounds, model_covariance
+from ..local import local_covariance
+from ..model import model_bounds
 from ..numerics.validation import require_real, require_rows
 
 # %% ../../nbs/internals/estimators/regressor.ipynb #0000ac9c
@@ -209,7 +210,7 @@ class SparsePEPRegressor(RealTargets):
             noisy = self._spread(var + self.noise_variance_)
             return (mean, np.sqrt(noisy)) if return_std else mean
         X = self._test_inputs(X, "`return_cov`")
-        mean, cov = model_covariance(self._model, self._posteriors, X)
+        mean, cov = local_covariance(self._model, self._posteriors, X, self._local)
         cov += self.noise_variance_ * np.eye(len(X))
         cov = np.multiply.outer(cov, np.square(self.y_scale_) * np.ones(self._outputs))
         return self._encoding.back(mean.T), cov

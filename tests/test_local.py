@@ -1,0 +1,281 @@
+"""Local prediction against exact numbers, and its laws: pieces, weights, several functions, rows that are left out."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.base import clone
+
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.data.sources import ArraySource
+from sparse_pep.features import InducingPoints
+from sparse_pep.kernels import Matern32, SquaredExponential
+from sparse_pep.likelihoods import Gaussian, Probit
+from sparse_pep.local import (
+    LocalRows,
+    exchanged,
+    left_out_groups,
+    local_predict,
+    local_rows,
+    stacks,
+)
+from sparse_pep.model import Model, model_evidence, model_left_out, model_predict
+from sparse_pep.multiclass import Softmax
+from sparse_pep.shards import Piece
+
+KERNELS = {"se": SquaredExponential, "matern32": Matern32}
+POWERS = (0.0, 0.5, 1.0)
+
+
+@pytest.fixture(scope="module")
+def beyond(request):
+    """Exact numbers for what goes beyond the paper, in 50 digits."""
+    request.getfixturevalue("vectors")  # skipped where there are none
+    from conftest import BESIDE, outside
+
+    folder = outside("SPARSE_PEP_VECTORS", BESIDE / "vectors")
+    return json.loads(outside("SPARSE_PEP_BEYOND", (folder if folder.is_dir() else folder.parent) / "beyond.json").read_text())
+
+
+def problem_of(entry, likelihood):
+    """Model, inputs, targets and test inputs of an entry."""
+    given = entry["kernel"]
+    kernel = KERNELS[given["name"]](given["variance"], np.array(given["lengthscales"]))
+    model = Model(kernel, InducingPoints(np.array(entry["Z"])), likelihood)
+    return model, *(np.array(entry[name]) for name in ("X", "y", "Xtest"))
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_trained_blocks_agree_with_exact_numbers(beyond, number):
+    entry = beyond["local"][number]
+    noise = np.array(entry["noise_var"])
+    model, X, y, X_test = problem_of(entry, Gaussian(noise.min() / 2))
+    labels = np.empty(len(X), dtype=int)
+    for b, members in enumerate(entry["blocks"]):
+        labels[members] = b
+    data = Piece(0, X, y, known_variance=noise - noise.min() / 2, blocks=labels)
+    for case in entry["cases"]:
+        fit, own = model_evidence(model, data, case["alpha"]), np.array(entry["assign"])
+        rows = local_rows(fit, data, case["alpha"])
+        mean, var = local_predict(model, fit.posteriors, X_test, rows, blocks=own)
+        np.testing.assert_allclose(mean, case["f_mean"], rtol=1e-8)
+        np.testing.assert_allclose(var, case["f_var"], rtol=1e-8)
+
+
+def test_neighbours_under_a_probit_agree_with_exact_numbers(beyond):
+    (entry,) = beyond["probit_local"]
+    model, X, y, X_test = problem_of(entry, Probit())
+    data = Piece(0, X, y)
+    for case in entry["cases"]:
+        fit = model_evidence(model, data, case["alpha"], tol=1e-11)
+        rows = local_rows(fit, data, case["alpha"], n_neighbours=3)
+        assert [set(found) for found in rows.nearest(X_test, 3)] == [set(one) for one in entry["neighbours"]]
+        mean, var = local_predict(model, fit.posteriors, X_test, rows)
+        np.testing.assert_allclose(mean, case["held"]["f_mean"], rtol=1e-6)
+        np.testing.assert_allclose(var, case["held"]["f_var"], rtol=1e-6)
+        np.testing.assert_allclose(Probit().predict_proba(mean, var)[:, 1], case["held"]["prob"], rtol=1e-6)
+
+
+def small(targets="gaussian", seed=0, N=24):
+    """A model with few inducing points, and its data."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 4, size=(N, 2))
+    f = np.sin(3 * X[:, 0]) + X[:, 1]
+    y, likelihood = f + 0.2 * rng.normal(size=N), Gaussian(0.04)
+    if targets == "outputs":
+        y = np.column_stack([y, -2.0 * f])
+    if targets == "classes":
+        y, likelihood = rng.integers(3, size=N), Softmax(3)
+    return Model(SquaredExponential(1.5, [0.7, 2.0]), InducingPoints(X[:4]), likelihood), Piece(0, X, y)
+
+
+@pytest.mark.parametrize("targets", ["gaussian", "outputs", "classes"])
+@pytest.mark.parametrize("blocks", [False, True])
+def test_without_the_covariance_to_the_test_point_it_is_the_global_prediction(targets, blocks):
+    model, data = small(targets)
+    data = data._replace(weight=np.repeat([1.0, 3.0, 0.5], 8), blocks=np.arange(24) // 4 if blocks else None)
+    fit, X_test = model_evidence(model, data, 0.6), data.X[:5] + 0.3
+    rows = local_rows(fit, data, 0.6, n_neighbours=5)
+    shape = np.shape(local_predict(model, fit.posteriors, X_test, rows)[0])
+    mean, var = (np.atleast_2d(part) for part in model_predict(model, fit.posteriors, X_test))
+    assert mean.shape == np.atleast_2d(np.empty(shape)).shape
+    for members, tests in rows.groups(X_test, 4):
+        for part, *given in stacks(model, fit.posteriors, rows, X_test, members, tests):
+            found = exchanged(rows, members[part], *given, local=False)
+            np.testing.assert_allclose(found[0], mean[:, tests[part]], rtol=1e-7, atol=1e-9)
+            np.testing.assert_allclose(found[1], var[:, tests[part]], rtol=1e-7)
+            assert not np.allclose(exchanged(rows, members[part], *given)[1], var[:, tests[part]], rtol=1e-3)
+
+
+@pytest.mark.parametrize("blocks", [None, np.arange(24) // 4])
+def test_predictions_do_not_depend_on_the_other_test_points(blocks, monkeypatch):
+    model, data = small()
+    data = data._replace(blocks=blocks)
+    fit, X_test = model_evidence(model, data, 0.5), np.random.default_rng(1).uniform(0, 4, size=(90, 2))
+    rows = local_rows(fit, data, 0.5, n_neighbours=6)
+    whole = local_predict(model, fit.posteriors, X_test, rows)
+    monkeypatch.setattr("sparse_pep.local.ROOM", 60)
+    for rows_at_once in (7, 90):
+        parts = [local_predict(model, fit.posteriors, X_test[i : i + rows_at_once], rows) for i in range(0, 90, rows_at_once)]
+        np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, rtol=1e-9, atol=1e-12)
+
+
+def test_a_weight_of_two_is_the_row_twice():
+    model, data = small()
+    twice = Piece(0, np.tile(data.X, (2, 1)), np.tile(data.y, 2))
+    found = []
+    for own, k in ((data._replace(weight=2.0), 4), (twice, 8)):
+        fit = model_evidence(model, own, 0.5)
+        found.append(local_predict(model, fit.posteriors, data.X + 0.2, local_rows(fit, own, 0.5, n_neighbours=k)))
+    np.testing.assert_allclose(*found, rtol=1e-7)
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("blocks", [None, np.arange(24) // 4])
+def test_what_is_left_out_might_as_well_not_have_been_there(power, blocks):
+    """With Gaussian noise the other sites do not change, so a fit without the row, or without its block, says the same."""
+    model, data = small()
+    data = data._replace(blocks=blocks)
+    fit = model_evidence(model, data, power)
+    rows, seen = local_rows(fit, data, power, n_neighbours=5), set()
+    for members, tests, counted in left_out_groups(rows):
+        for part, *given in stacks(model, fit.posteriors, rows, data.X, members, tests):
+            local = exchanged(rows, members[part], *given, counted[part])
+            known = exchanged(rows, members[part], *given, counted[part], local=False)
+            for i, j in np.ndindex(tests[part].shape):
+                n = tests[part][i, j]
+                left = np.arange(24) != n if blocks is None else blocks != blocks[n]
+                near, few, x = members[part][i][counted[part][i]], data.at(left), data.X[n : n + 1]
+                again = model_evidence(model, few, power)
+                own = LocalRows(data.X[near], np.full((1, 5), 25.0), 25.0 * data.y[near][None], np.full(5, power), np.ones(5), None, 5)
+                if blocks is not None:
+                    own = local_rows(again, few._replace(blocks=np.unique(few.blocks, return_inverse=True)[1]), power)
+                label = None if blocks is None else blocks[near[:1]] - (blocks[near[:1]] > blocks[n])
+                for found, used in ((local, own), (known, None)):
+                    expected = local_predict(model, again.posteriors, x, used, blocks=label)
+                    np.testing.assert_allclose([found[0][0, i, j], found[1][0, i, j]], np.ravel(expected), rtol=1e-6, atol=1e-9)
+                seen.add(int(n))
+    assert seen == set(range(24))
+
+
+def test_the_global_part_of_the_comparison_is_the_cavity():
+    model, data = small("classes")
+    fit = model_evidence(model, data, 0.5)
+    mean, var = model_left_out(model, fit, data, 0.5)
+    rows = local_rows(fit, data, 0.5, n_neighbours=5)
+    ((members, tests, counted),) = left_out_groups(rows)
+    for part, *given in stacks(model, fit.posteriors, rows, data.X, members, tests):
+        found = exchanged(rows, members[part], *given, counted[part], local=False)
+        np.testing.assert_allclose(found[0][..., 0], mean[:, tests[part][:, 0]], rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(found[1][..., 0], var[:, tests[part][:, 0]], rtol=1e-6)
+
+
+# ---- the estimators --------------------------------------------------------------------------------------------------
+
+
+def wavy(N=200):
+    """A function that varies faster than six inducing points can follow, and labels of six intervals."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 6, size=(N, 1))
+    return X, np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=N), np.array(list("abcdef"))[X[:, 0].astype(int)]
+
+
+FAST = {"n_inducing": 6, "random_state": 0, "kernel": SquaredExponential(0.5, 0.3), "optimizer": None, "noise_variance": 0.01}
+
+
+@pytest.mark.parametrize("given", [{"local": "neighbours"}, {"local": "blocks", "blocks": 40}, {"local": "auto", "blocks": 40}])
+def test_every_prediction_is_local(given, tmp_path):
+    X, y, _ = wavy()
+    X_test, f = np.linspace(0.2, 5.8, 30)[:, None], np.sin(5 * np.linspace(0.2, 5.8, 30))
+    model = SparsePEPRegressor(**FAST, normalize_y=True, standardize=False, **given).fit(X, y)
+    mean, std = model.predict(X_test, return_std=True)
+    unlike = SparsePEPRegressor(**FAST, normalize_y=True, **given | {"local": "off"}).fit(X, y)
+    assert np.sqrt(np.mean((mean - f) ** 2)) < 0.15 < np.sqrt(np.mean((unlike.predict(X_test) - f) ** 2))
+    np.testing.assert_allclose(model.predict_f(X_test)[0], mean)
+    joint, cov = model.predict(X_test, return_cov=True)
+    np.testing.assert_allclose((joint, np.sqrt(np.diag(cov))), (mean, std))
+    density = norm(mean, std).logpdf(f)
+    np.testing.assert_allclose(model.predict_log_density(X_test, f), density)
+    np.testing.assert_allclose(model.predict(ArraySource(X_test, piece_rows=7)), mean, rtol=1e-9)
+    draws = model.sample_f(X_test, 4000)
+    np.testing.assert_allclose(draws.mean(axis=1), mean, atol=0.1)
+    model.save(tmp_path / "model.npz")
+    for copy in (load(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(copy.predict(X_test, return_std=True), (mean, std))
+        assert dict(copy.summary_rows())["local prediction"] == dict(model.summary_rows())["local prediction"]
+    assert clone(model).get_params()["local"] == given["local"]
+
+
+def test_a_classifier_predicts_locally():
+    X, y, _ = wavy()
+    model = SparsePEPClassifier(n_inducing=4, kernel=SquaredExponential(4.0, 0.3), optimizer=None, local="auto", random_state=0)
+    model.fit(X, y > 0)
+    assert model.diagnostics_["local"] == "20 neighbours"
+    assert model.diagnostics_["local_gain"] > 0.1
+    X_test = np.linspace(0.2, 5.8, 60)[:, None]
+    assert model.score(X_test, np.sin(5 * X_test[:, 0]) > 0) > 0.9 > model.set_params(local="off").fit(X, y > 0).score(X_test, np.sin(5 * X_test[:, 0]) > 0)
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"power": 0.9}, "a power is above 0.8"),
+        ({"power": np.r_[np.full(199, 0.1), 0.9]}, "a power is above 0.8"),
+        ({"noise_variance": 1e-5}, "do not predict left out rows better"),
+        ({"n_inducing": 60, "noise_variance": 0.02}, "do not predict left out rows better"),
+    ],
+)
+def test_the_guard_returns_to_the_global_prediction_and_says_why(given, said):
+    X, y, _ = wavy()
+    model = SparsePEPRegressor(**FAST | given, local="neighbours").fit(X, y)
+    assert said in model.summary()
+    same = SparsePEPRegressor(**FAST | given).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X[:5], return_std=True), same.predict(X[:5], return_std=True))
+
+
+def test_blocks_of_test_rows_go_by_their_labels(tmp_path):
+    X, y, labels = wavy()
+    model = SparsePEPRegressor(**FAST, blocks=labels, local="blocks").fit(X, y)
+    model.save(tmp_path / "model.npz")
+    X_test = np.array([[2.05], [2.05]])
+    for own in (model, load(tmp_path / "model.npz")):
+        (at_b, at_c), _ = own.predict_f(X_test, blocks=["b", "c"])
+        assert at_c == own.predict_f(X_test)[0][0] != at_b
+    for bad, words in ((["b"], "for each of 2 rows"), (["b", "g"], "'g'"), ([1, 2], "labels of the fit")):
+        with pytest.raises(ValueError, match=f"`blocks`.*{words}"):
+            model.predict_f(X_test, blocks=bad)
+    with pytest.raises(ValueError, match="`blocks` needs a model that predicts from its blocks"):
+        SparsePEPRegressor(**FAST).fit(X, y).predict_f(X_test, blocks=["b", "c"])
+    with pytest.raises(ValueError, match="`blocks` needs `X` as an array"):
+        model.predict_f(ArraySource(X_test), blocks=["b", "c"])
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"local": "blocks"}, "`local` cannot be 'blocks' without `blocks`"),
+        ({"local": "neighbours", "blocks": 5}, "`local` cannot be 'neighbours' with `blocks`"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(given, words):
+    X, y, _ = wavy(20)
+    with pytest.raises(ValueError, match=words):
+        SparsePEPRegressor(**given).fit(X, y)
+
+
+def test_a_source_cannot_be_predicted_from():
+    X, y, _ = wavy(20)
+    with pytest.raises(ValueError, match="`local` 'auto' needs data in memory"):
+        SparsePEPRegressor(local="auto").fit(ArraySource(X, y))
+
+
+def test_more_data_and_other_points_renew_the_rows():
+    X, y, _ = wavy()
+    model = SparsePEPRegressor(**FAST, local="auto").fit(X[:150], y[:150])
+    model.add_inducing(2)
+    assert model.diagnostics_["local"] == "20 neighbours"
+    before = model.diagnostics_["local_megabytes"]
+    model.partial_fit(X[150:], y[150:])
+    assert model.diagnostics_["local_megabytes"] == pytest.approx(before / 3, rel=0.01)
