@@ -257,6 +257,7 @@ def test_blocks_of_test_rows_go_by_their_labels(tmp_path):
     [
         ({"local": "blocks"}, "`local` cannot be 'blocks' without `blocks`"),
         ({"local": "neighbours", "blocks": 5}, "`local` cannot be 'neighbours' with `blocks`"),
+        ({"local": "auto", "tight": True}, "`local` exchanges the sites of Power EP"),
     ],
 )
 def test_what_does_not_go_together_is_refused(given, words):

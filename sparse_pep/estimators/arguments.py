@@ -292,6 +292,8 @@ def check_arguments(given: Arguments) -> None:
     if (given.local == "blocks" and given.blocks is None) or (given.local == "neighbours" and given.blocks is not None):
         words = "without `blocks`: give them" if given.blocks is None else "with `blocks`, whose rows share a site: leave them out"
         raise ValueError(f"`local` cannot be '{given.local}' {words}, or set `local` to 'auto'.")
+    if given.tight and given.local != "off":
+        raise ValueError("`local` exchanges the sites of Power EP, which the tight form changes: set `tight=False`, or `local='off'`.")
     place = place_named(given.device, given.dtype)
     if place.library != "numpy":
         names = ("blocks", "local", "optimizer") if adam else ("blocks", "local")
