@@ -572,7 +572,7 @@ class PowerEPEstimator(Editable):
             The targets; None with a source.
         sample_weight : array (N,), optional
             How often each row counts: a weight of 2 has the same effect as giving the row
-            twice, a weight of 0 the same as leaving it out.
+            twice (in one block, if `tight`), a weight of 0 the same as leaving it out.
 
         Raises
         ------
