@@ -443,8 +443,8 @@ def model_gradient(
         Without its cache of V.
     gradient : dict
         ∂ log Z/∂θ for every name of `model.parameters()`, exact if inference converged.
-        Cost of both: 6NM² flops, 4NM² at power 0, and NM² more if V is too large to be
-        cached; 5NM² in addition to the sweeps if the sites have to be searched for. With blocks
+        Cost of both: 6NM² flops, 4NM² at power 0 in the plain form, and NM² more if V is too
+        large to be cached; 5NM² in addition to the sweeps if the sites have to be searched for. With blocks
         of size b another 12NMb + O(Nb²).
 
     Raises

@@ -269,6 +269,19 @@ def test_what_training_returns_has_the_tight_form():
     assert error(sweep["log_density"][0], density) < 1e-9
 
 
+def test_later_data_and_bounds_have_the_tight_form():
+    given = {"features": MODEL.features, "kernel": MODEL.kernel, "optimizer": None, "noise_variance": 0.2}
+    whole = SparsePEPRegressor(**given, power=0.3, tight=True).fit(X, Y[:, 0])
+    parts = SparsePEPRegressor(**given, power=0.3, tight=True).fit(X[:9], Y[:9, 0]).partial_fit(X[9:], Y[9:, 0])
+    assert error(parts.log_marginal_likelihood_value_, whole.log_marginal_likelihood_value_) < 1e-9
+    for blocks in (None, 4):
+        bound = SparsePEPRegressor(**given, power=0.0, blocks=blocks, tight=True, random_state=0).fit(X, Y[:, 0])
+        other = SparsePEPRegressor(**given, power=0.7, blocks=blocks, random_state=0).fit(X, Y[:, 0])
+        low, _ = other.log_marginal_likelihood_bounds()
+        assert error(low, bound.log_marginal_likelihood_value_) < 1e-12
+        assert low < dense.exact_log_evidence(MODEL.kernel(X), Y[:, 0], 0.2)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_held_out_rows_judge_the_tight_form():
     given = LEARN | {"power": "held_out"}
