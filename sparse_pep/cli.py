@@ -138,14 +138,14 @@ class Power(click.ParamType):
 
 # %% ../nbs/internals/cli.ipynb #7115cf1d
 def number_option(
-    *names: str, default: float | None, help: str, kind: click.ParamType | None = None
+    *names: str, default: float | None, help: str, kind: click.ParamType | None = None, **more: object
 ) -> Callable:
     """An option whose value is a number: an integer of at least 1, unless `kind` gives another type.
     The help shows its default.
     """
     kind = click.IntRange(1) if kind is None else kind
     shown = default is not None
-    return click.option(*names, default=default, show_default=shown, type=kind, help=help)
+    return click.option(*names, default=default, show_default=shown, type=kind, help=help, **more)
 
 
 quiet_option = click.option("--quiet", is_flag=True, help="Show no progress bar.")
@@ -186,6 +186,8 @@ training_options = with_options(
     max_iter_option,
     number_option("--tol", default=TOL, kind=FiniteRange(0, min_open=True),
         help="Training has converged when 20 iterations gain less than this many nats per data point."),
+    number_option("--max-time", default=None, kind=FiniteRange(0, min_open=True), metavar="SECONDS",
+        help="Seconds after which a fit ends with the best parameters so far, when its iteration is complete."),
     number_option("--seed", "random_state", default=0, kind=click.IntRange(0, 2**32 - 1),
         help="Seed of the random number generator."),
     quiet_option,

@@ -920,6 +920,7 @@ ARGUMENTS = {
     "random_state": ["a", -1, 1.5, NAN, [1, "a"], {}, 2**40, [[1]]],
     "verbose": ["yes", None, NAN, -1, 1.5, [1], {}],
     "tol": POSITIVE,
+    "max_time": [value for value in POSITIVE if value is not None],
     "n_restarts": [None, *WHOLE],
     "fixed": ["features.Z", ["nothing"], 3, None, [3], True, NAN, [None], [["features.Z"]], np.array(0)],
     "mean": ["quadratic", "", 3, True, NAN, ["constant"], {}, np.ones(2), ZeroMean, LinearMean(0.0, [1.0]), LinearMean(0.0, np.ones((2, 3))), ConstantMean([1.0, 2.0, 3.0])],

@@ -99,6 +99,9 @@ class Arguments(BaseEstimator):
         Training has converged when 20 iterations gain less than this many nats per row. With
         Adam it has converged when the last quarter of the epochs is better than the quarter
         before by less than this.
+    max_time : float, optional
+        Seconds after which the fit ends with the best parameters so far. The iteration of L-BFGS
+        or the epoch of Adam that is under way is completed. By default there is no such limit.
     n_restarts : int
         Number of further starts from perturbed parameters; the best result is kept.
     fixed : collection of str
@@ -108,8 +111,8 @@ class Arguments(BaseEstimator):
     checkpoint : str or path, optional
         File to which training is saved every `checkpoint_every` seconds. If it exists, training
         resumes from it and ends with the same result as an uninterrupted run. The data, the
-        arguments and `random_state` must be the same; only `max_iter` and `tol` may differ. The
-        file remains when training is done.
+        arguments and `random_state` must be the same; only `max_iter`, `max_time` and `tol` may
+        differ. The file remains when training is done.
     checkpoint_every : float
         Number of seconds between two saves.
     device : str, optional
@@ -136,6 +139,7 @@ class Arguments(BaseEstimator):
     random_state: int | np.random.RandomState | None = None
     verbose: int = 0
     tol: float = 1e-4
+    max_time: float | None = None
     n_restarts: int = 0
     fixed: Collection[str] = ()
     mean: ZeroMean | str | None = None
@@ -208,6 +212,7 @@ RULES = {
     **dict.fromkeys(("noise_variance", "tol", "learning_rate"), POSITIVE),
     **dict.fromkeys(("n_inducing", "max_iter", "batch_size", "n_epochs"), COUNT),
     **dict.fromkeys(("normalize_y", "standardize"), FLAG),
+    "max_time": Rule("be a positive number of seconds, or None", interval=POSITIVE.interval, kinds=(NONE,)),
     "n_restarts": Rule("be a whole number", interval=(0, np.inf), whole=True),
     "verbose": Rule("be a whole number", interval=(0, np.inf), whole=True, kinds=(bool,)),
     "chunk_size": Rule("be a whole number of 1 or more, or None", interval=(1, np.inf), whole=True, kinds=(NONE,)),

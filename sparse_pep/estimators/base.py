@@ -71,7 +71,13 @@ from sparse_pep.numerics.validation import (
 )
 from ..shards import Piece
 from ..streaming import remember
-from ..training import JUDGED_ROWS, check_fixed, greedy_points, spaced_rows
+from sparse_pep.training import (
+    JUDGED_ROWS,
+    TimeLimit,
+    check_fixed,
+    greedy_points,
+    spaced_rows,
+)
 
 # %% ../../nbs/internals/estimators/base.ipynb #1c9a108b
 class Fitted(Arguments):
@@ -138,7 +144,6 @@ class Fitted(Arguments):
 
     def _account(self, bounds: tuple[float, float] | None = None) -> diagnostics.Account:
         """The results of the fit from which the summary is written."""
-        by_adam = "drift_trace" in self.diagnostics_
         return diagnostics.Account(
             type(self).__name__,
             self.likelihood_,
@@ -150,7 +155,6 @@ class Fitted(Arguments):
             self.n_iter_,
             self.diagnostics_,
             self._numerics.jitter,
-            "n_epochs" if by_adam else "max_iter",
             bounds,
         )
 
@@ -526,7 +530,7 @@ class PowerEPEstimator(Editable):
     power_ : float or array
         The power that was used.
     diagnostics_ : dict
-        `message`, `n_evaluations`, `n_rejected` (the number of evaluations that failed),
+        `message`, `limit` (the argument to raise if training did not converge), `n_evaluations`, `n_rejected` (the number of evaluations that failed),
         `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped` (the number of
         unexplained variances that rounding made negative), `unexplained_variance` (the mean of D over the data, in units of y²) and its fraction
         of the prior variance, `determined_directions`, `learned_nothing` (whether the
@@ -618,6 +622,7 @@ class PowerEPEstimator(Editable):
         """`fit`: check, encode, start, train, conclude."""
         with all_or_nothing(self):
             check_arguments(self)
+            limit = TimeLimit(self.max_time)
             rng, found = np.random.default_rng(seeded(self.random_state).randint(2**31)), {}
             data = self._rows_of(X, y, sample_weight, known_variance, rng)
             encoding = self._encoding_of(data)
@@ -631,9 +636,9 @@ class PowerEPEstimator(Editable):
                 data = data.in_blocks(self, rng)
             start = starting_model(data.few, self, encoding.likelihood, rng)
             if data.power is None:
-                start, power, found = choose_power(start, data.few, self, rng)
+                start, power, found = choose_power(start, data.few, self, rng, limit)
                 data = replace(data, power=power)
-            self._conclude(train_fit(start, data, self, rng), data, Numerics.of(self))
+            self._conclude(train_fit(start, data, self, rng, limit), data, Numerics.of(self))
             self.n_samples_seen_ = self.diagnostics_["n_samples"]
             self.diagnostics_ |= found
         return self
@@ -642,6 +647,7 @@ class PowerEPEstimator(Editable):
         """`partial_fit`: the summary of the earlier data stands in for them."""
         with all_or_nothing(self):
             check_arguments(self)
+            limit = TimeLimit(self.max_time)
             rng = np.random.default_rng(seeded(self.random_state).randint(2**31))
             before = self._posteriors, self.log_marginal_likelihood_value_, self.features_
             data = self._rows_of(X, y, sample_weight, known_variance, rng, first=False)
@@ -652,7 +658,7 @@ class PowerEPEstimator(Editable):
             memory = replace(remember(*before), kept=kept)
             power = np.asarray(self.power_) if data.power is None else data.power
             data, n_before = replace(data, memory=memory, power=power), self.n_samples_seen_
-            self._conclude(train_fit(start, data, self, rng), data, Numerics.of(self))
+            self._conclude(train_fit(start, data, self, rng, limit), data, Numerics.of(self))
             self.n_samples_seen_ = n_before + data.rows.n_data
         return self
 

@@ -37,8 +37,6 @@ class Account:
         The `diagnostics_` of the estimator.
     jitter : float
         The jitter in the estimator's arguments.
-    limit : str
-        Name of the argument that limits training.
     bounds : (float, float), optional
         Bounds on the log marginal likelihood of the exact model, in nats.
     """
@@ -53,7 +51,6 @@ class Account:
     n_iter: int
     diagnostics: dict = field(repr=False)
     jitter: float = 1e-8
-    limit: str = "max_iter"
     bounds: tuple[float, float] | None = None
 
     @property
@@ -128,7 +125,7 @@ def advice(fit: Account) -> list[str]:
     wide &= share > SMALL_SHARE  # the upper bound is loose where hardly anything is missing
     cases = (
         (dead, LEARNED_NOTHING),
-        (not fit.converged, f"it has not converged: raise `{fit.limit}`, standardise X, or try another `power`"),
+        (not fit.converged, f"it has not converged: raise `{told.get('limit', 'max_iter')}`, standardise X, or try another `power`"),
         (wide, "the gap between the bounds is wide: a larger `n_inducing` may help"),
         (bounds is None and share > LARGE_SHARE, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help"),
         (not dead and few < FEW_DIRECTIONS * fit.n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good"),

@@ -31,6 +31,7 @@ from ..stochastic import train_stochastic
 from ..streaming import Memory
 from sparse_pep.training import (
     LOG_LIMIT,
+    TimeLimit,
     advised_power,
     check_fixed,
     held_out_power,
@@ -255,7 +256,7 @@ def starting_model(
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #a839105d
 def choose_power(
-    start: Model, few: Piece, given: Arguments, rng: np.random.Generator
+    start: Model, few: Piece, given: Arguments, rng: np.random.Generator, limit: TimeLimit
 ) -> tuple[Model, np.ndarray, dict]:
     """The model to start from, the power that the name in `given.power` selects, and the results
     of the search as a dictionary.
@@ -264,7 +265,7 @@ def choose_power(
         return start, np.asarray(advised_power(given.power, start.likelihood)), {}
     names = ("jitter", "max_iter", "tol", "fixed", "chunk_size")
     options = {name: getattr(given, name) for name in names}
-    options["progress"] = bool(given.verbose)
+    options |= {"max_time": limit, "progress": bool(given.verbose)}
     power, model, sweep = held_out_power(start, few, rng, **options)
     return model, np.asarray(power), {"power_sweep": sweep}
 
@@ -293,37 +294,36 @@ class Outcome:
 
 
 def train_fit(
-    start: Model, data: Data, given: Arguments, rng: np.random.Generator
+    start: Model, data: Data, given: Arguments, rng: np.random.Generator, limit: TimeLimit
 ) -> Outcome:
-    """The result of training from `start`, with the options in the arguments of the estimator.
-    Warns if training did not converge.
+    """The result of training from `start`, with the options in the arguments of the estimator,
+    within a limit of time that began with the fit. Warns if training did not converge.
     """
     level = data.memory is None and np.all(data.constant)
     if given.optimizer is None or level:  # the evidence of a constant rises without end
         return Outcome(start, told={"message": "nothing was trained"})
     asked = data.asked(Numerics.of(given), training=True)
     asked |= {"fixed": given.fixed, "rng": rng, "progress": bool(given.verbose)}
+    asked |= {"tol": given.tol, "max_time": limit}
     if given.optimizer == "adam":
-        lengths = {"batch_size": given.batch_size, "learning_rate": given.learning_rate}
-        limit, lengths["n_epochs"] = "n_epochs", given.n_epochs
-        result = train_stochastic(start, **asked, **lengths, tol=given.tol)
+        names = "batch_size", "learning_rate", "n_epochs"
+        result = train_stochastic(start, **asked, **{name: getattr(given, name) for name in names})
         counts = {"n_evaluations": result.n_steps, "n_rejected": result.n_skipped, "drift_trace": result.drift}
     else:
-        files = {"checkpoint": given.checkpoint, "checkpoint_every": given.checkpoint_every}
-        limit, files["max_iter"] = "max_iter", given.max_iter
-        result = train(start, **asked, **files, n_restarts=given.n_restarts, tol=given.tol)
+        names = "max_iter", "n_restarts", "checkpoint", "checkpoint_every"
+        result = train(start, **asked, **{name: getattr(given, name) for name in names})
         counts = {"n_evaluations": result.n_evaluations, "n_rejected": result.n_rejected}
         counts |= {"n_sweeps": result.n_sweeps, "jitter_largest": result.jitter}
     if not result.converged:
         warn_caller(
-            f"training stopped before it converged ({result.message}); raise `{limit}` or `tol`, "
+            f"training stopped before it converged ({result.message}); raise `{result.limit}` or `tol`, "
             "or standardise the inputs, which often saves iterations.",
             ConvergenceWarning,
         )
     sites, traces = result.fit.start, {"log_evidence_trace": result.history, "parameter_trace": result.path}
     if data.inverse is not None and isinstance(sites, np.ndarray):
         sites = sites[:, :, data.inverse]
-    return Outcome(result.model, sites, result.converged, result.n_iter, {"message": result.message, **counts, **traces})
+    return Outcome(result.model, sites, result.converged, result.n_iter, {"message": result.message, "limit": result.limit, **counts, **traces})
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #5a9adc10
 NOTHING = 1.0  # directions; where fewer are determined, predictions are compared with the prior's
