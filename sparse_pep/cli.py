@@ -22,7 +22,7 @@ KERNELS = ("se", "matern12", "matern32", "matern52")
 POWER_NAMES = ("auto", "log_loss", "held_out")
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax", "multinomial_probit")
 LIKELIHOODS = ("gaussian", *CLASSIFIERS, "student_t", "poisson", "negative_binomial")
-MAX_ITER, TOL = 2000, 1e-4
+MAX_INDUCING, MAX_ITER, TOL = 1000, 2000, 1e-4
 
 # %% ../nbs/internals/cli.ipynb #54535d2f
 def expected_errors() -> tuple[type[Exception], ...]:
@@ -114,6 +114,14 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+class Inducing(click.IntRange):
+    """A number of inducing points, or "auto"."""
+
+    def convert(self, value: object, param: object, ctx: object) -> int | str:
+        """The value as an integer of at least 1, or "auto"; a usage error if it is neither."""
+        return value if value == "auto" else super().convert(value, param, ctx)
+
+
 class Power(click.ParamType):
     """A number from 0 to 1, or the name of a rule that chooses one."""
 
@@ -161,11 +169,6 @@ json_option = click.option(
 )
 
 
-def inducing_option(default: int) -> Callable:
-    """The option for the number of inducing points."""
-    return number_option("--inducing", "n_inducing", default=default, help="Number of inducing points, M.")
-
-
 def with_options(*options: Callable) -> Callable:
     """A decorator that gives a command all these options; its help lists them in this order."""
 
@@ -176,6 +179,15 @@ def with_options(*options: Callable) -> Callable:
         return command
 
     return give
+
+
+def inducing_options(default: int) -> Callable:
+    """The options for the number of inducing points."""
+    return with_options(
+        number_option("--inducing", "n_inducing", default=default, kind=Inducing(1), metavar="M",
+            help="Number of inducing points, or auto: as many as the data need."),
+        number_option("--max-inducing", default=MAX_INDUCING, help="Largest number that --inducing auto tries."),
+    )  # fmt: skip
 
 
 training_options = with_options(
@@ -197,7 +209,7 @@ training_options = with_options(
 fit_options = with_options(
     click.option("--power", default=0.5, show_default=True, type=Power(), metavar="POWER",
         help="A number from 0 (VFE) to 1 (FITC), or a rule: auto (0.5), log_loss (0.8 in regression), held_out (the best of five powers on a held-out fifth of the rows)."),
-    inducing_option(100),
+    inducing_options(100),
     click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME", type=click.Choice(LIKELIHOODS),
         help=f"Distribution of the target. For numbers: gaussian, student_t (with outliers). For labels: {', '.join(CLASSIFIERS)}. "
         "For counts: poisson, negative_binomial."),
@@ -232,7 +244,7 @@ fit_options = with_options(
 @main.command("demo")
 @click.option("--out", default="demo", show_default=True,
     help="Folder for the figure, the model and the held-out rows.")  # fmt: skip
-@inducing_option(50)
+@number_option("--inducing", "n_inducing", default=50, help="Number of inducing points, M.")
 @max_iter_option
 @click.option("--quick", is_flag=True, help="At most 20 inducing points and 100 iterations.")
 def demo_command(**options: object) -> None:
@@ -341,7 +353,7 @@ def predict_command(**options: object) -> None:
 @data_dir_option
 @click.option("--powers", default="0,0.5,1", show_default=True,
     help="Powers to compare, separated by commas.")
-@inducing_option(50)
+@inducing_options(50)
 @number_option("--splits", default=3, help="Number of train/test splits.")
 @click.option("--likelihood", metavar="NAME", type=click.Choice(LIKELIHOODS),
     help="Distribution of the target, see `fit`. Default: auto for named data sets with labels, otherwise gaussian.")

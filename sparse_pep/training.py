@@ -205,7 +205,7 @@ class TimeLimit:
         return self.seconds is not None and perf_counter() - self.begun >= self.seconds
 
     def __str__(self) -> str:
-        return f"the limit of {self.seconds:g} s"
+        return "no limit of time" if self.seconds is None else f"the limit of {self.seconds:g} s"
 
 
 NO_LIMIT = TimeLimit()

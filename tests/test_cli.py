@@ -317,6 +317,7 @@ REFUSED = {  # command line, words of the message
     f"{FIT} --noise-variance 0": ["--noise-variance"],
     f"{FIT} --inducing 0": ["--inducing"],
     f"{FIT} --inducing 2.5": ["--inducing"],
+    f"{FIT} --inducing many": ["--inducing"],
     f"{FIT} --max-iter 0": ["--max-iter"],
     f"{FIT} --blocks 0": ["--blocks"],
     f"{FIT} --test-fraction 1": ["--test-fraction"],
@@ -639,10 +640,10 @@ def test_every_option_of_compare_arrives(monkeypatch):
         return ({"data": data.name, "power": power, "name": "", "split": split} | scores, None)
 
     monkeypatch.setattr("sparse_pep.commands.run_split", record)
-    options = {"inducing": 7, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "seed": 4, "blocks": 6}
+    options = {"inducing": "auto", "max_inducing": 70, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "seed": 4, "blocks": 6}
     words = [word for name, value in options.items() for word in (f"--{name}".replace("_", "-"), value)]
     accept("compare", "--powers", "0.25", "--splits", 2, *words)
-    arrived = {"n_inducing": 7, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "random_state": 4}
+    arrived = {"n_inducing": "auto", "max_inducing": 70, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "random_state": 4}
     arrived |= {"likelihood": "gaussian", "blocks": 6, "said": []}
     assert seen == [("diabetes", split, 0.25, arrived) for split in (0, 1)]
 

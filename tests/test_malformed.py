@@ -905,7 +905,8 @@ POSITIVE = [0, -1, NAN, INF, None, "1", [1.0], True, {}, np.ones(2)]
 ARGUMENTS = {
     "kernel": ["rbf", "", 3, 1.0, True, NAN, [SE], SquaredExponential, {}, np.ones(2), SquaredExponential(1.0, [1.0, 1.0, 1.0]), SquaredExponential(active_dims=(4,)), Kernel()],
     "features": ["points", 3, X, [X], [], (), InducingPoints, {}, True, NAN, InducingPoints(np.ones((3, 3))), [InducingPoints(X[:3]), 5], {InducingPoints(X[:3])}],
-    "n_inducing": [0, None, *WHOLE],
+    "n_inducing": [0, None, "Auto", ["auto"], *WHOLE],
+    "max_inducing": [0, None, "auto", *WHOLE],
     "power": [-0.1, 1.1, NAN, INF, None, "vfe", "0.5", "", [0.5], [0.5] * 11 + [1.1], [0.5] * 11 + [NAN], {}, True, ["a"] * 12, np.full((12, 1), 0.5), 0.5j, ["auto"]],
     "blocks": [0, -1, 1.5, NAN, True, "a", "12", [0] * 11, np.zeros((12, 1)), [NAN] * 12, {}, [None] * 12, [0, "a"] * 6 + [None], [[0], [1, 2]] * 6, []],
     "noise_variance": POSITIVE,
@@ -977,6 +978,7 @@ PAIRS = {  # arguments that do not go together, words of the message
     "powers of another length": ("regressor", {"power": np.full(11, 0.5)}, ["power", "12", "11"]),
     "negative noise": ("regressor", {"noise_variance": -0.1}, ["noise_variance", "positive", "-0.1"]),
     "no inducing points": ("regressor", {"n_inducing": 0}, ["n_inducing", "positive"]),
+    "a checkpoint of many sizes": ("regressor", {"n_inducing": "auto", "features": None, "checkpoint": "here.npz"}, ["`checkpoint`", "`n_inducing='auto'`"]),
     "no iterations": ("regressor", {"max_iter": 0}, ["max_iter", "positive"]),
     "negative jitter": ("regressor", {"jitter": -1e-8}, ["jitter", "[0, 1)"]),
     "an unknown optimizer": ("regressor", {"optimizer": "sgd"}, ["optimizer", "lbfgs", "sgd"]),

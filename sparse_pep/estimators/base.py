@@ -536,7 +536,8 @@ class PowerEPEstimator(Editable):
         of the prior variance, `determined_directions`, `learned_nothing` (whether the
         predictions are those of the prior), `log_evidence_trace`,
         `parameter_trace` (the parameters at up to 64 iterations), `power_sweep` (with
-        `power="held_out"`), and `drift_trace` (with Adam: how far the sums over the data were
+        `power="held_out"`), `inducing_sweep` and `growth_ended` (with `n_inducing="auto"`: the
+        numbers that were tried, their measure in nats per data point, and why no more were), and `drift_trace` (with Adam: how far the sums over the data were
         out of date in each epoch, as a relative change). Where sites are found by iteration, also
         `n_sweeps` (in all of training), `sweeps_last`, `largest_site_change` (proposed in the
         last sweep), `smallest_step` (1 if no step was damped), `smallest_cavity` and
@@ -671,7 +672,8 @@ class PowerEPEstimator(Editable):
         if moving and isinstance(start.features, InducingPoints):
             X = data.inputs
             points = np.vstack([start.features.Z, X[spaced_rows(len(X))]])
-            size = max(len(start.features), self.n_inducing if self.features is None else 0)
+            asked = 0 if self.features is not None or self.n_inducing == "auto" else self.n_inducing
+            size = max(len(start.features), asked)
             chosen = greedy_points(start.kernel, points, min(size, len(points)))
             start = replace(start, features=InducingPoints(chosen))
         return start, not moving
