@@ -144,6 +144,13 @@ def test_data_come_through_a_pipe_too(model):
     assert len(from_file.splitlines()) == 81
 
 
+def test_limits_of_a_fit_arrive_and_are_named(trial):
+    line = ["fit", "trial.csv", "--target", "response", "--inducing", "auto", "--quiet"]
+    result = accept(*line, "--max-inducing", 6, "--tol", 0.1)
+    assert "6 inducing points, 80 rows" in result.stdout and "iterations: converged" in result.stdout
+    assert "NOT converged; raise --max-time or --tol" in accept(*line, "--max-time", 1e-9).stdout
+
+
 def test_the_summary_of_a_fit(trial):
     options = ["--power", 0, "--inducing", 10, "--max-iter", 80, "--test-fraction", 0.25, "--seed", 3]
     result = accept("fit", "trial.csv", "--target", "response", *options)

@@ -115,7 +115,7 @@ def test_which_number_is_kept_and_when_growth_ends(monkeypatch):
     assert (tried, kept) == ([25, 50, 100], 50)
     tried, kept, found = growth(monkeypatch, [0.0, 1.0, 2.0], gaps=[0.0, 0.0, 0.005])
     assert (tried, kept) == ([25, 50, 100], 100)
-    assert found.told["growth_ended"] == "more points can gain less than 0.01 nats per data point"
+    assert found.told["growth_ended"] == "at these parameters more points can gain less than 0.01 nats per data point"
     tried, kept, found = growth(monkeypatch, np.arange(9.0), largest=300)
     assert (tried, kept, found.converged) == ([25, 50, 100, 200, 300], 300, True)
     assert found.told["growth_ended"] == "`max_inducing` 300 was reached"

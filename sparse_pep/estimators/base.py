@@ -537,7 +537,8 @@ class PowerEPEstimator(Editable):
         predictions are those of the prior), `log_evidence_trace`,
         `parameter_trace` (the parameters at up to 64 iterations), `power_sweep` (with
         `power="held_out"`), `inducing_sweep` and `growth_ended` (with `n_inducing="auto"`: the
-        numbers that were tried, their measure in nats per data point, and why no more were), and `drift_trace` (with Adam: how far the sums over the data were
+        numbers that were tried, their measure in nats per data point, and why no more were; all
+        other entries are those of the number that was kept), and `drift_trace` (with Adam: how far the sums over the data were
         out of date in each epoch, as a relative change). Where sites are found by iteration, also
         `n_sweeps` (in all of training), `sweeps_last`, `largest_site_change` (proposed in the
         last sweep), `smallest_step` (1 if no step was damped), `smallest_cavity` and
@@ -602,9 +603,9 @@ class PowerEPEstimator(Editable):
 
         What was learned from the earlier data enters as observations of the earlier inducing
         variables. With Gaussian noise and `optimizer=None` the result equals that of one fit to
-        all data, up to rounding. With an optimizer, `n_inducing` inducing points are first
-        chosen among the old ones and the new inputs; then everything that is not `fixed` is
-        trained further. The scales of X and y remain those of the first fit. With other
+        all data, up to rounding. With an optimizer, `n_inducing` inducing points (as many as there are, if it is
+        "auto") are first chosen among the old ones and the new inputs; then everything that is
+        not `fixed` is trained further. The scales of X and y remain those of the first fit. With other
         likelihoods, the sites of earlier data are not revised, so the result depends on the
         order of the data; batches should be random samples of all data.
 

@@ -361,15 +361,14 @@ def measured(outcome: Outcome, data: Data, numerics: Numerics) -> tuple[str, flo
     return "log_density", float(mean), gap
 
 
-def end_of_growth(size: int, largest: int, better: bool, gap: float, limit: TimeLimit) -> str:
+def end_of_growth(size: int, largest: int, better: bool, gap: float) -> str:
     """Why no larger number of inducing points than `size` is tried, or "" if one is. `better` says
     whether this number was worth it.
     """
     cases = (
-        (limit.passed, f"{limit} was reached"),
         (size >= largest, f"`max_inducing` {largest} was reached"),
         (size >= FIRST_SIZES[-1] and not better, f"more points gained less than {WORTH:g} nats per data point"),
-        (size >= FIRST_SIZES[-1] and gap < WORTH, f"more points can gain less than {WORTH:g} nats per data point"),
+        (size >= FIRST_SIZES[-1] and gap < WORTH, f"at these parameters more points can gain less than {WORTH:g} nats per data point"),
     )  # fmt: skip
     return next((why for true, why in cases if true), "")
 
@@ -381,7 +380,7 @@ def grown(
     numerics, candidates = Numerics.of(given), data.inputs[spaced_rows(len(data.inputs))]
     weight = data.few.weight if np.ndim(data.few.weight) else None
     Z, model, kept, best = start.features.Z[:0], start, None, -np.inf
-    sweep, ended, size = {"n_inducing": []}, "", FIRST_SIZES[0]
+    sweep, ended, late, size = {"n_inducing": []}, "", False, FIRST_SIZES[0]
     while not ended:
         size = min(size, given.max_inducing)
         if size <= FIRST_SIZES[-1]:
@@ -398,11 +397,12 @@ def grown(
         model, Z = outcome.model, outcome.model.features.Z
         sweep["n_inducing"].append(len(Z))
         sweep.setdefault(measure, []).append(value)
-        ended, size = end_of_growth(size, given.max_inducing, better, gap, limit), 2 * size
+        late, ended = limit.passed, end_of_growth(size, given.max_inducing, better, gap)
+        ended, size = f"{limit} was reached" if late else ended, 2 * size
     told = {"inducing_sweep": {name: np.array(values) for name, values in sweep.items()}, "growth_ended": ended}
-    if limit.passed and kept.converged:
+    if late and kept.converged:
         told |= {"message": f"{ended} while the number of inducing points grew", "limit": "max_time"}
-    return replace(kept, told=kept.told | told, converged=kept.converged and not limit.passed)
+    return replace(kept, told=kept.told | told, converged=kept.converged and not late)
 
 
 def train_fit(
