@@ -23,7 +23,7 @@ POWER_NAMES = ("auto", "log_loss", "held_out")
 LOCAL_NAMES = ("off", "blocks", "neighbours", "auto")
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax", "multinomial_probit")
 LIKELIHOODS = ("gaussian", *CLASSIFIERS, "student_t", "poisson", "negative_binomial")
-MAX_ITER, TOL = 2000, 1e-4
+MAX_INDUCING, MAX_ITER, TOL = 1000, 2000, 1e-4
 
 # %% ../nbs/internals/cli.ipynb #54535d2f
 def expected_errors() -> tuple[type[Exception], ...]:
@@ -115,6 +115,14 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+class Inducing(click.IntRange):
+    """A number of inducing points, or "auto"."""
+
+    def convert(self, value: object, param: object, ctx: object) -> int | str:
+        """The value as an integer of at least 1, or "auto"; a usage error if it is neither."""
+        return value if value == "auto" else super().convert(value, param, ctx)
+
+
 class Power(click.ParamType):
     """A number from 0 to 1, or the name of a rule that chooses one."""
 
@@ -139,14 +147,14 @@ class Power(click.ParamType):
 
 # %% ../nbs/internals/cli.ipynb #7115cf1d
 def number_option(
-    *names: str, default: float | None, help: str, kind: click.ParamType | None = None
+    *names: str, default: float | None, help: str, kind: click.ParamType | None = None, **more: object
 ) -> Callable:
     """An option whose value is a number: an integer of at least 1, unless `kind` gives another type.
     The help shows its default.
     """
     kind = click.IntRange(1) if kind is None else kind
     shown = default is not None
-    return click.option(*names, default=default, show_default=shown, type=kind, help=help)
+    return click.option(*names, default=default, show_default=shown, type=kind, help=help, **more)
 
 
 quiet_option = click.option("--quiet", is_flag=True, help="Show no progress bar.")
@@ -162,11 +170,6 @@ json_option = click.option(
 )
 
 
-def inducing_option(default: int) -> Callable:
-    """The option for the number of inducing points."""
-    return number_option("--inducing", "n_inducing", default=default, help="Number of inducing points, M.")
-
-
 def with_options(*options: Callable) -> Callable:
     """A decorator that gives a command all these options; its help lists them in this order."""
 
@@ -179,6 +182,15 @@ def with_options(*options: Callable) -> Callable:
     return give
 
 
+def inducing_options(default: int) -> Callable:
+    """The options for the number of inducing points."""
+    return with_options(
+        number_option("--inducing", "n_inducing", default=default, kind=Inducing(1), metavar="M",
+            help="Number of inducing points, or auto: as many as the data need."),
+        number_option("--max-inducing", default=MAX_INDUCING, help="Largest number that --inducing auto tries."),
+    )  # fmt: skip
+
+
 training_options = with_options(
     click.option("--blocks", type=click.IntRange(1), metavar="SIZE",
         help="Approximate neighbouring rows jointly, in blocks of at most SIZE rows (PITC at power 1)."),
@@ -187,6 +199,8 @@ training_options = with_options(
     max_iter_option,
     number_option("--tol", default=TOL, kind=FiniteRange(0, min_open=True),
         help="Training has converged when 20 iterations gain less than this many nats per data point."),
+    number_option("--max-time", default=None, kind=FiniteRange(0, min_open=True), metavar="SECONDS",
+        help="Seconds after which a fit ends with the best parameters so far, when its iteration is complete."),
     number_option("--seed", "random_state", default=0, kind=click.IntRange(0, 2**32 - 1),
         help="Seed of the random number generator."),
     quiet_option,
@@ -198,7 +212,7 @@ fit_options = with_options(
         help="A number from 0 (VFE) to 1 (FITC), or a rule: auto (0.5), log_loss (0.8 in regression), held_out (the best of five powers on a held-out fifth of the rows)."),
     click.option("--tight", is_flag=True,
         help="Train on the tight form of the evidence, at power 0 a better lower bound. Other likelihoods than gaussian need --power 0 and no --blocks."),
-    inducing_option(100),
+    inducing_options(100),
     click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME", type=click.Choice(LIKELIHOODS),
         help=f"Distribution of the target. For numbers: gaussian, student_t (with outliers). For labels: {', '.join(CLASSIFIERS)}. "
         "For counts: poisson, negative_binomial."),
@@ -236,7 +250,7 @@ fit_options = with_options(
 @main.command("demo")
 @click.option("--out", default="demo", show_default=True,
     help="Folder for the figure, the model and the held-out rows.")  # fmt: skip
-@inducing_option(50)
+@number_option("--inducing", "n_inducing", default=50, help="Number of inducing points, M.")
 @max_iter_option
 @click.option("--quick", is_flag=True, help="At most 20 inducing points and 100 iterations.")
 def demo_command(**options: object) -> None:
@@ -345,7 +359,7 @@ def predict_command(**options: object) -> None:
 @data_dir_option
 @click.option("--powers", default="0,0.5,1", show_default=True,
     help="Powers to compare, separated by commas.")
-@inducing_option(50)
+@inducing_options(50)
 @number_option("--splits", default=3, help="Number of train/test splits.")
 @click.option("--likelihood", metavar="NAME", type=click.Choice(LIKELIHOODS),
     help="Distribution of the target, see `fit`. Default: auto for named data sets with labels, otherwise gaussian.")

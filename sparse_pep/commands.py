@@ -366,6 +366,7 @@ def fit_result(model: PowerEPEstimator, n_rows: int, target: str) -> dict:
         "name": power_name(model.power_, "gaussian" if gaussian else "other"),
         "n_inducing": len(model.features_),
         "converged": model.converged_,
+        "limit": model.diagnostics_.get("limit"),
         "n_iter": model.n_iter_,
         "log_marginal_likelihood": model.log_marginal_likelihood_value_,
         "target_scale": model.y_scale_,
@@ -383,7 +384,7 @@ def fit_text(result: Mapping) -> str:
     """The results of a fit as a few lines of text."""
     target, scale = result["target"], result["target_scale"]
     units = f" ({target} divided by {scale:.4g})"
-    how = "converged" if result["converged"] else "NOT converged; raise --max-iter or --tol"
+    how = "converged" if result["converged"] else f"NOT converged; raise --{result['limit'].replace('_', '-')} or --tol"
     evidence = result["log_marginal_likelihood"] / result["n_rows"]
     if "noise_std" in result:
         noise = f"noise standard deviation: {result['noise_std']:.4g} (units of {target})"

@@ -659,9 +659,9 @@ def per_dimension(value: ArrayLike, Z: np.ndarray, name: str) -> np.ndarray:
         )
     if not np.all(np.isfinite(value)):
         raise ValueError(f"`{name}` must be finite; got {value}.")
-    if name == "width" and not np.all(value > 0):
+    if name == "width" and not (np.all(value >= 0) and np.any(value)):
         raise ValueError(
-            f"`width` must be positive; got {value}. A window of width 0 is a point: use InducingPoints."
+            f"`width` must not be negative, and must be positive in some dimension; got {value}. A window of width 0 in every dimension is a point: use InducingPoints."
         )
     return value
 
@@ -675,8 +675,9 @@ class GaussianBlur(WindowFeatures):
     Z : ndarray (M, D)
         Centres, units of x.
     width : ndarray (D,) or (M, D)
-        Standard deviations, units of x, positive; shared by all features, or one row each.
-        A number stands for all dimensions.
+        Standard deviations, units of x; shared by all features, or one row each. A number stands
+        for all dimensions. A width of 0 means that f is not averaged along this dimension; it
+        is not trained. At least one width must be positive.
 
     Examples
     --------

@@ -43,7 +43,7 @@ from sparse_pep.shards import (
 )
 from .sites import Posterior, posterior_from_sums
 from .streaming import Memory, memory_shards
-from .training import check_fixed, spaced_rows, weight_of
+from .training import TimeLimit, check_fixed, spaced_rows, weight_of
 
 # %% ../nbs/19_stochastic.ipynb #e6474fb0
 if TYPE_CHECKING:
@@ -524,7 +524,9 @@ class StochasticResult:
         Whether the last quarter of the epochs gained no more than the tolerance over the
         quarter before, and the sites settled.
     message : str
-        How much the last quarter gained.
+        How much the last quarter gained, or which limit was reached.
+    limit : str
+        The argument to raise if training has not converged: `n_epochs` or `max_time`.
     n_iter : int
         Number of epochs.
     n_steps, n_skipped : int
@@ -542,6 +544,7 @@ class StochasticResult:
     fit: Fit
     converged: bool
     message: str
+    limit: str
     n_iter: int
     n_steps: int
     n_skipped: int
@@ -592,6 +595,7 @@ def train_stochastic(
     n_epochs: int = 100,
     jitter: float = 1e-6,
     tol: float = 1e-3,
+    max_time: float | TimeLimit | None = None,
     fixed: Collection[str] = (),
     rng: np.random.Generator | None = None,
     chunk_size: int | None = None,
@@ -625,6 +629,9 @@ def train_stochastic(
     tol : float
         Nats per data point that the last quarter of the epochs may gain over the quarter
         before if training counts as converged.
+    max_time : float or TimeLimit, optional
+        Seconds after which the epoch under way is the last. A `TimeLimit` has begun where it was
+        made.
     fixed : collection of str
         Names of parameters that are not trained.
     rng : Generator, optional
@@ -682,6 +689,7 @@ def train_stochastic(
     if np.ndim(power):
         data, power = data._replace(power=power), 0.5
     rng, begun, paused = rng or np.random.default_rng(0), perf_counter(), 0.0
+    limit = TimeLimit.of(max_time)
     rows = random_batches(data.n_data, batch_size, rng, data.blocks)
     batches = Batches(model, data, power, jitter, memory, rows, tight)
     climber = Climber(model, batches, fixed, learning_rate, n_epochs * len(rows))
@@ -692,15 +700,18 @@ def train_stochastic(
             found = climber.epoch(rng.permutation(len(rows)), moving)
         told.append(found)
         bar.set_postfix_str(f"log Z per data point {told[-1][0] / climber.n_data:.4f}")
-        if number % every == 0 or number == n_epochs:
+        late = 0 < number < n_epochs and limit.passed
+        if number % every == 0 or number == n_epochs or late:
             points[number] = climber.vector
         if callback is not None:
             seconds, model = perf_counter() - begun - paused, climber.model
             callback(Epoch(number, seconds, model, batches.posteriors(model), *told[-1]))
             paused = perf_counter() - begun - seconds
+        if late:
+            break
     given = climber.model, data, power, jitter, batches.sites
     fit = model_evidence(*given, memory=memory, chunk_size=chunk_size, tight=tight).released()
-    return outcome_of(climber, fit, np.array(told).T, points, tol)
+    return outcome_of(climber, fit, np.array(told).T, points, tol, limit if late else None)
 
 # %% ../nbs/19_stochastic.ipynb #d2bf7b66
 def outcome_of(
@@ -709,16 +720,19 @@ def outcome_of(
     told: tuple[np.ndarray, np.ndarray],
     points: dict[int, np.ndarray],
     tol: float,
+    reached: TimeLimit | None,
 ) -> StochasticResult:
-    """The result of training; `told` are the mean estimate and the drift of each epoch, and
-    `points` the vectors of parameters (P,) that were stored.
+    """The result of training; `told` are the mean estimate and the drift of each epoch, `points`
+    the vectors of parameters (P,) that were stored, and `reached` the limit of time if that ended it.
     """
     history, drift = told
     rise, n_epochs = rise_at_end(history) / climber.n_data, len(history) - 1
-    steady = n_epochs >= 8 and rise <= tol
+    steady = n_epochs >= 8 and rise <= tol and reached is None
     message = f"the last quarter of {n_epochs} epochs gained {rise:.1e} nats per data point"
     if n_epochs < 8:
         message = f"{n_epochs} epochs are too few to tell"
+    if reached is not None:
+        message = f"{reached} was reached after {n_epochs} epochs"
     named = [from_vector(vector, climber.trained) for vector in points.values()]
     values = {
         name: np.stack([point.get(name, fixed) for point in named])
@@ -728,5 +742,5 @@ def outcome_of(
     counts = n_epochs, climber.adam.n_steps, climber.n_skipped
     settled = bool(steady and fit.converged)
     return StochasticResult(
-        climber.model, fit, settled, message, *counts, history, drift, path
+        climber.model, fit, settled, message, "max_time" if reached else "n_epochs", *counts, history, drift, path
     )

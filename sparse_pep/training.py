@@ -8,8 +8,9 @@ __all__ = ['kmeans_points', 'greedy_points', 'initial_kernel', 'TrainingResult',
 # %% ../nbs/18_training.ipynb #bc6d1589
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -177,6 +178,38 @@ def initial_kernel(
     variance = (likelihood or Gaussian()).latent_variance(y, *weights)
     return SquaredExponential(variance, np.sqrt(X.shape[1]) * column_spread(X, weight))
 
+# %% ../nbs/18_training.ipynb #4e8d2a91
+@dataclass(frozen=True)
+class TimeLimit:
+    """A limit of time, which begins when it is made.
+
+    Attributes
+    ----------
+    seconds : float, optional
+        None for no limit.
+    begun : float
+        When it began, on the clock of `perf_counter`.
+    """
+
+    seconds: float | None = None
+    begun: float = field(default_factory=perf_counter)
+
+    @classmethod
+    def of(cls, max_time: "float | TimeLimit | None") -> "TimeLimit":
+        """The limit that an argument `max_time` gives: so many seconds from now, or one that has begun."""
+        return max_time if isinstance(max_time, cls) else cls(max_time)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the time is over."""
+        return self.seconds is not None and perf_counter() - self.begun >= self.seconds
+
+    def __str__(self) -> str:
+        return "no limit of time" if self.seconds is None else f"the limit of {self.seconds:g} s"
+
+
+NO_LIMIT = TimeLimit()
+
 # %% ../nbs/18_training.ipynb #ed698853
 LOG_LIMIT = 100.0  # a line search that leaves ±100 in a log parameter is turned back
 WINDOW = 20  # iterations over which progress is measured
@@ -199,6 +232,8 @@ class Ascent:
         Names of the parameters that are not trained.
     needed : float
         Training has converged (`settled`) when 20 iterations gained less than this, in nats.
+    limit : TimeLimit
+        Training ends (`late`) at the first iteration after it.
     bar : tqdm, optional
         Progress bar that `record` updates.
     """
@@ -209,9 +244,11 @@ class Ascent:
         gradient_of: Callable,
         fixed: Collection[str] = (),
         needed: float = 0.0,
+        limit: TimeLimit = NO_LIMIT,
         bar: tqdm | None = None,
     ):
-        self.model, self.gradient_of, self.needed, self.bar = model, gradient_of, needed, bar
+        self.model, self.gradient_of, self.needed = model, gradient_of, needed
+        self.limit, self.late, self.bar = limit, False, bar
         self.parameters = model.parameters()
         self.trained, logs = {}, {}
         for name, value in self.parameters.items():
@@ -273,8 +310,8 @@ class Ascent:
         return value, -slope
 
     def record(self, intermediate_result: OptimizeResult) -> None:
-        """Record the end of an iteration, and stop if training has converged. One point of every
-        `stride` is stored; when there are too many, every other one is dropped.
+        """Record the end of an iteration, and stop if training has converged or its time is over.
+        One point of every `stride` is stored; when there are too many, every other one is dropped.
         """
         iteration, vector = len(self.history), intermediate_result.x
         self.history.append(-float(intermediate_result.fun))
@@ -287,7 +324,8 @@ class Ascent:
         self.bar.update(iteration - self.bar.n)
         last = self.history[-1 - WINDOW :]
         self.settled = len(last) > WINDOW and last[-1] - last[0] < self.needed
-        if self.settled:
+        self.late = iteration > 0 and not self.settled and self.limit.passed
+        if self.settled or self.late:
             raise StopIteration
 
 # %% ../nbs/18_training.ipynb #1480f89e
@@ -302,8 +340,10 @@ class TrainingResult:
     log_evidence : float
         Its log evidence in nats.
     converged : bool
-        False if `max_iter` was reached or the line search failed; `message` says which.
+        False if a limit was reached or the line search failed; `message` says which.
     message : str
+    limit : str
+        The argument to raise if training has not converged: `max_iter` or `max_time`.
     n_iter, n_evaluations, n_rejected, n_sweeps : int
         Numbers of iterations, of evaluations of the evidence, of failed evaluations, and of
         sweeps over the sites in all evaluations (0 in closed form).
@@ -342,6 +382,7 @@ class TrainingResult:
     log_evidence: float
     converged: bool
     message: str
+    limit: str
     n_iter: int
     n_evaluations: int
     n_rejected: int
@@ -366,6 +407,7 @@ def climb(
     tol: float = 1e-4,
     fixed: Collection[str] = (),
     progress: bool = False,
+    limit: TimeLimit = NO_LIMIT,
 ) -> TrainingResult:
     """Maximise the evidence by L-BFGS, starting from `model`.
 
@@ -385,13 +427,15 @@ def climb(
         Names of parameters that keep their values.
     progress : bool
         Show a progress bar on standard error.
+    limit : TimeLimit
+        Training ends at the first iteration after it, with the best parameters so far.
 
     Returns
     -------
     TrainingResult
     """
     with tqdm(total=max_iter, disable=not progress, desc="training", unit="it") as bar:
-        ascent = Ascent(model, gradient_of, fixed, tol * n_data, bar)
+        ascent = Ascent(model, gradient_of, fixed, tol * n_data, limit, bar)
         end = OptimizeResult(x=ascent.start, fun=ascent(ascent.start)[0], status=STALLED)
         ascent.record(end)
         memory = int(np.clip(KEPT_NUMBERS // max(1, 2 * len(end.x)), *REMEMBERED))
@@ -401,7 +445,7 @@ def climb(
             options |= {"maxiter": left, "maxfun": 20 * left + 100}
             given = {"jac": True, "method": "L-BFGS-B", "callback": ascent.record}
             end = minimize(ascent, end.x, **given, options=options)
-            if end.status != STALLED:
+            if end.status != STALLED or ascent.settled or ascent.late:
                 break
     ascent.path[len(ascent.history) - 1] = end.x
     return outcome_of(ascent, end, before, tol)
@@ -410,10 +454,13 @@ def climb(
 def outcome_of(ascent: Ascent, end: OptimizeResult, before: int, tol: float) -> TrainingResult:
     """The result of a run of L-BFGS; `before` is the length of its record before the last start."""
     history, n_iter = np.array(ascent.history), len(ascent.history) - 1
-    flat = end.status == STALLED and history[-1] - history[before - 1] < ascent.needed
+    stalled = end.status == STALLED and not ascent.late
+    flat = stalled and history[-1] - history[before - 1] < ascent.needed
     message = str(end.message)
     if ascent.settled:
         message = f"the last {WINDOW} iterations gained less than {tol:g} nats per data point"
+    elif ascent.late:
+        message = f"{ascent.limit} was reached after {n_iter} iterations"
     elif flat:
         message = "the line search found no higher evidence, also without its history"
     elif end.status == EXHAUSTED:
@@ -425,6 +472,7 @@ def outcome_of(ascent: Ascent, end: OptimizeResult, before: int, tol: float) -> 
         log_evidence=-ascent.best,
         converged=ascent.settled or flat or bool(end.success),
         message=message,
+        limit="max_time" if ascent.late else "max_iter",
         n_iter=n_iter,
         n_evaluations=ascent.n_evaluations,
         n_rejected=ascent.n_rejected,
@@ -537,7 +585,7 @@ def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = (
 def owner_of(
     model: Model, data: "Piece | Source", memory: Memory | None, fixed: Collection[str], **given: object
 ) -> str:
-    """Digest of everything that determines the path of training; not of `max_iter` and `tol`."""
+    """Digest of everything that determines the path of training; not of limits and `tol`."""
     kinds = repr((model.kernel, model.likelihood, model.mean, type(model.features)))
     fields = [repr(field) for field in vars(model.features).values()]
     if data.resident:
@@ -572,6 +620,7 @@ def train(
     jitter: float = 1e-8,
     max_iter: int = 2000,
     tol: float = 1e-4,
+    max_time: float | TimeLimit | None = None,
     fixed: Collection[str] = (),
     n_restarts: int = 0,
     rng: np.random.Generator | None = None,
@@ -594,9 +643,12 @@ def train(
         Random numbers for restarts; seed 0 by default.
     max_iter, tol, fixed, progress
         As in `climb`.
+    max_time : float or TimeLimit, optional
+        Seconds after which the iteration under way is the last, of all runs together. The best
+        parameters so far are returned. A `TimeLimit` has begun where it was made.
     checkpoint : str or path, optional
         File to which all evaluations are saved, every `checkpoint_every` seconds. If it exists,
-        training continues from there; `max_iter` and `tol` may differ from those before.
+        training continues from there; `max_iter`, `max_time` and `tol` may differ from those before.
 
     Returns
     -------
@@ -636,20 +688,26 @@ def train(
         owner = owner_of(model, data, memory, fixed, **given)
         record = Checkpoint(checkpoint, owner, checkpoint_every)
     (n_data,) = data.total(weight_of)
-    rng, results = rng or np.random.default_rng(0), []
-    for restart in range(1 + n_restarts):
-        start = disturbed(model, rng, fixed) if restart else model
+    rng, results, limit = rng or np.random.default_rng(0), [], TimeLimit.of(max_time)
+    starts = 0
+    while starts <= n_restarts and not (starts and limit.passed):
+        start = disturbed(model, rng, fixed) if starts else model
         gradient_of = WarmGradient(data, **given, memory=memory, chunk_size=chunk_size)
         if record is not None:
             gradient_of = RecordedGradient(gradient_of, record)
         try:
-            results.append(climb(start, gradient_of, n_data, max_iter, tol, fixed, progress))
+            results.append(climb(start, gradient_of, n_data, max_iter, tol, fixed, progress, limit))
         except np.linalg.LinAlgError:
-            if not restart:  # a disturbed start may fail
+            if not starts:  # a disturbed start may fail
                 raise
+        starts += 1
     if record is not None:
         record.save()
-    return max(results, key=lambda result: (result.fit.converged, result.log_evidence))
+    best = max(results, key=lambda result: (result.fit.converged, result.log_evidence))
+    if best.converged and starts <= n_restarts:
+        message = f"{limit} was reached after {starts} of {1 + n_restarts} starts"
+        best = replace(best, converged=False, message=message, limit="max_time")
+    return best
 
 # %% ../nbs/18_training.ipynb #fbf10dff
 SHORTER = (1.0, 0.3, 0.1, 0.03)

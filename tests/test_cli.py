@@ -144,6 +144,13 @@ def test_data_come_through_a_pipe_too(model):
     assert len(from_file.splitlines()) == 81
 
 
+def test_limits_of_a_fit_arrive_and_are_named(trial):
+    line = ["fit", "trial.csv", "--target", "response", "--inducing", "auto", "--quiet"]
+    result = accept(*line, "--max-inducing", 6, "--tol", 0.1)
+    assert "6 inducing points, 80 rows" in result.stdout and "iterations: converged" in result.stdout
+    assert "NOT converged; raise --max-time or --tol" in accept(*line, "--max-time", 1e-9).stdout
+
+
 def test_the_summary_of_a_fit(trial):
     options = ["--power", 0, "--inducing", 10, "--max-iter", 80, "--test-fraction", 0.25, "--seed", 3]
     result = accept("fit", "trial.csv", "--target", "response", *options)
@@ -319,6 +326,7 @@ REFUSED = {  # command line, words of the message
     f"{FIT} --noise-variance 0": ["--noise-variance"],
     f"{FIT} --inducing 0": ["--inducing"],
     f"{FIT} --inducing 2.5": ["--inducing"],
+    f"{FIT} --inducing many": ["--inducing"],
     f"{FIT} --max-iter 0": ["--max-iter"],
     f"{FIT} --blocks 0": ["--blocks"],
     f"{FIT} --test-fraction 1": ["--test-fraction"],
@@ -643,10 +651,10 @@ def test_every_option_of_compare_arrives(monkeypatch):
         return ({"data": data.name, "power": power, "name": "", "split": split} | scores, None)
 
     monkeypatch.setattr("sparse_pep.commands.run_split", record)
-    options = {"inducing": 7, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "seed": 4, "blocks": 6}
+    options = {"inducing": "auto", "max_inducing": 70, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "seed": 4, "blocks": 6}
     words = [word for name, value in options.items() for word in (f"--{name}".replace("_", "-"), value)]
     accept("compare", "--powers", "0.25", "--splits", 2, *words)
-    arrived = {"n_inducing": 7, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "random_state": 4}
+    arrived = {"n_inducing": "auto", "max_inducing": 70, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "random_state": 4}
     arrived |= {"likelihood": "gaussian", "blocks": 6, "said": []}
     assert seen == [("diabetes", split, 0.25, arrived) for split in (0, 1)]
 

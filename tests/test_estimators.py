@@ -462,6 +462,20 @@ def test_training_that_stops_early_says_so():
     assert set(told.split()) <= set(model.diagnostics_)
 
 
+@pytest.mark.parametrize("more", [{}, {"optimizer": "adam"}, {"power": "held_out"}], ids=["lbfgs", "adam", "held out"])
+def test_time_limits_the_whole_fit_and_the_model_says_so(more, tmp_path):
+    model = clone(SparsePEPRegressor(n_inducing=5, max_time=1e-9, random_state=0, **more))
+    for name in ("fit", "partial_fit"):
+        with pytest.warns(ConvergenceWarning, match=r"the limit of 1e-09 s was reached .*; raise `max_time`"):
+            getattr(model, name)(X, y)
+        assert (model.converged_, model.n_iter_) == (False, 1)
+    model.save(tmp_path / "model.npz")
+    back = load(tmp_path / "model.npz")
+    assert back.max_time == 1e-9 and back.summary() == model.summary()
+    for words in ("NO: the limit of 1e-09 s was reached after 1", "raise `max_time`"):
+        assert words in model.summary()
+
+
 def test_fixed_parameters_are_kept_through_the_estimator():
     model = SparsePEPRegressor(
         kernel=KERNEL, features=InducingPoints(X[:6]), fixed=["features.Z", "kernel.log_variance"], tol=1e-2

@@ -52,6 +52,7 @@ Z = RNG.normal(size=(4, 2))
 WIDTHS = RNG.uniform(0.2, 0.8, size=(4, 2))
 FREQUENCIES = 2 * RNG.normal(size=(4, 2))
 PHASES = RNG.normal(size=4)
+SOME_WIDTHS = np.array([[0.5, 0.0], [0.0, 0.4]])  # along one axis each
 SE = SquaredExponential(1.3, [0.8, 1.5])
 MATERNS = {1: Matern12, 2: Matern32, 3: Matern52}
 
@@ -66,6 +67,8 @@ EVERY_WINDOW = Mixture(
         GaussianBlur(Z[2:], WIDTHS[0]),
         Wavelet(Z, WIDTHS, FREQUENCIES, PHASES),
         Wavelet(Z[:2], WIDTHS[1], FREQUENCIES[:2], 0.3, zero_mean=True),
+        GaussianBlur(Z[1:3], [0.0, 0.6]),
+        Wavelet(Z[2:], SOME_WIDTHS, FREQUENCIES[2:], 0.3, zero_mean=True),
     ]
 )
 DEFINITIONS = [
@@ -73,6 +76,8 @@ DEFINITIONS = [
     *(window(z, WIDTHS[0], [0.0, 0.0]) for z in Z[2:]),
     *(window(*parts) for parts in zip(Z, WIDTHS, FREQUENCIES, PHASES)),
     *(window(z, WIDTHS[1], f, 0.3, level(WIDTHS[1], f, 0.3)) for z, f in zip(Z, FREQUENCIES[:2])),
+    *(window(z, [0.0, 0.6], [0.0, 0.0]) for z in Z[1:3]),
+    *(window(z, w, f, 0.3, level(w, f, 0.3)) for z, w, f in zip(Z[2:], SOME_WIDTHS, FREQUENCIES[2:])),
 ]
 
 
@@ -108,7 +113,7 @@ def test_derivatives_are_those_of_the_kernel(name):
     assert error(np.diag(got), 1.3 * np.array([1, slope / 0.8**2, slope / 1.5**2, slope / 0.8**2])) < 1e-15
 
 
-@pytest.mark.parametrize("other", EVERY_WINDOW.features, ids=["points", "blurs", "wavelets", "no mean"])
+@pytest.mark.parametrize("other", EVERY_WINDOW.features, ids=["points", "blurs", "wavelets", "no mean", "blurs along one axis", "no mean along one axis"])
 @pytest.mark.parametrize("kernel", [SE, SE + Linear(0.4)], ids=["se", "sum"])
 def test_a_derivative_is_the_derivative_of_points_whatever_it_is_paired_with(other, kernel):
     dims = np.array([0, 1, 1, 0])
@@ -444,6 +449,16 @@ def test_estimators_train_and_save_them(features, kernel, estimator, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_widths_of_zero_stay_zero_in_training():
+    table = np.column_stack([X_line, np.sin(X_line)])
+    blurs = GaussianBlur(table[::8], [0.4, 0.0])
+    model = SparsePEPRegressor(features=blurs, max_iter=8, n_restarts=1).fit(table, y_line)
+    assert model.features_.width[0] not in (0.0, 0.4)
+    assert model.features_.width[1] == model.log_marginal_likelihood_gradient()["features.log_width"][1] == 0.0
+    assert np.all(np.isfinite(model.parameters()["features.log_width"]))
+
+
 # What is refused
 
 
@@ -451,7 +466,7 @@ def test_estimators_train_and_save_them(features, kernel, estimator, tmp_path):
     ("make", "words"),
     [
         (lambda: GaussianBlur(Z, 0.0), ["`width`", "positive", "InducingPoints"]),
-        (lambda: GaussianBlur(Z, [0.1, -0.1]), ["`width`", "positive"]),
+        (lambda: GaussianBlur(Z, [0.1, -0.1]), ["`width`", "negative"]),
         (lambda: GaussianBlur(Z, [0.1, np.nan]), ["`width`", "finite"]),
         (lambda: GaussianBlur(Z, np.ones(3)), ["`width`", "(2,)", "(4, 2)", "(3,)"]),
         (lambda: GaussianBlur(Z[0], 0.1), ["`Z`"]),

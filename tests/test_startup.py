@@ -62,7 +62,10 @@ def test_options_offer_what_the_estimators_take():
     assert tuple(fit["likelihood"].type.choices) == tuple(compare["likelihood"].type.choices) == cli.LIKELIHOODS
 
 
-@pytest.mark.parametrize("name", ["power", "n_inducing", "max_iter", "tol", "n_restarts", "checkpoint_every", "local", "n_neighbours"])
+@pytest.mark.parametrize(
+    "name",
+    ["power", "n_inducing", "max_inducing", "max_iter", "tol", "max_time", "n_restarts", "checkpoint_every", "local", "n_neighbours"],
+)
 def test_options_have_the_defaults_of_the_estimators(name):
     fitted = [estimator().get_params()[name] for estimator in (SparsePEPRegressor, SparsePEPClassifier)]
     commands = [command for command in (cli.fit_command, cli.compare_command, cli.demo_command) if name in options(command)]

@@ -1,6 +1,7 @@
 """Where training starts, how it climbs, and what it does when a step fails."""
 
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from reference.searched import SearchedGaussian
 
 from sparse_pep import model as models
 from sparse_pep import training
+from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import (
     Constant,
@@ -44,6 +46,7 @@ from sparse_pep.training import (
     SITE_TOL,
     WINDOW,
     Ascent,
+    TimeLimit,
     WarmGradient,
     climb,
     column_spread,
@@ -280,6 +283,30 @@ def test_a_run_whose_sites_have_not_converged_is_not_the_best(monkeypatch):
     runs = iter([loose, good, loose])
     monkeypatch.setattr(training, "climb", lambda *given: next(runs))
     assert train(start(), DATA, 0.5, n_restarts=2) is good
+
+
+@pytest.mark.parametrize("rows", ["memory", "pieces"])
+def test_training_ends_at_the_first_iteration_after_its_time(rows, monkeypatch, tmp_path):
+    data = DATA if rows == "memory" else ArraySource(DATA.X, DATA.y, piece_rows=25)
+    monkeypatch.setattr(training, "perf_counter", count(1.0).__next__)  # a second for every look at the clock
+    file, four = {"checkpoint": tmp_path / "c.npz"}, train(start(), data, 0.5, max_iter=4)
+    late = train(start(), data, 0.5, max_time=TimeLimit(4.0, begun=0.0), **file)
+    assert (late.converged, late.limit, late.n_iter) == (False, "max_time", 4)
+    assert late.message == "the limit of 4 s was reached after 4 iterations"
+    assert late.log_evidence == four.log_evidence == max(late.history)
+    resumed, whole = train(start(), data, 0.5, **file), train(start(), data, 0.5)
+    assert resumed.converged and resumed.log_evidence == whole.log_evidence
+    assert resumed.n_evaluations == whole.n_evaluations
+
+
+def test_restarts_for_which_no_time_is_left_are_left_out(monkeypatch):
+    monkeypatch.setattr(training, "perf_counter", count(1.0).__next__)
+    first = train(start(), DATA, 0.5)
+    given = {"n_restarts": 3, "max_time": TimeLimit(first.n_iter + 1.0, begun=0.0)}
+    result = train(start(), DATA, 0.5, **given)
+    assert first.converged and result.log_evidence == first.log_evidence
+    assert (result.converged, result.limit) == (False, "max_time")
+    assert result.message.endswith("was reached after 1 of 4 starts")
 
 
 @pytest.mark.parametrize("failure", ["exception", "nan", "infinite slope"])

@@ -53,8 +53,14 @@ class Arguments(BaseEstimator):
     features : Features or list of them, optional
         Inducing features at the start of training; by default `n_inducing` points chosen by
         k-means. A list combines features of several kinds.
-    n_inducing : int
-        Number M of inducing points if `features` is not given. The cost grows as NM².
+    n_inducing : int or "auto"
+        Number M of inducing points if `features` is not given. The cost grows as NM². "auto"
+        trains with 25, 50 and 100 points, and with twice as many again as long as this gains
+        more than 0.01 nats per data point: of log evidence with Gaussian noise at power 0,
+        otherwise of leave-one-out log density. It keeps the smallest number that no larger one
+        beats by so much. `partial_fit` does not raise this number.
+    max_inducing : int
+        The largest number of inducing points that "auto" tries.
     power : float or array (N,) or (B,), or "auto", "log_loss", "held_out"
         α in [0, 1]: 0 is variational, 1 is EP (for Gaussian noise, FITC). It may differ from
         row to row, or from block to block. "auto" uses 0.5, which experiments suggest for
@@ -73,7 +79,8 @@ class Arguments(BaseEstimator):
         power 0 it is a lower bound that is nearer to the exact log marginal likelihood than the
         variational one; at power 1, with Gaussian noise, there is no difference. With other
         likelihoods than Gaussian noise it needs `power=0.0`, the `optimizer` 'lbfgs' or None,
-        and no `blocks`. A row with an integer weight is then a block of equal rows.
+        and no `blocks`. A row with an integer weight is then a block of equal rows. A step of
+        training at power 0 costs as much as at other powers, about a third more than without.
     optimizer : "lbfgs", "adam" or None
         L-BFGS uses all data for each step. Adam uses a batch for each step, for large data
         sets (`sparse_pep.stochastic`); it does not support `n_restarts` and `checkpoint`.
@@ -105,6 +112,9 @@ class Arguments(BaseEstimator):
         Training has converged when 20 iterations gain less than this many nats per row. With
         Adam it has converged when the last quarter of the epochs is better than the quarter
         before by less than this.
+    max_time : float, optional
+        Seconds after which the fit ends with the best parameters so far. The iteration of L-BFGS
+        or the epoch of Adam that is under way is completed. By default there is no such limit.
     n_restarts : int
         Number of further starts from perturbed parameters; the best result is kept.
     fixed : collection of str
@@ -114,8 +124,8 @@ class Arguments(BaseEstimator):
     checkpoint : str or path, optional
         File to which training is saved every `checkpoint_every` seconds. If it exists, training
         resumes from it and ends with the same result as an uninterrupted run. The data, the
-        arguments and `random_state` must be the same; only `max_iter` and `tol` may differ. The
-        file remains when training is done.
+        arguments and `random_state` must be the same; only `max_iter`, `max_time` and `tol` may
+        differ. The file remains when training is done.
     checkpoint_every : float
         Number of seconds between two saves.
     device : str, optional
@@ -138,7 +148,8 @@ class Arguments(BaseEstimator):
 
     kernel: Kernel | str | None = None
     features: Features | Sequence[Features] | None = None
-    n_inducing: int = 100
+    n_inducing: int | str = 100
+    max_inducing: int = 1000
     power: float | np.ndarray | str = 0.5
     blocks: int | np.ndarray | Partition | None = None
     tight: bool = False
@@ -153,6 +164,7 @@ class Arguments(BaseEstimator):
     random_state: int | np.random.RandomState | None = None
     verbose: int = 0
     tol: float = 1e-4
+    max_time: float | None = None
     n_restarts: int = 0
     fixed: Collection[str] = ()
     mean: ZeroMean | str | None = None
@@ -226,8 +238,10 @@ COUNT = Rule("be a positive whole number", interval=(1, np.inf), whole=True)
 FLAG = Rule("be True or False", interval=(0, 2), whole=True, kinds=(bool, np.bool_))
 RULES = {
     **dict.fromkeys(("noise_variance", "tol", "learning_rate"), POSITIVE),
-    **dict.fromkeys(("n_inducing", "max_iter", "batch_size", "n_epochs", "n_neighbours"), COUNT),
+    **dict.fromkeys(("max_inducing", "max_iter", "batch_size", "n_epochs", "n_neighbours"), COUNT),
+    "n_inducing": Rule("be a positive whole number, or 'auto'", interval=COUNT.interval, whole=True, texts=("auto",)),
     **dict.fromkeys(("normalize_y", "standardize", "tight"), FLAG),
+    "max_time": Rule("be a positive number of seconds, or None", interval=POSITIVE.interval, kinds=(NONE,)),
     "n_restarts": Rule("be a whole number", interval=(0, np.inf), whole=True),
     "verbose": Rule("be a whole number", interval=(0, np.inf), whole=True, kinds=(bool,)),
     "chunk_size": Rule("be a whole number of 1 or more, or None", interval=(1, np.inf), whole=True, kinds=(NONE,)),
@@ -286,6 +300,8 @@ def check_arguments(given: Arguments) -> None:
     if adam:
         names = "n_restarts", "checkpoint"
         require_defaults(given, names, "needs the `optimizer` 'lbfgs'; 'adam' does not support it")
+    if given.n_inducing == "auto" and given.features is None:
+        require_defaults(given, ("checkpoint",), "holds one training run, but `n_inducing='auto'` makes several; leave it out")
     held_out = isinstance(given.power, str) and given.power == "held_out"
     if held_out and given.optimizer != "lbfgs":
         raise ValueError("`power='held_out'` needs the `optimizer` 'lbfgs', because it trains at several powers.")

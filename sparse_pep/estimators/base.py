@@ -71,7 +71,13 @@ from sparse_pep.numerics.validation import (
 )
 from ..shards import Piece
 from ..streaming import remember
-from ..training import JUDGED_ROWS, check_fixed, greedy_points, spaced_rows
+from sparse_pep.training import (
+    JUDGED_ROWS,
+    TimeLimit,
+    check_fixed,
+    greedy_points,
+    spaced_rows,
+)
 
 # %% ../../nbs/internals/estimators/base.ipynb #1c9a108b
 class Fitted(Arguments):
@@ -138,7 +144,6 @@ class Fitted(Arguments):
 
     def _account(self, bounds: tuple[float, float] | None = None) -> diagnostics.Account:
         """The results of the fit from which the summary is written."""
-        by_adam = "drift_trace" in self.diagnostics_
         return diagnostics.Account(
             type(self).__name__,
             self.likelihood_,
@@ -150,7 +155,6 @@ class Fitted(Arguments):
             self.n_iter_,
             self.diagnostics_,
             self._numerics.jitter,
-            "n_epochs" if by_adam else "max_iter",
             bounds,
         )
 
@@ -554,15 +558,18 @@ class PowerEPEstimator(Editable):
     power_ : float or array
         The power that was used.
     diagnostics_ : dict
-        `message`, `n_evaluations`, `n_rejected` (the number of evaluations that failed),
+        `message`, `limit` (the argument to raise if training did not converge), `n_evaluations`, `n_rejected` (the number of evaluations that failed),
         `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped` (the number of
         unexplained variances that rounding made negative), `unexplained_variance` (the mean of D over the data, in units of y²) and its fraction
         of the prior variance, `determined_directions`, `learned_nothing` (whether the
         predictions are those of the prior), `log_evidence_trace`,
         `parameter_trace` (the parameters at up to 64 iterations), `power_sweep` (with
-        `power="held_out"`), with `local` also `local` (what predictions use), `local_gain` (by
-        how much it raises the mean log density of left out rows, in nats) and
-        `local_megabytes` (the size of the rows that are kept), and `drift_trace` (with Adam: how far the sums over the data were
+        `power="held_out"`), `inducing_sweep` and `growth_ended` (with `n_inducing="auto"`: the
+        numbers that were tried, their measure in nats per data point, and why no more were; all
+        other entries are those of the number that was kept), with `local` also `local` (what
+        predictions use), `local_gain` (by how much it raises the mean log density of left out
+        rows, in nats) and `local_megabytes` (the size of the rows that are kept), and
+        `drift_trace` (with Adam: how far the sums over the data were
         out of date in each epoch, as a relative change). Where sites are found by iteration, also
         `n_sweeps` (in all of training), `sweeps_last`, `largest_site_change` (proposed in the
         last sweep), `smallest_step` (1 if no step was damped), `smallest_cavity` and
@@ -602,7 +609,7 @@ class PowerEPEstimator(Editable):
             The targets; None with a source.
         sample_weight : array (N,), optional
             How often each row counts: a weight of 2 has the same effect as giving the row
-            twice, a weight of 0 the same as leaving it out.
+            twice (in one block, if `tight`), a weight of 0 the same as leaving it out.
 
         Raises
         ------
@@ -627,9 +634,9 @@ class PowerEPEstimator(Editable):
 
         What was learned from the earlier data enters as observations of the earlier inducing
         variables. With Gaussian noise and `optimizer=None` the result equals that of one fit to
-        all data, up to rounding. With an optimizer, `n_inducing` inducing points are first
-        chosen among the old ones and the new inputs; then everything that is not `fixed` is
-        trained further. The scales of X and y remain those of the first fit. With other
+        all data, up to rounding. With an optimizer, `n_inducing` inducing points (as many as there are, if it is
+        "auto") are first chosen among the old ones and the new inputs; then everything that is
+        not `fixed` is trained further. The scales of X and y remain those of the first fit. With other
         likelihoods, the sites of earlier data are not revised, so the result depends on the
         order of the data; batches should be random samples of all data.
 
@@ -648,6 +655,7 @@ class PowerEPEstimator(Editable):
         """`fit`: check, encode, start, train, conclude."""
         with all_or_nothing(self):
             check_arguments(self)
+            limit = TimeLimit(self.max_time)
             rng, found = np.random.default_rng(seeded(self.random_state).randint(2**31)), {}
             data = self._rows_of(X, y, sample_weight, known_variance, rng)
             encoding = self._encoding_of(data)
@@ -661,9 +669,9 @@ class PowerEPEstimator(Editable):
                 data = data.in_blocks(self, rng)
             start = starting_model(data.few, self, encoding.likelihood, rng)
             if data.power is None:
-                start, power, found = choose_power(start, data.few, self, rng)
+                start, power, found = choose_power(start, data.few, self, rng, limit)
                 data = replace(data, power=power)
-            self._conclude(train_fit(start, data, self, rng), data, Numerics.of(self))
+            self._conclude(train_fit(start, data, self, rng, limit), data, Numerics.of(self))
             self.n_samples_seen_ = self.diagnostics_["n_samples"]
             self.diagnostics_ |= found
         return self
@@ -672,6 +680,7 @@ class PowerEPEstimator(Editable):
         """`partial_fit`: the summary of the earlier data stands in for them."""
         with all_or_nothing(self):
             check_arguments(self)
+            limit = TimeLimit(self.max_time)
             rng = np.random.default_rng(seeded(self.random_state).randint(2**31))
             before = self._posteriors, self.log_marginal_likelihood_value_, self.features_
             data = self._rows_of(X, y, sample_weight, known_variance, rng, first=False)
@@ -682,7 +691,7 @@ class PowerEPEstimator(Editable):
             memory = replace(remember(*before), kept=kept)
             power = np.asarray(self.power_) if data.power is None else data.power
             data, n_before = replace(data, memory=memory, power=power), self.n_samples_seen_
-            self._conclude(train_fit(start, data, self, rng), data, Numerics.of(self))
+            self._conclude(train_fit(start, data, self, rng, limit), data, Numerics.of(self))
             self.n_samples_seen_ = n_before + data.rows.n_data
         return self
 
@@ -695,7 +704,8 @@ class PowerEPEstimator(Editable):
         if moving and isinstance(start.features, InducingPoints):
             X = data.inputs
             points = np.vstack([start.features.Z, X[spaced_rows(len(X))]])
-            size = max(len(start.features), self.n_inducing if self.features is None else 0)
+            asked = 0 if self.features is not None or self.n_inducing == "auto" else self.n_inducing
+            size = max(len(start.features), asked)
             chosen = greedy_points(start.kernel, points, min(size, len(points)))
             start = replace(start, features=InducingPoints(chosen))
         return start, not moving

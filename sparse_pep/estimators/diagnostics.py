@@ -37,8 +37,6 @@ class Account:
         The `diagnostics_` of the estimator.
     jitter : float
         The jitter in the estimator's arguments.
-    limit : str
-        Name of the argument that limits training.
     bounds : (float, float), optional
         Bounds on the log marginal likelihood of the exact model, in nats.
     """
@@ -53,7 +51,6 @@ class Account:
     n_iter: int
     diagnostics: dict = field(repr=False)
     jitter: float = 1e-8
-    limit: str = "max_iter"
     bounds: tuple[float, float] | None = None
 
     @property
@@ -63,6 +60,21 @@ class Account:
 
 
 Lines = list[tuple[str, str]]
+
+
+MEASURES = {"log_evidence": "log evidence", "log_density": "leave-one-out log density"}
+
+
+def rows_of_growth(told: dict) -> Lines:
+    """The rows about a number of inducing points that the fit chose: what was tried, and why no more."""
+    if "inducing_sweep" not in told:
+        return []
+    sizes, (measure, values) = told["inducing_sweep"]["n_inducing"], list(told["inducing_sweep"].items())[1]
+    tried = ", ".join(f"{M} ({value:.3f})" for M, value in zip(sizes, values))
+    return [
+        ("points tried", f"{tried}: {MEASURES[measure]} in nats per data point"),
+        ("growth ended", told["growth_ended"]),
+    ]
 
 
 def rows_of_fit(fit: Account) -> Lines:
@@ -75,6 +87,7 @@ def rows_of_fit(fit: Account) -> Lines:
         ("model", f"{fit.estimator}, {type(fit.likelihood).__name__} likelihood"),
         ("power", power),
         ("inducing variables", features),
+        *rows_of_growth(told),
         ("log marginal likelihood", f"{fit.log_evidence:.2f} nats"),
         ("converged", ended if fit.converged else f"NO: {told['message']}"),
     ]
@@ -128,15 +141,15 @@ def advice(fit: Account) -> list[str]:
     noise = getattr(fit.likelihood, "noise_variance", np.inf)
     scale = told["target_variance"] * SMALL_NOISE[bool(np.max(fit.power) > 0.5)]
     few = told["determined_directions"]
-    dead = bool(told.get("learned_nothing"))
+    dead, grown = bool(told.get("learned_nothing")), "inducing_sweep" in told  # growth has its own rows
     wide = bounds is not None and bounds[1] - bounds[0] > WIDE_GAP * told["n_samples"]
     wide &= share > SMALL_SHARE  # the upper bound is loose where hardly anything is missing
     cases = (
         (dead, LEARNED_NOTHING),
-        (not fit.converged, f"it has not converged: raise `{fit.limit}`, standardise X, or try another `power`"),
-        (wide, "the gap between the bounds is wide: a larger `n_inducing` may help"),
-        (bounds is None and share > LARGE_SHARE, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help"),
-        (not dead and few < FEW_DIRECTIONS * fit.n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good"),
+        (not fit.converged, f"it has not converged: raise `{told.get('limit', 'max_iter')}`, standardise X, or try another `power`"),
+        (wide and not grown, "the gap between the bounds is wide: a larger `n_inducing` may help"),
+        (bounds is None and share > LARGE_SHARE and not grown, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help"),
+        (not dead and not grown and few < FEW_DIRECTIONS * fit.n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good"),
         (told["jitter"] > max(fit.jitter, HARMLESS), f"Kuu needed a jitter of {told['jitter']:g}, more than was asked for, because some inducing variables nearly coincide: a smaller `n_inducing` may do"),
         (noise < scale, "the noise variance is very small, which near power 1 is often an artefact: compare with a lower `power`; for data with outliers use `SparsePEP(likelihood='student_t')`"),
         (told.get("quadrature_error", 0.0) > COARSE, "the quadrature is inaccurate for some data points, because the kernel's variance is very large: start from a suitable `kernel`"),

@@ -22,10 +22,17 @@ from ..features import Features, InducingPoints
 from ..inference import Fit
 from ..interdomain import Mixture
 from ..kernels import Kernel
-from ..likelihoods import Likelihood
+from ..likelihoods import Gaussian, Likelihood
 from ..local import LocalRows, local_gain, local_rows
 from ..means import starting_mean
-from ..model import Model, model_predict, predictive_log_density
+from sparse_pep.model import (
+    Model,
+    model_bounds,
+    model_evidence,
+    model_leave_one_out,
+    model_predict,
+    predictive_log_density,
+)
 from ..numerics.devices import place_named
 from ..numerics.validation import as_floats
 from ..shards import Piece
@@ -33,13 +40,17 @@ from ..stochastic import train_stochastic
 from ..streaming import Memory
 from sparse_pep.training import (
     LOG_LIMIT,
+    TimeLimit,
     advised_power,
     check_fixed,
+    greedy_points,
     held_out_power,
     initial_kernel,
     kmeans_points,
+    spaced_rows,
     starting_lengthscale,
     train,
+    weight_of,
 )
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #78aa9ead
@@ -202,19 +213,26 @@ def require_scale(few: Piece, given: Arguments, likelihood: Likelihood) -> None:
             )
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #3e6eb778
+FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"` always tries
+
+
 def starting_features(
     few: Piece, given: Arguments, rng: np.random.Generator
 ) -> InducingPoints | Mixture:
-    """The inducing features that the arguments give, or points by k-means of the rows `few`."""
+    """The inducing features that the arguments give, or points by k-means of the rows `few`; for
+    `n_inducing="auto"` as many as the fit tries in any case.
+    """
     if isinstance(given.features, Features):
         return given.features
     if given.features is not None:
         return Mixture(given.features)
-    weight = few.weight if np.ndim(few.weight) else None
-    Z = kmeans_points(few.X, given.n_inducing, rng, weight)
-    if len(Z) < given.n_inducing:
+    weight, number = few.weight if np.ndim(few.weight) else None, given.n_inducing
+    if number == "auto":
+        return InducingPoints(kmeans_points(few.X, min(FIRST_SIZES[-1], given.max_inducing), rng, weight))
+    Z = kmeans_points(few.X, number, rng, weight)
+    if len(Z) < number:
         warn_caller(
-            f"`n_inducing` reduced from {given.n_inducing} to {len(Z)}: there are only {len(Z)} distinct rows in X.",
+            f"`n_inducing` reduced from {number} to {len(Z)}: there are only {len(Z)} distinct rows in X.",
             UserWarning,
         )
     return InducingPoints(Z)
@@ -271,7 +289,7 @@ def starting_model(
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #a839105d
 def choose_power(
-    start: Model, few: Piece, given: Arguments, rng: np.random.Generator
+    start: Model, few: Piece, given: Arguments, rng: np.random.Generator, limit: TimeLimit
 ) -> tuple[Model, np.ndarray, dict]:
     """The model to start from, the power that the name in `given.power` selects, and the results
     of the search as a dictionary.
@@ -280,7 +298,7 @@ def choose_power(
         return start, np.asarray(advised_power(given.power, start.likelihood)), {}
     names = ("jitter", "max_iter", "tol", "fixed", "chunk_size", "tight")
     options = {name: getattr(given, name) for name in names}
-    options["progress"] = bool(given.verbose)
+    options |= {"max_time": limit, "progress": bool(given.verbose)}
     power, model, sweep = held_out_power(start, few, rng, **options)
     return model, np.asarray(power), {"power_sweep": sweep}
 
@@ -308,38 +326,116 @@ class Outcome:
     told: dict | None = None
 
 
-def train_fit(
-    start: Model, data: Data, given: Arguments, rng: np.random.Generator
+def trained(
+    start: Model, data: Data, given: Arguments, rng: np.random.Generator, limit: TimeLimit
 ) -> Outcome:
-    """The result of training from `start`, with the options in the arguments of the estimator.
-    Warns if training did not converge.
+    """The result of training from `start`, with the options in the arguments of the estimator,
+    within a limit of time that began with the fit.
     """
     level = data.memory is None and np.all(data.constant)
     if given.optimizer is None or level:  # the evidence of a constant rises without end
         return Outcome(start, told={"message": "nothing was trained"})
     asked = data.asked(Numerics.of(given), training=True)
     asked |= {"fixed": given.fixed, "rng": rng, "progress": bool(given.verbose)}
+    asked |= {"tol": given.tol, "max_time": limit}
     if given.optimizer == "adam":
-        lengths = {"batch_size": given.batch_size, "learning_rate": given.learning_rate}
-        limit, lengths["n_epochs"] = "n_epochs", given.n_epochs
-        result = train_stochastic(start, **asked, **lengths, tol=given.tol)
+        names = "batch_size", "learning_rate", "n_epochs"
+        result = train_stochastic(start, **asked, **{name: getattr(given, name) for name in names})
         counts = {"n_evaluations": result.n_steps, "n_rejected": result.n_skipped, "drift_trace": result.drift}
     else:
-        files = {"checkpoint": given.checkpoint, "checkpoint_every": given.checkpoint_every}
-        limit, files["max_iter"] = "max_iter", given.max_iter
-        result = train(start, **asked, **files, n_restarts=given.n_restarts, tol=given.tol)
+        names = "max_iter", "n_restarts", "checkpoint", "checkpoint_every"
+        result = train(start, **asked, **{name: getattr(given, name) for name in names})
         counts = {"n_evaluations": result.n_evaluations, "n_rejected": result.n_rejected}
         counts |= {"n_sweeps": result.n_sweeps, "jitter_largest": result.jitter}
-    if not result.converged:
-        warn_caller(
-            f"training stopped before it converged ({result.message}); raise `{limit}` or `tol`, "
-            "or standardise the inputs, which often saves iterations.",
-            ConvergenceWarning,
-        )
     sites, traces = result.fit.start, {"log_evidence_trace": result.history, "parameter_trace": result.path}
     if data.inverse is not None and isinstance(sites, np.ndarray):
         sites = sites[:, :, data.inverse]
-    return Outcome(result.model, sites, result.converged, result.n_iter, {"message": result.message, **counts, **traces})
+    return Outcome(result.model, sites, result.converged, result.n_iter, {"message": result.message, "limit": result.limit, **counts, **traces})
+
+# %% ../../nbs/internals/estimators/fitting.ipynb #c2d97b58
+WORTH = 0.01  # nats per data point that more inducing points must gain
+
+
+def measured(outcome: Outcome, data: Data, numerics: Numerics) -> tuple[str, float, float]:
+    """How good a trained model is: the name of the measure, its value, and the distance between
+    the bounds on the evidence of the exact process, or ∞ where there are none. Both numbers are in
+    nats per data point. Cost 8NM² flops.
+    """
+    asked, gap = data.asked(numerics), np.inf
+    rows, jitter = asked["data"], asked.pop("jitter")
+    if isinstance(outcome.model.likelihood, Gaussian):
+        (n_data,) = rows.total(weight_of)
+        low, high = np.divide(model_bounds(outcome.model, rows, jitter, asked["chunk_size"]), n_data)
+        gap = high - low
+        if asked["power"] == 0.0:
+            return "log_evidence", low, gap
+    fit = model_evidence(outcome.model, start=outcome.sites, jitter=jitter, **asked)
+    density = model_leave_one_out(outcome.model, fit, **asked)
+    weight = np.concatenate([np.broadcast_to(piece.weight, piece.n_data) for piece in rows.pieces()])
+    proper = np.isfinite(density)
+    mean = np.average(density[proper], weights=weight[proper]) if np.any(proper) else -np.inf
+    return "log_density", float(mean), gap
+
+
+def end_of_growth(size: int, largest: int, better: bool, gap: float) -> str:
+    """Why no larger number of inducing points than `size` is tried, or "" if one is. `better` says
+    whether this number was worth it.
+    """
+    cases = (
+        (size >= largest, f"`max_inducing` {largest} was reached"),
+        (size >= FIRST_SIZES[-1] and not better, f"more points gained less than {WORTH:g} nats per data point"),
+        (size >= FIRST_SIZES[-1] and gap < WORTH, f"at these parameters more points can gain less than {WORTH:g} nats per data point"),
+    )  # fmt: skip
+    return next((why for true, why in cases if true), "")
+
+
+def grown(
+    start: Model, data: Data, given: Arguments, rng: np.random.Generator, limit: TimeLimit
+) -> Outcome:
+    """The result of training with the number of inducing points that the data need."""
+    numerics, candidates = Numerics.of(given), data.inputs[spaced_rows(len(data.inputs))]
+    weight = data.few.weight if np.ndim(data.few.weight) else None
+    Z, model, kept, best = start.features.Z[:0], start, None, -np.inf
+    sweep, ended, late, size = {"n_inducing": []}, "", False, FIRST_SIZES[0]
+    while not ended:
+        size = min(size, given.max_inducing)
+        if size <= FIRST_SIZES[-1]:
+            model, more = start, kmeans_points(data.few.X, size, rng, weight)
+        else:
+            more = greedy_points(model.kernel, candidates, size, given=Z)
+        if len(more) == len(Z):
+            ended = "the points explain all data"
+            break
+        outcome = trained(replace(model, features=InducingPoints(more)), data, given, rng, limit)
+        measure, value, gap = measured(outcome, data, numerics)
+        better = kept is None or value > best + WORTH
+        kept, best = (outcome, value) if better else (kept, best)
+        model, Z = outcome.model, outcome.model.features.Z
+        sweep["n_inducing"].append(len(Z))
+        sweep.setdefault(measure, []).append(value)
+        late, ended = limit.passed, end_of_growth(size, given.max_inducing, better, gap)
+        ended, size = f"{limit} was reached" if late else ended, 2 * size
+    told = {"inducing_sweep": {name: np.array(values) for name, values in sweep.items()}, "growth_ended": ended}
+    if late and kept.converged:
+        told |= {"message": f"{ended} while the number of inducing points grew", "limit": "max_time"}
+    return replace(kept, told=kept.told | told, converged=kept.converged and not late)
+
+
+def train_fit(
+    start: Model, data: Data, given: Arguments, rng: np.random.Generator, limit: TimeLimit
+) -> Outcome:
+    """The result of training from `start`, with the number of inducing points that the arguments
+    ask for. Warns if training did not converge.
+    """
+    growing = given.n_inducing == "auto" and given.features is None and data.memory is None
+    outcome = (grown if growing else trained)(start, data, given, rng, limit)
+    if not outcome.converged:
+        warn_caller(
+            f"training stopped before it converged ({outcome.told['message']}); raise `{outcome.told['limit']}` or `tol`, "
+            "or standardise the inputs, which often saves iterations.",
+            ConvergenceWarning,
+        )
+    return outcome
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #5a9adc10
 NOTHING = 1.0  # directions; where fewer are determined, predictions are compared with the prior's

@@ -92,7 +92,7 @@ class SparsePEPRegressor(RealTargets):
             The targets; None with a source.
         sample_weight : array (N,), optional
             How often each row counts: a weight of 2 has the same effect as giving the row
-            twice, a weight of 0 the same as leaving it out.
+            twice (in one block, if `tight`), a weight of 0 the same as leaving it out.
         known_variance : array (N,), optional
             Known noise variance of each measurement, in units of y². The trained noise variance
             is added to it.

@@ -24,6 +24,11 @@ class Parametric:
     signed : tuple of str
         The trained fields that may have either sign, which are trained as they are.
 
+    Notes
+    -----
+    Zero has no logarithm, so a field that is 0 stays 0: its parameter is 0 and has no effect. In an
+    array this holds for each entry.
+
     Examples
     --------
     >>> from sparse_pep.kernels import SquaredExponential
@@ -45,15 +50,17 @@ class Parametric:
             if name in self.signed:
                 values[name] = value
             else:
-                values[f"log_{name}"] = np.log(value)
+                values[f"log_{name}"] = np.log(np.where(value == 0.0, 1.0, value))
         return values
 
     def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Parametric":
         """The same object at other values of `parameters()`."""
         fields = {}
         for name in self.trained:
-            signed = name in self.signed
-            fields[name] = parameters[name] if signed else np.exp(parameters[f"log_{name}"])
+            if name in self.signed:
+                fields[name] = parameters[name]
+            else:
+                fields[name] = np.exp(parameters[f"log_{name}"]) * (getattr(self, name) != 0.0)
         return replace(self, **fields) if fields else self
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #777efe35

@@ -1,0 +1,136 @@
+"""`n_inducing="auto"`: how many inducing points are tried, which number is kept, and why growth ends."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.data.sources import ArraySource
+from sparse_pep.datasets import smse
+from sparse_pep.estimators import fitting
+from sparse_pep.features import InducingPoints
+from sparse_pep.kernels import SquaredExponential
+from sparse_pep.training import TimeLimit
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(0.0, 6.0, (120, 1))
+y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=120)
+AUTO = {"n_inducing": "auto", "random_state": 0}
+
+
+def table(n, seed):
+    """Rows of 30 categories, with a curve for each: inputs (n, 31) and noisy targets (n,)."""
+    rng = np.random.default_rng(seed)
+    kind, t = rng.integers(0, 30, n), rng.uniform(0.0, 1.0, n)
+    target = np.sin(7.0 * kind) + np.sin(6.0 * t + 3.0 * np.cos(5.0 * kind))
+    return np.column_stack([np.eye(30)[kind], t]), target + 0.1 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5])
+def test_a_smooth_curve_takes_few_points_in_memory_and_in_pieces(power, tmp_path):
+    model, other = (clone(SparsePEPRegressor(power=power, tol=1e-2, **AUTO)) for _ in range(2))
+    model.fit(X, y)
+    other.fit(ArraySource(X, y, piece_rows=60))
+    for fit in (model, other):
+        assert len(fit.features_) == 25 and fit.converged_
+        sweep = fit.diagnostics_["inducing_sweep"]
+        measure, measured = "log_density", np.mean(fit.leave_one_out())
+        if power == 0.0:
+            measure, measured = "log_evidence", fit.log_marginal_likelihood_value_ / len(y)
+        np.testing.assert_array_equal(sweep["n_inducing"], [25, 50, 100])
+        assert list(sweep) == ["n_inducing", measure]
+        assert sweep[measure][0] == pytest.approx(measured, rel=1e-9)
+    assert other.log_marginal_likelihood_value_ == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-6)
+    model.save(tmp_path / "model.npz")
+    back = load(tmp_path / "model.npz")
+    grown = [row for row in model.summary_rows() if row[0] in ("points tried", "growth ended")]
+    assert len(grown) == 2 and set(grown) <= set(back.summary_rows())
+    assert len(model.partial_fit(X[:20] + 6.0, y[:20]).features_) <= 25
+
+
+def test_a_table_with_categories_takes_many():
+    (A, b), (A_test, b_test) = table(600, 0), table(400, 1)
+    given = {"normalize_y": True, "random_state": 0, "tol": 1e-2}
+    auto = SparsePEPRegressor(n_inducing="auto", max_inducing=200, **given).fit(A, b)
+    few = SparsePEPRegressor(n_inducing=100, **given).fit(A, b)
+    assert len(auto.features_) == 200
+    assert smse(b_test, auto.predict(A_test)) < 0.5 * smse(b_test, few.predict(A_test))
+    assert "`max_inducing` 200 was reached" in auto.summary()
+
+
+@pytest.mark.parametrize(
+    ("kind", "targets", "more"),
+    [
+        (SparsePEPClassifier, y > 0.0, {"max_inducing": 30}),
+        (SparsePEP, np.round(np.exp(y)), {"likelihood": "poisson"}),
+        (SparsePEPRegressor, np.column_stack([y, -y]), {"max_inducing": 30}),
+        (SparsePEPRegressor, y, {"optimizer": "adam", "n_epochs": 3}),
+        (SparsePEPRegressor, y, {"optimizer": None, "blocks": 5}),
+        (SparsePEPRegressor, y, {"power": np.linspace(0.0, 1.0, 120)}),
+    ],
+    ids=["labels", "counts", "outputs", "adam", "no optimizer, blocks", "powers"],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_every_kind_of_fit_grows(kind, targets, more):
+    model = kind(**AUTO, tol=0.1, **more).fit(X, targets)
+    sweep = model.diagnostics_["inducing_sweep"]
+    assert len(model.features_) in sweep["n_inducing"] and len(sweep["n_inducing"]) > 1
+    kept = list(sweep["n_inducing"]).index(len(model.features_))
+    assert sweep["log_density"][kept] == pytest.approx(np.mean(model.leave_one_out()), abs=1e-4)
+
+
+def growth(monkeypatch, values, gaps=None, passed=(), largest=1000):
+    """`grown` with made-up measures: the numbers of points tried, the number kept, and the end."""
+    values, gaps = iter(values), iter(gaps or [np.inf] * 9)
+    rows = np.random.default_rng(0).uniform(0.0, 900.0, (900, 1))
+    data = fitting.Data(fitting.Piece(0, rows, rows[:, 0]), fitting.Piece(0, rows, rows[:, 0]), power=np.array(0.5))
+    start = fitting.Model(SquaredExponential(1.0, 1.0), InducingPoints(rows[:100]), fitting.Gaussian(1.0))
+    times, tried = iter(passed), []
+
+    class Clock(TimeLimit):
+        passed = property(lambda self: clock[0])
+
+    clock = [False]
+
+    def trained(model, *given):
+        tried.append(len(model.features))
+        clock[0] = next(times, False)
+        return fitting.Outcome(model, told={"message": "", "limit": "max_iter"})
+
+    monkeypatch.setattr(fitting, "trained", trained)
+    monkeypatch.setattr(fitting, "measured", lambda *given: ("log_density", next(values), next(gaps)))
+    given = replace(SparsePEPRegressor(**AUTO), max_inducing=largest)
+    found = fitting.grown(start, data, given, np.random.default_rng(0), Clock(9.0))
+    return tried, len(found.model.features), found
+
+
+def test_which_number_is_kept_and_when_growth_ends(monkeypatch):
+    tried, kept, found = growth(monkeypatch, [0.0, 0.004, 0.012, 0.5, 0.505])
+    assert (tried, kept, found.converged) == ([25, 50, 100, 200, 400], 200, True)
+    assert found.told["growth_ended"] == "more points gained less than 0.01 nats per data point"
+    tried, kept, found = growth(monkeypatch, [0.0, 1.0, 0.0])  # 100 is tried in any case, and is worse
+    assert (tried, kept) == ([25, 50, 100], 50)
+    tried, kept, found = growth(monkeypatch, [0.0, 1.0, 2.0], gaps=[0.0, 0.0, 0.005])
+    assert (tried, kept) == ([25, 50, 100], 100)
+    assert found.told["growth_ended"] == "at these parameters more points can gain less than 0.01 nats per data point"
+    tried, kept, found = growth(monkeypatch, np.arange(9.0), largest=300)
+    assert (tried, kept, found.converged) == ([25, 50, 100, 200, 300], 300, True)
+    assert found.told["growth_ended"] == "`max_inducing` 300 was reached"
+    tried, kept, found = growth(monkeypatch, np.arange(9.0), passed=[False, True])
+    assert (tried, kept, found.converged) == ([25, 50], 50, False)
+    assert found.told["message"] == "the limit of 9 s was reached while the number of inducing points grew"
+    assert found.told["limit"] == "max_time"
+
+
+def test_time_ends_growth():
+    with pytest.warns(ConvergenceWarning, match="the limit of 1e-09 s was reached.*`max_time`"):
+        model = SparsePEPRegressor(**AUTO, max_time=1e-9).fit(X, y)
+    assert (len(model.features_), model.converged_) == (25, False)
+
+
+def test_rows_that_are_all_points_end_growth():
+    model = SparsePEPRegressor(**AUTO, tol=0.1).fit(X[:12], y[:12])
+    assert (len(model.features_), model.diagnostics_["growth_ended"]) == (12, "the points explain all data")
