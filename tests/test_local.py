@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from sparse_pep.local import (
     left_out_groups,
     local_predict,
     local_rows,
+    sites_on_f,
     stacks,
 )
 from sparse_pep.means import ConstantMean
@@ -287,3 +289,23 @@ def test_a_row_among_many_equal_ones_is_left_out():
     ((members, tests, counted),) = left_out_groups(LocalRows(np.zeros((30, 1)), ones[None], ones[None], ones, ones, n_neighbours=5))
     np.testing.assert_array_equal(members == tests, ~counted)
     assert np.all(np.sum(~counted, axis=1) == 1)
+
+
+@pytest.mark.parametrize("targets", ["gaussian", "outputs", "classes"])
+def test_where_no_distribution_is_left_the_prediction_is_global(targets):
+    model, data = small(targets)
+    fit = model_evidence(model, data, 0.5)
+    rows = local_rows(fit, data, 0.5, n_neighbours=3)
+    odd = np.isin(np.arange(24), [6, 9])  # no inducing points
+    negative = np.where(odd, -1e6, rows.precision)
+    found = local_predict(model, fit.posteriors, data.X + 0.1, replace(rows, precision=negative))
+    known = model_predict(model, fit.posteriors, data.X + 0.1)
+    touched = np.any(odd[rows.nearest(data.X + 0.1, 3)], axis=1)
+    same = np.all([np.isclose(*pair, rtol=1e-9).reshape(-1, 24).all(axis=0) for pair in zip(found, known)], axis=0)
+    assert np.all(np.isfinite(np.concatenate(list(map(np.ravel, found)))))
+    np.testing.assert_array_equal(same, touched)
+
+
+def test_a_site_that_no_factor_on_f_can_have_counts_for_nothing():
+    precision, shift = sites_on_f(np.array([[2.0, 2.0]]), np.array([[1.0, 1.0]]), np.array([0.25, 1.0]), np.array([1.0, 1.0]))
+    np.testing.assert_array_equal((precision[0], shift[0]), ([4.0, 0.0], [2.0, 0.0]))

@@ -393,7 +393,7 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #f78cb37f
 HIGHEST_POWER = 0.8  # at which neighbours are tried
-LEAST_GAIN = 0.01  # nats per row; less is not worth the cost
+LEAST_GAIN = 0.005  # nats per row; less is not worth the cost
 
 
 def rows_for_prediction(
