@@ -59,6 +59,7 @@ def exchange(
     mean: np.ndarray,
     site: tuple[np.ndarray, np.ndarray],
     on_f: tuple[np.ndarray, np.ndarray],
+    signed: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean (G, t, K) and variance (G, t) of f at t test points of each of G blocks, after the site
     of the block was exchanged for a factor on f. They are NaN where no distribution is left.
@@ -74,7 +75,9 @@ def exchange(
     site : tuple of ndarray (G, b, b), (G, b, K)
         Precision T and shift ν of the site on W_bᵀu.
     on_f : tuple of ndarray (G, b), (G, b, K)
-        Precision τ̃ and shift ν̃ of the factor on f_b. Cost O(Gb(b + t)²).
+        Precision τ̃ and shift ν̃ of the factor on f_b.
+    signed : bool
+        Whether some site of the model has a negative precision. Cost O(Gb(b + t)²).
     """
     (T, nu), (tau, nu_f) = site, on_f
     b, n, tau, one = T.shape[1], A.shape[1], tau[:, :, None], np.eye(T.shape[1])
@@ -83,9 +86,11 @@ def exchange(
     P, mean = A + change[:, :, :n] + D, mean + change[:, :, n:]
     asked = np.concatenate([tau * P[:, :b, b:], nu_f - tau * mean[:, :b]], axis=2)
     gain = P[:, b:, :b] @ np.linalg.solve(one + tau * P[:, :b, :b], asked)
-    own = np.einsum("gnn->gn", P)
-    mean, var = mean[:, b:] + gain[:, :, n - b :], own[:, b:] - np.einsum("gtt->gt", gain[:, :, : n - b])
-    proper = np.all(own > 0.0, axis=1, keepdims=True) & (var > 0.0)
+    lowered = np.einsum("gtt->gt", gain[:, :, : n - b])
+    mean, var = mean[:, b:] + gain[:, :, n - b :], np.einsum("gnn->gn", P)[:, b:] - lowered
+    proper = var > 0.0
+    for ratio in (one - T @ A[:, :b, :b], one + tau * P[:, :b, :b]) if signed else ():
+        proper &= np.linalg.eigvals(ratio).real.min(axis=1, keepdims=True) > 0.0
     return np.where(proper[:, :, None], mean, np.nan), np.where(proper, var, np.nan)
 
 # %% ../nbs/20_local.ipynb #e94996b1
@@ -142,6 +147,11 @@ class LocalRows:
     def parts(self) -> dict:
         """The fields by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def signed(self) -> bool:
+        """Whether some site has a negative precision."""
+        return bool(np.any(self.precision < 0.0))
 
     @property
     def n_bytes(self) -> int:
@@ -242,7 +252,7 @@ def exchanged(
         T, nu = site_on_u(within, *on_f, power)
         site = weight[:, :, None] * T, weight[:, :, None] * nu
         put = kept * on_f[0], kept[:, :, None] * on_f[1]
-        found.append(exchange(own, given, mean, site, put))
+        found.append(exchange(own, given, mean, site, put, rows.signed))
     mean, var = zip(*found)
     return np.concatenate([np.moveaxis(m, -1, 0) for m in mean]), np.stack(var)
 

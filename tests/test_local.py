@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,8 +20,10 @@ from sparse_pep.local import (
     left_out_groups,
     local_predict,
     local_rows,
+    sites_on_f,
     stacks,
 )
+from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence, model_left_out, model_predict
 from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Piece
@@ -182,7 +185,7 @@ def wavy(N=200):
     return X, np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=N), np.array(list("abcdef"))[X[:, 0].astype(int)]
 
 
-FAST = {"n_inducing": 6, "random_state": 0, "kernel": SquaredExponential(0.5, 0.3), "optimizer": None, "noise_variance": 0.01}
+FAST = {"n_inducing": 6, "random_state": 0, "kernel": SquaredExponential(0.5, 0.3), "mean": ConstantMean(0.4), "optimizer": None, "noise_variance": 0.01}
 
 
 @pytest.mark.parametrize("given", [{"local": "neighbours"}, {"local": "blocks", "blocks": 40}, {"local": "auto", "blocks": 40}])
@@ -242,7 +245,7 @@ def test_blocks_of_test_rows_go_by_their_labels(tmp_path):
     X_test = np.array([[2.05], [2.05]])
     for own in (model, load(tmp_path / "model.npz")):
         (at_b, at_c), _ = own.predict_f(X_test, blocks=["b", "c"])
-        assert at_c == own.predict_f(X_test)[0][0] != at_b
+        assert own.predict_f(X_test)[0][0] == pytest.approx(at_c) != pytest.approx(at_b)
     for bad, words in ((["b"], "for each of 2 rows"), (["b", "g"], "'g'"), ([1, 2], "labels of the fit")):
         with pytest.raises(ValueError, match=f"`blocks`.*{words}"):
             model.predict_f(X_test, blocks=bad)
@@ -280,3 +283,30 @@ def test_more_data_and_other_points_renew_the_rows():
     before = model.diagnostics_["local_megabytes"]
     model.partial_fit(X[150:], y[150:])
     assert model.diagnostics_["local_megabytes"] == pytest.approx(before / 3, rel=0.01)
+
+
+def test_a_row_among_many_equal_ones_is_left_out():
+    ones = np.ones(30)
+    ((members, tests, counted),) = left_out_groups(LocalRows(np.zeros((30, 1)), ones[None], ones[None], ones, ones, n_neighbours=5))
+    np.testing.assert_array_equal(members == tests, ~counted)
+    assert np.all(np.sum(~counted, axis=1) == 1)
+
+
+@pytest.mark.parametrize("targets", ["gaussian", "outputs", "classes"])
+def test_where_no_distribution_is_left_the_prediction_is_global(targets):
+    model, data = small(targets)
+    fit = model_evidence(model, data, 0.5)
+    rows = local_rows(fit, data, 0.5, n_neighbours=3)
+    odd = np.isin(np.arange(24), [6, 9])  # no inducing points
+    negative = np.where(odd, -1e6, rows.precision)
+    found = local_predict(model, fit.posteriors, data.X + 0.1, replace(rows, precision=negative))
+    known = model_predict(model, fit.posteriors, data.X + 0.1)
+    touched = np.any(odd[rows.nearest(data.X + 0.1, 3)], axis=1)
+    same = np.all([np.isclose(*pair, rtol=1e-9).reshape(-1, 24).all(axis=0) for pair in zip(found, known)], axis=0)
+    assert np.all(np.isfinite(np.concatenate(list(map(np.ravel, found)))))
+    np.testing.assert_array_equal(same, touched)
+
+
+def test_a_site_that_no_factor_on_f_can_have_counts_for_nothing():
+    precision, shift = sites_on_f(np.array([[2.0, 2.0]]), np.array([[1.0, 1.0]]), np.array([0.25, 1.0]), np.array([1.0, 1.0]))
+    np.testing.assert_array_equal((precision[0], shift[0]), ([4.0, 0.0], [2.0, 0.0]))
