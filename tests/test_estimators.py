@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparse_pep
+from sparse_pep import training
 from sparse_pep.blocks import Partition
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.datasets import load_regression, smll, smse
@@ -463,12 +464,15 @@ def test_training_that_stops_early_says_so():
 
 
 @pytest.mark.parametrize("more", [{}, {"optimizer": "adam"}, {"power": "held_out"}], ids=["lbfgs", "adam", "held out"])
-def test_time_limits_the_whole_fit_and_the_model_says_so(more, tmp_path):
+def test_time_limits_the_whole_fit_and_the_model_says_so(more, tmp_path, monkeypatch):
+    climb, runs = training.climb, []
+    monkeypatch.setattr(training, "climb", lambda *given: runs.append(climb(*given)) or runs[-1])
     model = clone(SparsePEPRegressor(n_inducing=5, max_time=1e-9, random_state=0, **more))
     for name in ("fit", "partial_fit"):
         with pytest.warns(ConvergenceWarning, match=r"the limit of 1e-09 s was reached .*; raise `max_time`"):
             getattr(model, name)(X, y)
         assert (model.converged_, model.n_iter_) == (False, 1)
+    assert all(run.n_iter == 1 for run in runs)
     model.save(tmp_path / "model.npz")
     back = load(tmp_path / "model.npz")
     assert back.max_time == 1e-9 and back.summary() == model.summary()
