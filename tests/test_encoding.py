@@ -145,6 +145,16 @@ def test_a_source_starts_where_its_rows_start(kind, weighted):
     assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-7)
 
 
+@pytest.mark.parametrize("power", [0.5, "held_out"])
+def test_many_rows_are_judged_by_the_same_sample(power, monkeypatch):
+    for module in ("base", "fitting"):
+        monkeypatch.setattr(f"sparse_pep.estimators.{module}.JUDGED_ROWS", 250)
+    how = {"n_inducing": 6, "random_state": 0, "max_iter": 2, "tol": 1e9, "power": power}
+    arrays, source = (SparsePEPRegressor(**how).fit(*given) for given in ((X, Y), (in_pieces(X, Y),)))
+    assert arrays.power_ == source.power_
+    assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-9)
+
+
 def test_training_on_a_source_ends_where_training_on_its_rows_ends():
     how = {"n_inducing": 15, "random_state": 0, "max_iter": 15, "tol": 1e-3}
     with pytest.warns(UserWarning, match="before it converged") as seen:

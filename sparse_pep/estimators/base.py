@@ -76,7 +76,6 @@ from sparse_pep.training import (
     TimeLimit,
     check_fixed,
     greedy_points,
-    spaced_rows,
 )
 
 # %% ../../nbs/internals/estimators/base.ipynb #1c9a108b
@@ -451,7 +450,7 @@ class Editable(Predictor):
         ValueError
             If the features are not inducing points, or the training data are not available.
         """
-        Z, X = self._inducing_points(), self._data.inputs
+        Z, X = self._inducing_points(), self._data.judged.X
         if isinstance(points, (list, tuple)) or np.ndim(points):
             more = inputs_2d(points, "points")
             if 0 in more.shape or more.shape[1] != Z.shape[1]:
@@ -461,8 +460,7 @@ class Editable(Predictor):
             require_finite(more, "`points`")
             return self._with_points(np.vstack([Z, self._encoding.inputs(more)]))
         size = len(Z) + require_count(points, "points", len(X))
-        candidates = X[spaced_rows(len(X))]
-        all_points = greedy_points(self.kernel_, candidates, size, given=Z)
+        all_points = greedy_points(self.kernel_, X, size, given=Z)
         if len(all_points) < size:
             warn_caller(
                 f"only {len(all_points) - len(Z)} inducing points were added; more would explain nothing further.",
@@ -667,9 +665,9 @@ class PowerEPEstimator(Editable):
             data = data.encoded(encoding)
             if self.blocks is not None:
                 data = data.in_blocks(self, rng)
-            start = starting_model(data.few, self, encoding.likelihood, rng)
+            start = starting_model(data.judged, self, encoding.likelihood, rng)
             if data.power is None:
-                start, power, found = choose_power(start, data.few, self, rng, limit)
+                start, power, found = choose_power(start, data.judged, self, rng, limit)
                 data = replace(data, power=power)
             self._conclude(train_fit(start, data, self, rng, limit), data, Numerics.of(self))
             self.n_samples_seen_ = self.diagnostics_["n_samples"]
@@ -702,8 +700,7 @@ class PowerEPEstimator(Editable):
         moving = any(f"features.{name}" not in self.fixed for name in start.features.parameters())
         moving &= self.optimizer is not None
         if moving and isinstance(start.features, InducingPoints):
-            X = data.inputs
-            points = np.vstack([start.features.Z, X[spaced_rows(len(X))]])
+            points = np.vstack([start.features.Z, data.judged.X])
             asked = 0 if self.features is not None or self.n_inducing == "auto" else self.n_inducing
             size = max(len(start.features), asked)
             chosen = greedy_points(start.kernel, points, min(size, len(points)))
@@ -717,7 +714,7 @@ class PowerEPEstimator(Editable):
         labels = isinstance(self, ClassifierMixin)
         source = source_of(X, y, sample_weight, known_variance, labels)
         if source is None:
-            data = self._in_memory(X, y, sample_weight, known_variance, first)
+            data = self._in_memory(X, y, sample_weight, known_variance, first).sampled(rng)
         else:
             data = self._of_source(source, rng, first)
         outputs, n_rows = data.few.y.shape[1:], data.rows.n_data

@@ -14,9 +14,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..blocks import Partition
 from ..data.passes import Moments, source_moments
-from ..data.sources import Source
+from ..data.sources import Source, chosen_rows
 from .arguments import KERNELS, Arguments
-from .checks import partition_of, require_power, warn_caller
+from sparse_pep.estimators.checks import (
+    distinct_rows,
+    partition_of,
+    require_power,
+    warn_caller,
+)
 from .encoding import EncodedSource, Encoding
 from ..features import Features, InducingPoints
 from ..inference import Fit
@@ -39,6 +44,7 @@ from ..shards import Piece
 from ..stochastic import train_stochastic
 from ..streaming import Memory
 from sparse_pep.training import (
+    JUDGED_ROWS,
     LOG_LIMIT,
     TimeLimit,
     advised_power,
@@ -47,7 +53,6 @@ from sparse_pep.training import (
     held_out_power,
     initial_kernel,
     kmeans_points,
-    spaced_rows,
     starting_lengthscale,
     train,
     weight_of,
@@ -106,6 +111,8 @@ class Data:
         The memory of earlier data.
     labels : ndarray (B,), optional
         The label of each block, as the user gave it.
+    sample : Piece, optional
+        The rows from which starting values are taken, if these are not `few`.
     """
 
     rows: Piece | Source
@@ -114,6 +121,7 @@ class Data:
     power: np.ndarray | None = None
     memory: Memory | None = None
     labels: np.ndarray | None = None
+    sample: Piece | None = None
 
     @cached_property
     def moments(self) -> tuple[Moments, Moments]:
@@ -126,9 +134,18 @@ class Data:
         return source_moments(rows)
 
     @property
-    def inputs(self) -> np.ndarray:
-        """All inputs, or those of the sample if the data are a source, (n, D)."""
-        return (self.few if isinstance(self.rows, Source) else self.rows).X
+    def judged(self) -> Piece:
+        """Distinct rows of at most 20000, from which starting values and inducing points are taken:
+        the same rows whether the data are in memory or in a source.
+        """
+        return self.few if self.sample is None else self.sample
+
+    def sampled(self, rng: np.random.Generator) -> "Data":
+        """The same data in memory, with a `sample` if they have more than 20000 rows."""
+        if self.rows.n_data <= JUDGED_ROWS:
+            return self
+        chosen = chosen_rows(self.rows.n_data, JUDGED_ROWS, rng)
+        return replace(self, sample=distinct_rows(self.rows.at(chosen))[0])
 
     def scaling(self, name: str) -> tuple[float | np.ndarray, float | np.ndarray]:
         """Mean and standard deviation of the columns of "X" or "y"; two numbers for a single target."""
@@ -167,7 +184,8 @@ class Data:
         few = encoding.piece(self.few)
         if isinstance(self.rows, Source):
             return replace(self, few=few, rows=EncodedSource(self.rows, encoding))
-        return replace(self, few=few, rows=few if self.inverse is None else encoding.piece(self.rows))
+        sample = None if self.sample is None else encoding.piece(self.sample)
+        return replace(self, few=few, sample=sample, rows=few if self.inverse is None else encoding.piece(self.rows))
 
     def in_blocks(self, given: Arguments, rng: np.random.Generator) -> "Data":
         """The same data with the blocks that the arguments ask for, and with their powers."""
@@ -393,16 +411,16 @@ def grown(
     start: Model, data: Data, given: Arguments, rng: np.random.Generator, limit: TimeLimit
 ) -> Outcome:
     """The result of training with the number of inducing points that the data need."""
-    numerics, candidates = Numerics.of(given), data.inputs[spaced_rows(len(data.inputs))]
-    weight = data.few.weight if np.ndim(data.few.weight) else None
+    numerics, few = Numerics.of(given), data.judged
+    weight = few.weight if np.ndim(few.weight) else None
     Z, model, kept, best = start.features.Z[:0], start, None, -np.inf
     sweep, ended, late, size = {"n_inducing": []}, "", False, FIRST_SIZES[0]
     while not ended:
         size = min(size, given.max_inducing)
         if size <= FIRST_SIZES[-1]:
-            model, more = start, kmeans_points(data.few.X, size, rng, weight)
+            model, more = start, kmeans_points(few.X, size, rng, weight)
         else:
-            more = greedy_points(model.kernel, candidates, size, given=Z)
+            more = greedy_points(model.kernel, few.X, size, given=Z)
         if len(more) == len(Z):
             ended = "the points explain all data"
             break
@@ -491,7 +509,7 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #f78cb37f
 HIGHEST_POWER = 0.8  # at which neighbours are tried
-LEAST_GAIN = 0.01  # nats per row; less is not worth the cost
+LEAST_GAIN = 0.005  # nats per row; less is not worth the cost
 
 
 def rows_for_prediction(
