@@ -152,6 +152,7 @@ class Fitted(Arguments):
             self._numerics.jitter,
             "n_epochs" if by_adam else "max_iter",
             bounds,
+            self._numerics.tight,
         )
 
     def _training_data(self, what: str) -> Data:

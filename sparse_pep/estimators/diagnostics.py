@@ -41,6 +41,8 @@ class Account:
         Name of the argument that limits training.
     bounds : (float, float), optional
         Bounds on the log marginal likelihood of the exact model, in nats.
+    tight : bool
+        Whether the evidence has the tight form.
     """
 
     estimator: str
@@ -55,6 +57,7 @@ class Account:
     jitter: float = 1e-8
     limit: str = "max_iter"
     bounds: tuple[float, float] | None = None
+    tight: bool = False
 
     @property
     def n_directions(self) -> int:
@@ -73,7 +76,7 @@ def rows_of_fit(fit: Account) -> Lines:
     features = f"{len(fit.features)} {type(fit.features).__name__}" + f" x {C}" * (C > 1)
     rows = [
         ("model", f"{fit.estimator}, {type(fit.likelihood).__name__} likelihood"),
-        ("power", power),
+        ("power", power + ", tight form" * fit.tight),
         ("inducing variables", features),
         ("log marginal likelihood", f"{fit.log_evidence:.2f} nats"),
         ("converged", ended if fit.converged else f"NO: {told['message']}"),
