@@ -155,6 +155,7 @@ class Fitted(Arguments):
             self.diagnostics_,
             self._numerics.jitter,
             bounds,
+            self._numerics.tight,
         )
 
     def _training_data(self, what: str) -> Data:

@@ -39,6 +39,8 @@ class Account:
         The jitter in the estimator's arguments.
     bounds : (float, float), optional
         Bounds on the log marginal likelihood of the exact model, in nats.
+    tight : bool
+        Whether the evidence has the tight form.
     """
 
     estimator: str
@@ -52,6 +54,7 @@ class Account:
     diagnostics: dict = field(repr=False)
     jitter: float = 1e-8
     bounds: tuple[float, float] | None = None
+    tight: bool = False
 
     @property
     def n_directions(self) -> int:
@@ -85,7 +88,7 @@ def rows_of_fit(fit: Account) -> Lines:
     features = f"{len(fit.features)} {type(fit.features).__name__}" + f" x {C}" * (C > 1)
     rows = [
         ("model", f"{fit.estimator}, {type(fit.likelihood).__name__} likelihood"),
-        ("power", power),
+        ("power", power + ", tight form" * fit.tight),
         ("inducing variables", features),
         *rows_of_growth(told),
         ("log marginal likelihood", f"{fit.log_evidence:.2f} nats"),
