@@ -57,8 +57,8 @@ class Arguments(BaseEstimator):
         Number M of inducing points if `features` is not given. The cost grows as NM². "auto"
         trains with 25, 50 and 100 points, and with twice as many again as long as this gains
         more than 0.01 nats per data point: of log evidence with Gaussian noise at power 0,
-        otherwise of leave-one-out log density. It keeps the smallest number that no larger one
-        beats by so much. `partial_fit` does not raise this number.
+        otherwise of leave-one-out log density. A larger number is kept only if it gains so much
+        over the one kept before. `partial_fit` does not raise this number.
     max_inducing : int
         The largest number of inducing points that "auto" tries.
     power : float or array (N,) or (B,), or "auto", "log_loss", "held_out"
