@@ -234,7 +234,7 @@ def process(path: Path):
     if not title.startswith("# ") or re.search(r"^(?!# |> |\s*$)", title, flags=re.MULTILINE):
         raise SystemExit(f"docs: {path.name}: the first cell should be `# Title` and `> subtitle`; nbdev would drop anything else.")
     notebook.module_ = _default_exp(notebook)  # the underscore: kept in memory, not written
-    notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d_|power_ep|errata", path.name) is not None  # imports matter less than on pages for users
+    notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d_|power_ep|bounds|errata", path.name) is not None  # imports matter less than on pages for users
     Filter()(notebook)
     for cell in notebook.cells:
         cell.source = unnested(cell.source) if cell.cell_type == "markdown" else cell.source

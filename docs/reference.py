@@ -390,7 +390,8 @@ def entry(module: str, name: str) -> str:
 def table(module: str, listed: list[str], page: str = "") -> str:
     """Names with one line each, for the page of the module or, if `page` is what that is called, for another one."""
     rows = [f"| [`{label(module, name)}`](#{name}) | {said_of(module, name)} |".replace("](#", f"]({page}#") for name in listed]
-    return "\n".join(["::: {.names}", "| name | what it is |", "|---|---|", *rows, ":::"])
+    head = "| | |" if page else "| name | what it is |"  # the index explains itself, and is long
+    return "\n".join(["::: {.names}", head, "|---|---|", *rows, ":::"])
 
 
 def module_page(module: str) -> tuple[str, str, str]:
@@ -399,7 +400,7 @@ def module_page(module: str) -> tuple[str, str, str]:
     said = f"Derived, with tests and pictures, on [the page of this module](../{homes()[module]}). "
     parents = library, f"{library}.{module}".rpartition(".")[0], f"{library}.{module}"
     place = next(name for name in parents if public[0] in getattr(importlib.import_module(name), "__all__", ()))
-    top = f"{said}Every name on this page is imported like `from {place} import {public[0]}`. Shapes: N data, D input columns, M inducing variables, S test inputs."
+    top = f"{said}Every name on this page is imported like `from {place} import {public[0]}`. Shapes: N data points, D input columns, M inducing variables, S test inputs."
     if is_command(getattr(loaded(module), public[0])):
         top = f"{said}`{label(module, public[0])}` is installed with the package."
     parts = [top, table(module, public), "## In full", *[entry(module, name) for name in public]]

@@ -161,7 +161,9 @@ class LocalRows:
     @cached_property
     def members(self) -> list[np.ndarray]:
         """The numbers of the rows of each block."""
-        return np.split(np.argsort(self.blocks, kind="stable"), np.cumsum(np.bincount(self.blocks))[:-1])
+        return np.split(
+            np.argsort(self.blocks, kind="stable"), np.cumsum(np.bincount(self.blocks))[:-1]
+        )
 
     @cached_property
     def finder(self) -> NearestNeighbors:
@@ -197,7 +199,9 @@ class LocalRows:
         labels = self.nearest(X, 1)[:, 0] if labels is None else labels
         for b in np.unique(labels):
             tests, rows = np.flatnonzero(labels == b), self.members[b]
-            for part in np.array_split(tests, -(-len(tests) // np.clip(len(rows), *FEWEST_AND_MOST))):
+            for part in np.array_split(
+                tests, -(-len(tests) // np.clip(len(rows), *FEWEST_AND_MOST))
+            ):
                 yield rows[None], part[None]
 
 
@@ -209,7 +213,12 @@ TOGETHER = 64  # blocks whose matrices stay in the cache
 
 
 def stacks(
-    model: Model, posteriors: Sequence[Posterior], rows: LocalRows, X: np.ndarray, members: np.ndarray, tests: np.ndarray
+    model: Model,
+    posteriors: Sequence[Posterior],
+    rows: LocalRows,
+    X: np.ndarray,
+    members: np.ndarray,
+    tests: np.ndarray,
 ) -> Iterator[tuple[slice, np.ndarray, list[np.ndarray], list[np.ndarray]]]:
     """Yield a slice of the groups, D (G, n, n), and for each posterior A (G, n, n) and the mean
     (G, n, K), at the rows `members` (G, b) and the test points `tests` (G, t) of X, n = b + t.
@@ -232,8 +241,13 @@ def stacks(
 
 
 def exchanged(
-    rows: LocalRows, members: np.ndarray, D: np.ndarray, A: Sequence[np.ndarray], means: Sequence[np.ndarray],
-    counted: np.ndarray | float = 1.0, local: bool = True,
+    rows: LocalRows,
+    members: np.ndarray,
+    D: np.ndarray,
+    A: Sequence[np.ndarray],
+    means: Sequence[np.ndarray],
+    counted: np.ndarray | float = 1.0,
+    local: bool = True,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean (C, G, t), or (K, G, t) of K outputs, and variance (C, G, t) of f at the test points of
     the blocks `members` (G, b). Where `counted` (G, b) is 0, a row is left out. Without `local`
