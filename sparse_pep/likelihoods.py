@@ -40,6 +40,8 @@ class Likelihood(Parametric):
         Whether p does not change when one number is added to all latent functions.
     real_targets : bool
         Whether y may be any real number, so that it can be shifted and scaled.
+    mean_from_mean : bool
+        Whether the mean that `predict` returns depends on the mean of f only.
     widest : float
         Largest variance of f in training; beyond it the quadrature would take too long.
     closed_powers : tuple of float
@@ -68,6 +70,7 @@ class Likelihood(Parametric):
     n_latent = 1
     shift_invariant = False
     real_targets = False
+    mean_from_mean = False
     widest = np.inf
     closed_powers = (1.0, 0.0)
 
@@ -240,7 +243,7 @@ class Gaussian(Likelihood):
     """
 
     trained = positive = ("noise_variance",)
-    sites_known = real_targets = True
+    sites_known = real_targets = mean_from_mean = True
     closed_powers = (0.0, 1.0)
     noise_variance: float = 1.0
 
@@ -591,7 +594,7 @@ class StudentT(Likelihood):
     df: float = 4.0
     scale: float = 1.0
     log_concave = False
-    real_targets = True
+    real_targets = mean_from_mean = True
 
     @property
     def width(self) -> float:

@@ -9,6 +9,7 @@ __all__ = ['unexplained_variance', 'Posterior', 'posterior_from_sums', 'q_moment
 # %% ../nbs/05_sites.ipynb #d3664223
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -82,6 +83,13 @@ class Posterior:
     Kuu: Factor
     B: Factor
     b: np.ndarray
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Luu⁻ᵀ LB⁻ᵀ b (M,), the weights of the covariances with u in the predictive mean; (M, K)
+        for K outputs. Cost O(M²).
+        """
+        return solve_lower(self.Kuu, solve_lower(self.B, self.b, transpose=True), transpose=True)
 
 
 def posterior_from_sums(Kuu: Factor, precision: np.ndarray, shift: np.ndarray) -> Posterior:

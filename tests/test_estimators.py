@@ -1259,3 +1259,17 @@ def test_warnings_point_at_the_line_that_asked(recwarn):
     SparsePEPRegressor(n_inducing=90, optimizer=None).fit(X, y)
     SparsePEPRegressor(n_inducing=3, optimizer=None).fit(X, y).partial_fit(X, y)
     assert [warning.filename for warning in recwarn] == [__file__] * 2
+
+
+@pytest.mark.parametrize("name, outputs", [("gaussian", 1), ("gaussian", 2), ("student_t", 1)])
+def test_a_mean_alone_is_the_one_beside_a_deviation_and_takes_no_variance(name, outputs, monkeypatch):
+    rng = np.random.default_rng(4)
+    X, columns = rng.uniform(size=(60, 2)), [7.0 + np.sin(5.0 * x) for x in rng.uniform(size=(outputs, 60))]
+    kind = SparsePEPRegressor() if name == "gaussian" else SparsePEP(likelihood=name)
+    kind.set_params(n_inducing=9, optimizer=None, normalize_y=True, standardize=True)
+    model = kind.fit(X, np.stack(columns, axis=1) if outputs > 1 else columns[0])
+    tests = rng.uniform(size=(7000, 2))  # several chunks
+    mean, _ = model.predict(tests, return_std=True)
+    monkeypatch.setattr("sparse_pep.model.predict_f", None)
+    np.testing.assert_allclose(model.predict(tests), mean, rtol=1e-10)
+    np.testing.assert_allclose(model.predict(tests[:1].tolist()), mean[:1], rtol=1e-10)

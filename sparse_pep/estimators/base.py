@@ -52,6 +52,7 @@ from sparse_pep.model import (
     model_gradient,
     model_leave_one_out,
     model_left_out,
+    model_mean,
     model_posterior,
     one_or_all,
     predictive_log_density,
@@ -298,6 +299,18 @@ class Predictor(Fitted):
         mean, var = (np.concatenate(parts, axis=-1) for parts in zip(*found))
         return mean, var
 
+    def _latent_mean(self, X: ArrayLike) -> np.ndarray:
+        """The mean that `_latent` returns, without the variance where it can be left out: for rows
+        in memory, without `local`.
+        """
+        if not hasattr(self, "_model"):
+            check_is_fitted(self)
+        if self._local is not None or source_of(X) is not None:
+            return self._latent(X)[0]
+        numerics = self._numerics
+        X = place_named(numerics.device, numerics.dtype).put(self._test_inputs(X))
+        return model_mean(self._model, self._posteriors, X, numerics.chunk_size)
+
     def _blocks_of(self, blocks: ArrayLike, n_rows: int) -> np.ndarray:
         """The numbers of blocks (S,) with these labels."""
         if self._local is None or self._local.blocks is None:
@@ -330,7 +343,11 @@ class Predictor(Fitted):
 
     def _test_inputs(self, X: ArrayLike, what: str = "this") -> np.ndarray:
         """X (S, D) encoded for the model, after a check of its columns against those of the fit."""
-        check_is_fitted(self)
+        if not hasattr(self, "_model"):
+            check_is_fitted(self)
+        if self._plain(X):
+            require_finite(X, "X")
+            return self._encoding.inputs(X)
         if source_of(X) is not None:
             raise ValueError(
                 f"{what} needs `X` as an array in memory, since it uses the covariance between all rows; got a source. "
@@ -342,6 +359,15 @@ class Predictor(Fitted):
         X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
         require_finite(X, "X")
         return self._encoding.inputs(X)
+
+    def _plain(self, X: ArrayLike) -> bool:
+        """Whether X is an array of the type and the shape to which scikit-learn's checks would
+        bring it, so that only its values remain to be checked. The checks take longer than the
+        prediction of a few rows.
+        """
+        if type(X) is not np.ndarray or X.dtype != np.float64 or hasattr(self, "feature_names_in_"):
+            return False
+        return X.ndim == 2 and len(X) > 0 and X.shape[1] == self.n_features_in_
 
     def _spread(self, var: np.ndarray) -> np.ndarray:
         """Variances (S,) or (S, C) in the model's units, converted to the units of y²; (S, K) for

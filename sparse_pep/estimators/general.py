@@ -10,6 +10,7 @@ import re
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from ..data.sources import Source
 from .arguments import estimator
@@ -99,9 +100,12 @@ class SparsePEP(RealTargets):
         self, X: ArrayLike, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Mean (S,) of the predictive distribution of y at X (S, D), and with `return_std` also its
-        standard deviation (S,). Cost 2SM² flops.
+        standard deviation (S,). Cost 2SM² flops, or 2SM in addition to Kuf if the mean of y needs
+        no variance and is all that is asked for.
         """
-        latent = self._latent(X)
+        check_is_fitted(self)
+        alone = self.likelihood_.mean_from_mean and not return_std
+        latent = (self._latent_mean(X), np.zeros(1)) if alone else self._latent(X)
         mean, var = self.likelihood_.predict(*latent)
         mean = self.y_mean_ + self.y_scale_ * mean
         return (mean, self.y_scale_ * np.sqrt(var)) if return_std else mean

@@ -200,15 +200,18 @@ class SparsePEPRegressor(RealTargets):
         `return_cov` also the covariance (S, S), both with the trained noise included. For K
         outputs the shapes are (S, K), (S, K) and (S, S, K).
 
-        Cost 2SM² flops; `return_cov` takes 4S²M more flops, and memory for S² numbers.
+        The mean alone costs 2SM flops in addition to Kuf. `return_std` costs 2SM² flops, and
+        `return_cov` 4S²M more, with memory for S² numbers.
         """
         if return_std and return_cov:
             raise ValueError("set `return_std` or `return_cov`, not both.")
-        if not return_cov:
+        if not (return_std or return_cov):
+            mean = self._latent_mean(X)
+            return self._encoding.back(mean.T)
+        if return_std:
             mean, var = self._latent(X)
-            mean = self._encoding.back(mean.T)
             noisy = self._spread(var + self.noise_variance_)
-            return (mean, np.sqrt(noisy)) if return_std else mean
+            return self._encoding.back(mean.T), np.sqrt(noisy)
         X = self._test_inputs(X, "`return_cov`")
         mean, cov = local_covariance(self._model, self._posteriors, X, self._local)
         cov += self.noise_variance_ * np.eye(len(X))

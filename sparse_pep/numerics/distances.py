@@ -28,8 +28,8 @@ from sparse_pep.numerics.devices import (
 from .linalg import row_dots, thin_product
 
 # %% ../../nbs/internals/numerics/distances.ipynb #ef0f4421
-EXPANSION_LIMIT = 1e3  # largest ‖a‖² for which the expanded square is used: it then errs by less than 1e-12
-SINGLE_LIMIT = 10.0  # the limit in single precision: it then errs by less than 1e-5
+EXPANSION_LIMIT = 1e3  # largest ‖a‖² of a near point: an expanded square then errs by about 1e-12
+SINGLE_LIMIT = 10.0  # the same in single precision, where it then errs by about 1e-5
 
 # %% ../../nbs/internals/numerics/distances.ipynb #a8a15177
 @dataclass(frozen=True, eq=False)
@@ -61,13 +61,37 @@ class Pairs:
         return own, own if self.B is self.A else row_dots(self.B, self.B)
 
     @cached_property
-    def expands(self) -> bool:
-        """Whether ‖a‖² + ‖b‖² − 2aᵀb keeps enough digits for these points."""
-        a2, b2 = self.norms
+    def far(self) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the far points of A and of B: between two of them the expansion loses digits."""
         single = max(unit_roundoff(self.A), unit_roundoff(self.B)) > 1e-10
         limit = SINGLE_LIMIT if single else EXPANSION_LIMIT
-        near = namespace_of(a2).all(a2 <= limit)
-        return bool(near and (b2 is a2 or namespace_of(b2).all(b2 <= limit)))
+        far = [np.flatnonzero(~(as_numpy(a2) <= limit)) for a2 in self.norms]
+        return far[0], far[1]
+
+    @property
+    def expands(self) -> bool:
+        """Whether ‖a‖² + ‖b‖² − 2aᵀb keeps enough digits for all pairs, with room to spare: no
+        point is far.
+        """
+        return not any(map(len, self.far))
+
+    @cached_property
+    def doubtful(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The index of the pairs of two far points in a matrix (M, n), or None if there are none."""
+        return np.ix_(*self.far) if all(map(len, self.far)) else None
+
+    @property
+    def by_differences(self) -> bool:
+        """Whether all pairs are computed by differences: if most are doubtful, or on a device some."""
+        if self.doubtful is None:
+            return False
+        size = len(self.far[0]) * len(self.far[1])
+        return on_device(self.B) or 2 * size > self.A.shape[0] * self.B.shape[0]
+
+    def between_far(self) -> "Pairs":
+        """The pairs of two far points."""
+        a, b = self.far
+        return Pairs(self.A[a], self.B[b])
 
     def differences(self) -> Iterator[Array]:
         """Yield bₙ − aₘ for all pairs, (M, n), one dimension after the other."""
@@ -91,14 +115,17 @@ class Pairs:
         """variance · exp(−‖aₘ − bₙ‖²/2) for all pairs, (M, n), which is symmetric if B is A. Cost: a
         product of 2Mn(D + 2) flops, and Mn exponentials.
         """
-        if self.B is self.A or not self.expands:
+        if self.B is self.A or self.by_differences:
             return float(variance) * exp_in_place(-0.5 * self.squares())
         a2, b2 = self.norms
         level = np.log(variance) - 0.5 * a2[:, None]
         left = np.column_stack([self.A, level, np.ones(len(level))])
         ones, halves = namespace_of(b2).ones_like(b2), -0.5 * b2
         right = concatenate([self.B.T, ones[None, :], halves[None, :]], axis=0)
-        return exp_in_place(to_device(left, self.B) @ right)
+        exponent = to_device(left, self.B) @ right
+        if self.doubtful is not None:
+            exponent[self.doubtful] = np.log(variance) - 0.5 * self.between_far().squares()
+        return exp_in_place(exponent)
 
     def moments(self, W: Array) -> tuple[Array, np.ndarray, float]:
         """First and second moments of the differences under weights, and the sum of weights.
@@ -117,8 +144,19 @@ class Pairs:
         total : float
             Σₘₙ Wₘₙ. Cost: 2Mn(D + 2) flops.
         """
-        if not self.expands:
+        if self.by_differences:
             return self._moments_by_differences(W)
+        if self.doubtful is None:
+            return self._moments_by_expansion(W)
+        rest = W.copy(order="K")
+        rest[self.doubtful] = 0.0
+        first, second, total = self._moments_by_expansion(rest)
+        more = self.between_far()._moments_by_differences(W[self.doubtful])
+        first[self.far[0]] += more[0]
+        return first, second + more[1], total + more[2]
+
+    def _moments_by_expansion(self, W: Array) -> tuple[Array, np.ndarray, float]:
+        """`moments`, from one product."""
         A, B = to_device(self.A, W), to_device(self.B, W)
         rows, columns = rows_times(W, np.ones(W.shape[1])), rows_times(np.ones(W.shape[0]), W)
         WB = thin_product(W, B)

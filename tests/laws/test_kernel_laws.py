@@ -21,6 +21,7 @@ from sparse_pep.kernels import (
     kernel_from_config,
     kernel_to_config,
 )
+from sparse_pep.numerics import distances
 
 ARD = np.array([0.8, np.sqrt(3.0), 2.6])  # three columns, one number of many digits
 KERNELS = {
@@ -241,6 +242,24 @@ def test_inputs_far_from_the_others_do_not_spoil_digits(name):
     for K in (kernel(both), kernel(both, both.copy())):
         assert error(K[7:, 7:], kernel(near), scale) < 1e-9
         assert error(K[:7, :7], kernel(near), scale) < 1e-9
+
+
+@pytest.mark.parametrize("name", ["se", "se ard", "matern12 ard", "matern52", "product"])
+def test_far_rows_near_each_other_have_gradients_as_by_differences(name, monkeypatch):
+    """Some rows are up to 10⁶ lengthscales away, some first arguments are beside them."""
+    rng, far = np.random.default_rng(1), 10.0 ** np.array([2, 3, 4, 6])[:, None] * ARD
+    B, A, bar = rng.normal(size=(60, 3)), rng.normal(size=(9, 3)), rng.normal(size=(9, 60))
+    B[:8] += np.repeat(far, 2, axis=0)
+    A[:4] += far
+    found = []
+    for slow in (False, True):
+        with monkeypatch.context() as patch:
+            if slow:
+                patch.setattr(distances.Pairs, "by_differences", True)
+            K, pull = KERNELS[name].vjp(A, B)
+            gradient, A_bar = pull(bar)
+        found.append([K, A_bar, *gradient.values()])
+    assert max(error(*pair) for pair in zip(*found)) < 1e-9
 
 
 @every_kernel
