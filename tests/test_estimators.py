@@ -756,6 +756,30 @@ def test_a_jitter_of_rounding_needs_no_advice():
     assert "Kuu needed a jitter of 1e-06, more than was asked for" in model.summary()
 
 
+def test_noise_of_the_size_of_the_jitter_is_said():
+    x = np.linspace(0.0, 3.0, 300)[:, None]
+    fits = (SparsePEPRegressor(n_inducing=30, jitter=jitter, normalize_y=True, random_state=0).fit(x, 100.0 * np.sin(3.0 * x[:, 0]) + 1e-4 * np.random.default_rng(0).normal(size=300)) for jitter in (1e-8, 0.0))
+    rough, fine = fits
+    assert "the jitter leaves" in rough.summary() and "the jitter leaves" not in fine.summary()
+    assert rough.noise_variance_ > 10.0 * fine.noise_variance_
+
+
+def test_nearly_equal_inducing_points_are_not_too_many_but_too_alike(tmp_path):
+    model = fixed_model(features=InducingPoints(X[:1] + 1e-9 * np.random.default_rng(0).normal(size=(50, 2))))
+    model.save(tmp_path / "model.npz")
+    for fitted in (model, load(tmp_path / "model.npz")):
+        assert "100% of the inducing points nearly coincide" in fitted.summary() and "`n_inducing`" not in fitted.summary()
+    spread = fixed_model(features=InducingPoints(X[:6]))
+    assert "nearly coincide" not in spread.summary()
+
+
+@pytest.mark.parametrize("arguments, count", [({}, 60), ({"kernel": SquaredExponential(1.0, 1.0)}, 1), ({"fixed": ["kernel.log_lengthscale"]}, 0), ({"optimizer": "adam", "n_epochs": 1}, 60)], ids=str)
+def test_as_many_lengthscales_as_rows_are_too_many(arguments, count, recwarn):
+    model = SparsePEPRegressor(**{"n_inducing": 3, "max_iter": 2, "random_state": 0} | arguments).fit(np.tile(X, 30) + np.random.default_rng(0).normal(size=(40, 60)), y)
+    assert model.diagnostics_["n_lengthscales"] == count
+    assert ("60 lengthscales were trained on 40 rows" in model.summary()) == (count == 60)
+
+
 @pytest.mark.parametrize("arguments", [{}, {"normalize_y": True}, {"power": "held_out"}, {"optimizer": "adam"}, {"mean": "linear"}, {"blocks": 5}], ids=str)
 def test_a_constant_is_predicted_everywhere(arguments):
     with pytest.warns(UserWarning, match=r"`y` has one value only \(5.1 in all 40 rows\)"):
