@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparse_pep
@@ -113,11 +114,20 @@ def trained():
         SparsePEPRegressor(n_inducing=5, max_iter=5, random_state=0),
         SparsePEPRegressor(optimizer="adam", n_inducing=5, n_epochs=4, batch_size=15, random_state=0, standardize=True),
         SparsePEPClassifier(n_inducing=5, max_iter=1, random_state=0, standardize=True),
+        SparsePEPClassifier(likelihood="noisy_probit", n_inducing=5, max_iter=1, random_state=0),
         SparsePEP(likelihood="student_t", n_inducing=5, max_iter=1, random_state=0),
     ]
 )
 def test_scikit_learn(estimator, check):
     check(estimator)
+
+
+def test_tags_say_what_a_setting_can_do():
+    kinds = {"auto": True, "probit": True, "Noisy-Probit": False, "softmax": True}
+    for likelihood, many in [*kinds.items(), (Probit(), False), (Softmax(3), True)]:
+        assert get_tags(SparsePEPClassifier(likelihood=likelihood)).classifier_tags.multi_class == many
+    for optimizer, untrained in (("lbfgs", False), (None, True)):
+        assert get_tags(SparsePEPRegressor(optimizer=optimizer)).regressor_tags.poor_score == untrained
 
 
 def with_value(array, index, value):
