@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparse_pep
@@ -113,11 +114,20 @@ def trained():
         SparsePEPRegressor(n_inducing=5, max_iter=5, random_state=0),
         SparsePEPRegressor(optimizer="adam", n_inducing=5, n_epochs=4, batch_size=15, random_state=0, standardize=True),
         SparsePEPClassifier(n_inducing=5, max_iter=1, random_state=0, standardize=True),
+        SparsePEPClassifier(likelihood="noisy_probit", n_inducing=5, max_iter=1, random_state=0),
         SparsePEP(likelihood="student_t", n_inducing=5, max_iter=1, random_state=0),
     ]
 )
 def test_scikit_learn(estimator, check):
     check(estimator)
+
+
+def test_tags_say_what_a_setting_can_do():
+    kinds = {"auto": True, "probit": True, "Noisy-Probit": False, "softmax": True}
+    for likelihood, many in [*kinds.items(), (Probit(), False), (Softmax(3), True)]:
+        assert get_tags(SparsePEPClassifier(likelihood=likelihood)).classifier_tags.multi_class == many
+    for optimizer, untrained in (("lbfgs", False), (None, True)):
+        assert get_tags(SparsePEPRegressor(optimizer=optimizer)).regressor_tags.poor_score == untrained
 
 
 def with_value(array, index, value):
@@ -754,6 +764,30 @@ def test_a_jitter_of_rounding_needs_no_advice():
     assert model.diagnostics_["jitter"] == 1e-12 and "jitter of" not in model.summary()
     model.diagnostics_["jitter"] = 1e-6
     assert "Kuu needed a jitter of 1e-06, more than was asked for" in model.summary()
+
+
+def test_noise_of_the_size_of_the_jitter_is_said():
+    x = np.linspace(0.0, 3.0, 300)[:, None]
+    fits = (SparsePEPRegressor(n_inducing=30, jitter=jitter, normalize_y=True, random_state=0).fit(x, 100.0 * np.sin(3.0 * x[:, 0]) + 1e-4 * np.random.default_rng(0).normal(size=300)) for jitter in (1e-8, 0.0))
+    rough, fine = fits
+    assert "the jitter leaves" in rough.summary() and "the jitter leaves" not in fine.summary()
+    assert rough.noise_variance_ > 10.0 * fine.noise_variance_
+
+
+def test_nearly_equal_inducing_points_are_not_too_many_but_too_alike(tmp_path):
+    model = fixed_model(features=InducingPoints(X[:1] + 1e-9 * np.random.default_rng(0).normal(size=(50, 2))))
+    model.save(tmp_path / "model.npz")
+    for fitted in (model, load(tmp_path / "model.npz")):
+        assert "100% of the inducing points nearly coincide" in fitted.summary() and "`n_inducing`" not in fitted.summary()
+    spread = fixed_model(features=InducingPoints(X[:6]))
+    assert "nearly coincide" not in spread.summary()
+
+
+@pytest.mark.parametrize("arguments, count", [({}, 60), ({"kernel": SquaredExponential(1.0, 1.0)}, 1), ({"fixed": ["kernel.log_lengthscale"]}, 0), ({"optimizer": "adam", "n_epochs": 1}, 60)], ids=str)
+def test_as_many_lengthscales_as_rows_are_too_many(arguments, count, recwarn):
+    model = SparsePEPRegressor(**{"n_inducing": 3, "max_iter": 2, "random_state": 0} | arguments).fit(np.tile(X, 30) + np.random.default_rng(0).normal(size=(40, 60)), y)
+    assert model.diagnostics_["n_lengthscales"] == count
+    assert ("60 lengthscales were trained on 40 rows" in model.summary()) == (count == 60)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"normalize_y": True}, {"power": "held_out"}, {"optimizer": "adam"}, {"mean": "linear"}, {"blocks": 5}], ids=str)

@@ -155,6 +155,7 @@ class Fitted(Arguments):
             self.n_iter_,
             self.diagnostics_,
             self._numerics.jitter,
+            self._posteriors[0].Kuu,
             bounds,
             self._numerics.tight,
         )
@@ -587,7 +588,7 @@ class PowerEPEstimator(Editable):
         `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped` (the number of
         unexplained variances that rounding made negative), `unexplained_variance` (the mean of D over the data, in units of y²) and its fraction
         of the prior variance, `determined_directions`, `learned_nothing` (whether the
-        predictions are those of the prior), `log_evidence_trace`,
+        predictions are those of the prior), `n_lengthscales` (the number that were trained), `log_evidence_trace`,
         `parameter_trace` (the parameters at up to 64 iterations), `power_sweep` (with
         `power="held_out"`), `inducing_sweep` and `growth_ended` (with `n_inducing="auto"`: the
         numbers that were tried, their measure in nats per data point, and why no more were; all

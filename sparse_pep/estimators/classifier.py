@@ -48,8 +48,9 @@ def classifier_likelihood(likelihood: str | Likelihood, n_classes: int) -> Likel
     if n_classes != (2 if single else found.n_latent) or (
         single and not isinstance(found, Binary)
     ):
+        two = "Only binary classification is supported: " * isinstance(found, Binary)
         raise ValueError(
-            f"`likelihood` {type(found).__name__} is not for the {n_classes} classes that `y` has; use 'auto' or another one."
+            f"{two}`likelihood` {type(found).__name__} is not for the {n_classes} classes that `y` has; use 'auto' or another one."
         )
     return found
 
@@ -114,6 +115,16 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
     """
 
     likelihood: Likelihood | str = "auto"
+
+    def __sklearn_tags__(self):
+        """The tags of scikit-learn, which say whether the likelihood is for more than two classes."""
+        tags = super().__sklearn_tags__()
+        try:
+            given = likelihood_named(self.likelihood, {"noisy_probit": NoisyProbit})
+        except ValueError:  # all other names are for any number of classes
+            given = None
+        tags.classifier_tags.multi_class = not isinstance(given, Binary)
+        return tags
 
     def partial_fit(
         self,

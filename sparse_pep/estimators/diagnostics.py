@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..features import Features
+from ..features import Features, InducingPoints
 from ..likelihoods import Likelihood
+from ..numerics.linalg import Factor
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #84ea2d2e
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,8 @@ class Account:
         The `diagnostics_` of the estimator.
     jitter : float
         The jitter in the estimator's arguments.
+    Kuu : Factor
+        The Cholesky factor of the prior covariance of the inducing variables.
     bounds : (float, float), optional
         Bounds on the log marginal likelihood of the exact model, in nats.
     tight : bool
@@ -52,7 +55,8 @@ class Account:
     converged: bool
     n_iter: int
     diagnostics: dict = field(repr=False)
-    jitter: float = 1e-8
+    jitter: float
+    Kuu: Factor = field(repr=False)
     bounds: tuple[float, float] | None = None
     tight: bool = False
 
@@ -121,6 +125,20 @@ def rows_of_trust(fit: Account) -> Lines:
         rows.append(("exact GP lies between", f"{bounds[0]:.2f} and {bounds[1]:.2f} nats"))
     return rows
 
+# %% ../../nbs/internals/estimators/diagnostics.ipynb #f19a73d6
+NEARLY = 1e-6  # conditional variance given the other inducing variables, relative to the prior's
+MOST = 0.5  # of the inducing points
+
+
+def effect_of_coincidence(Kuu: Factor) -> tuple[float, float]:
+    """The fraction of the inducing points that the others nearly determine, and the mean variance
+    of f at the inducing points that the jitter leaves unexplained. Cost M³/3 flops.
+    """
+    prior, precision = Kuu.diagonals
+    determined = prior * precision * max(NEARLY, 10.0 * Kuu.jitter) > 1.0
+    left = Kuu.jitter * prior * (1.0 - Kuu.jitter * prior * precision)
+    return float(np.mean(determined)), float(np.mean(left))
+
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #a0e32208
 WIDE_GAP = 0.01  # nats per row between the bounds
 SMALL_SHARE, LARGE_SHARE = 0.01, 0.2  # of the prior variance of f
@@ -134,6 +152,8 @@ SMALL_NOISE = {
     True: 1e-2,
 }  # of the variance of the targets; at powers above 0.5
 HARMLESS = 1e-8  # jitter, relative: the default of the estimators
+NOISE_FLOOR = 3.0  # noise variance, in units of the variance that the jitter leaves unexplained
+MANY_LENGTHSCALES = 0.5  # of the number of rows
 COARSE = 1e-6  # error of the quadrature
 SHALLOW = 0.01  # of the precision, left in a cavity
 
@@ -145,15 +165,24 @@ def advice(fit: Account) -> list[str]:
     scale = told["target_variance"] * SMALL_NOISE[bool(np.max(fit.power) > 0.5)]
     few = told["determined_directions"]
     dead, grown = bool(told.get("learned_nothing")), "inducing_sweep" in told  # growth has its own rows
+    coincide, floor = 0.0, 0.0
+    if isinstance(fit.features, InducingPoints):
+        coincide, floor = effect_of_coincidence(fit.Kuu)
+    crowded = coincide > MOST and share > SMALL_SHARE
+    settled = grown or crowded  # the number of inducing variables is not the problem
     wide = bounds is not None and bounds[1] - bounds[0] > WIDE_GAP * told["n_samples"]
     wide &= share > SMALL_SHARE  # the upper bound is loose where hardly anything is missing
+    scales = told.get("n_lengthscales", 0)
     cases = (
         (dead, LEARNED_NOTHING),
         (not fit.converged, f"it has not converged: raise `{told.get('limit', 'max_iter')}`, standardise X, or try another `power`"),
-        (wide and not grown, "the gap between the bounds is wide: a larger `n_inducing` may help"),
-        (bounds is None and share > LARGE_SHARE and not grown, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help"),
-        (not dead and not grown and few < FEW_DIRECTIONS * fit.n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good"),
+        (crowded, f"{coincide:.0%} of the inducing points nearly coincide with others, and {share:.1%} of the prior variance is unexplained: spread them over the inputs (without `features`, k-means places them)"),
+        (wide and not settled, "the gap between the bounds is wide: a larger `n_inducing` may help"),
+        (bounds is None and share > LARGE_SHARE and not settled, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help"),
+        (not dead and not settled and few < FEW_DIRECTIONS * fit.n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good"),
         (told["jitter"] > max(fit.jitter, HARMLESS), f"Kuu needed a jitter of {told['jitter']:g}, more than was asked for, because some inducing variables nearly coincide: a smaller `n_inducing` may do"),
+        (noise < NOISE_FLOOR * floor, f"the jitter leaves a variance of {floor:.1g} unexplained, and the noise variance {noise:.1g} may be due to it: try a smaller `jitter`, or fewer inducing points"),
+        (scales > MANY_LENGTHSCALES * told["n_samples"], f"{scales} lengthscales were trained on {told['n_samples']} rows, too few to determine them: leave columns out, use one lengthscale (`kernel=SquaredExponential(1.0, 1.0)`), or add rows"),
         (noise < scale, "the noise variance is very small, which near power 1 is often an artefact: compare with a lower `power`; for data with outliers use `SparsePEP(likelihood='student_t')`"),
         (told.get("quadrature_error", 0.0) > COARSE, "the quadrature is inaccurate for some data points, because the kernel's variance is very large: start from a suitable `kernel`"),
         (told.get("smallest_cavity", 1.0) < SHALLOW, "the posterior at some data point is determined almost entirely by this point itself: look for it with `leave_one_out()`"),

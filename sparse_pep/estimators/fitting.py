@@ -366,6 +366,8 @@ def trained(
         counts = {"n_evaluations": result.n_evaluations, "n_rejected": result.n_rejected}
         counts |= {"n_sweeps": result.n_sweeps, "jitter_largest": result.jitter}
     sites, traces = result.fit.start, {"log_evidence_trace": result.history, "parameter_trace": result.path}
+    free = (value for name, value in start.parameters().items() if "log_lengthscale" in name and name not in given.fixed)
+    counts["n_lengthscales"] = sum(map(np.size, free))
     if data.inverse is not None and isinstance(sites, np.ndarray):
         sites = sites[:, :, data.inverse]
     return Outcome(result.model, sites, result.converged, result.n_iter, {"message": result.message, "limit": result.limit, **counts, **traces})

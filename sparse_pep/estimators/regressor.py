@@ -68,9 +68,12 @@ class SparsePEPRegressor(RealTargets):
     _many_outputs = True
 
     def __sklearn_tags__(self):
-        """The tags of scikit-learn, which say that several outputs are supported."""
+        """The tags of scikit-learn. Several outputs are supported, and a fit without training is not
+        judged by its R².
+        """
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
+        tags.regressor_tags.poor_score = self.optimizer is None
         return tags
 
     def fit(

@@ -125,6 +125,12 @@ class Factor:
         """½ log |L Lᵀ| = Σ log Lₘₘ, in nats."""
         return float(np.log(np.diag(self.lower)).sum())
 
+    @property
+    def diagonals(self) -> tuple[np.ndarray, np.ndarray]:
+        """The diagonal (M,) of K, without jitter, and that of (L Lᵀ)⁻¹. Cost M³ flops."""
+        inverse, _ = lapack.dpotri(self.lower.T, lower=0)
+        return np.sum(self.lower**2, axis=1) / (1.0 + self.jitter), np.diag(inverse)
+
 # %% ../../nbs/internals/numerics/linalg.ipynb #c557eb72
 JITTER_STEPS = tuple(10.0**k for k in range(-12, -1))  # tried in turn when a factorisation fails
 PRODUCT_RCOND = 1e-6  # below this reciprocal condition number of L: solve rather than multiply by the inverse
