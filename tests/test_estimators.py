@@ -1307,3 +1307,4 @@ def test_a_mean_alone_is_the_one_beside_a_deviation_and_takes_no_variance(name, 
     monkeypatch.setattr("sparse_pep.model.predict_f", None)
     np.testing.assert_allclose(model.predict(tests), mean, rtol=1e-10)
     np.testing.assert_allclose(model.predict(tests[:1].tolist()), mean[:1], rtol=1e-10)
+    np.testing.assert_allclose(model.predict(ArraySource(tests, piece_rows=3000)), mean, rtol=1e-10)

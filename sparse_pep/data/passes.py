@@ -13,7 +13,7 @@ import numpy as np
 
 from .sources import Source, require_counted
 from ..local import LocalRows, local_predict
-from ..model import Model
+from ..model import Model, model_mean
 from ..shards import Piece
 from ..sites import Posterior
 
@@ -23,6 +23,13 @@ def predict_piece(
 ) -> tuple[int, np.ndarray, np.ndarray]:
     """Number of the first row, mean and variance of f, in the shapes of `model_predict`."""
     return piece.first, *local_predict(model, posteriors, piece.X, local)
+
+
+def mean_piece(
+    piece: Piece, model: Model, posteriors: Sequence[Posterior]
+) -> tuple[int, np.ndarray]:
+    """Number of the first row, and the mean of f, in the shapes of `model_mean`."""
+    return piece.first, model_mean(model, posteriors, piece.X)
 
 # %% ../../nbs/internals/data/passes.ipynb #7ac9d336
 def source_predict(
