@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import click
 import numpy as np
@@ -29,7 +29,6 @@ from tqdm import tqdm
 
 from .blocks import clustered_blocks
 from .data.cluster import DaskSource, connect
-from .data.passes import source_moments
 from .data.sources import ArraySource, Source
 from sparse_pep.data.tables import (
     TABLES,
@@ -68,6 +67,7 @@ from sparse_pep.studies.trials import (
     power_name,
     predictions,
     require_learnable,
+    require_squares,
     run_split,
     score_rows,
 )
@@ -331,6 +331,7 @@ def read_training(
     if layout.labels:
         require_discrete(rows.classes, target, likelihood)
     y = rows.columns["y"]
+    require_squares(rows.columns["X"], y, rows.feature_names, target)
     if likelihood in COUNTS and np.any((y < 0.0) | (y % 1.0 != 0.0)):
         raise ValueError(
             f"--likelihood {likelihood}: the target {target!r} does not hold counts (0, 1, 2, ...)."
@@ -541,18 +542,44 @@ def rows_to_fit(
         yield DaskSource.from_parquet(files, client=client, **given)
 
 
-def rows_that_count(piece: Piece) -> tuple[int]:
-    """The number of rows of a piece with a positive weight."""
-    return (int(np.count_nonzero(np.broadcast_to(piece.weight, len(piece.X)) > 0.0)),)
+class Extent(NamedTuple):
+    """The number of some values, the smallest and the largest. The sum of two is that of all their
+    values.
+    """
+
+    count: int
+    low: float
+    high: float
+
+    def __add__(self, other: "Extent | int") -> "Extent":
+        if isinstance(other, Extent):
+            low, high = min(self.low, other.low), max(self.high, other.high)
+            return Extent(self.count + other.count, low, high)
+        return self
+
+    __radd__ = __add__
 
 
-def fit_source(rows: Source, standardize: bool, training: Mapping) -> PowerEPEstimator:
+def targets_that_count(piece: Piece) -> tuple[Extent]:
+    """The extent of the targets of a piece whose rows have a positive weight."""
+    y = piece.y[np.broadcast_to(piece.weight, len(piece.y)) > 0.0]
+    return (Extent(len(y), np.min(y, initial=np.inf), np.max(y, initial=-np.inf)),)
+
+
+def require_different(rows: Source, target: str) -> None:
+    """Raise a ValueError if all targets of a source with a positive weight are the same."""
+    (found,) = rows.total(targets_that_count)
+    if not found.low < found.high:
+        raise ValueError(
+            f"the target {target!r} has fewer than two different values in {found.count} rows: there is nothing to learn."
+        )
+
+
+def fit_source(
+    rows: Source, target: str, standardize: bool, training: Mapping
+) -> PowerEPEstimator:
     """The estimator trained on all rows of a source. The blocks are those of the source."""
-    (n_counted,) = rows.total(rows_that_count)
-    if n_counted < 2:
-        raise ValueError("at least two rows must count; got fewer with a positive weight.")
-    if rows.classes is None and np.all(source_moments(rows)[1].square == 0.0):
-        raise ValueError("the target has one value only: there is nothing to learn.")
+    require_different(rows, target)
     return estimator_for(standardize=standardize, **training | {"blocks": None}).fit(rows)
 
 
@@ -566,10 +593,11 @@ def fit_arrays(
     """The trained estimator, and the numbers of the training and of the held-out rows."""
     X, y, seed = rows.columns["X"], rows.targets(), training["random_state"]
     train, test = held_out_rows(y, test_fraction, seed, training["likelihood"])
-    require_learnable(X[train], y[train], rows.feature_names, target)
     weight, known = rows.columns["weight"], rows.columns["known_variance"]
     given = {"sample_weight": weight, "known_variance": known}
     given = {name: values[train] for name, values in given.items() if values.ndim}
+    trained = ArraySource(X[train], rows.columns["y"][train], given.get("sample_weight", 1.0))
+    require_different(trained, target)
     model = estimator_for(standardize=standardize, **training).fit(X[train], y[train], **given)
     return model, train, test
 
@@ -633,7 +661,7 @@ def fit(
     given = layout, training, cache_dir, scheduler, large
     with one_line_warnings() as said, rows_to_fit(*given) as rows:
         if large:
-            model, parts = fit_source(rows, standardize, training), (range(rows.n_data), ())
+            model, parts = fit_source(rows, target, standardize, training), (range(rows.n_data), ())
         else:
             model, *parts = fit_arrays(rows, target, standardize, test_fraction, training)
     save_model(out, model, rows.feature_names, target)

@@ -381,7 +381,7 @@ REFUSED = {  # command line, words of the message
     f"{PIECES} --weight response": ["'response' is used twice"],
     f"{PIECES} --weight age": ["--weight", "'age'", "not be negative", "data row"],
     f"{PIECES} --likelihood auto": ["--likelihood auto", "continuous"],
-    "fit parts --target site --in-pieces": ["one value only"],
+    "fit parts --target site --in-pieces": ["target 'site' has fewer than two different values in"],
     "fit parts --target site --in-pieces --likelihood auto": ["one class only"],
     "fit text.csv --target response --in-pieces": ["text.csv", "row 3", "'age'", "'old'"],
     "fit head.csv --target response --in-pieces": ["no rows"],
@@ -429,6 +429,27 @@ def test_bad_input_is_one_line_and_leaves_nothing_behind(model, monkeypatch, lin
     error = refused(*line.split(), *(["--quiet"] if "--in-pieces" in line and line.startswith("fit") else []))
     for word in REFUSED[line]:
         assert word in error
+
+
+ODD_TABLES = {  # content and options; the target is y, and the table is refused
+    "true and false": ("x,y\n1,True\n2,False\n", []),
+    "unit": ("x,y\n1,2\n2,988 CHF\n", []),
+    "UTF-16": ("x,y\n1,2\n2,3\n".encode("utf-16-le"), []),
+    "constant": ("x,y\n1,2\n2,2\n", []),
+    "one row": ("x,y\n1,2\n", []),
+    "constant where it counts": ("x,w,y\n1,1,2\n2,1,2\n3,0,5\n", ["--weight", "w"]),
+    "one class where it counts": ("x,w,y\n1,1,a\n2,1,a\n3,0,b\n", ["--weight", "w", "--likelihood", "auto"]),
+    "too large": ("x,y\n1,2\n1e200,3\n", []),
+    "tiny": ("x,y\n1,2e-200\n2,3e-200\n", []),
+}
+
+
+@pytest.mark.parametrize("case", ODD_TABLES)
+def test_an_odd_table_is_refused_in_the_same_words_in_memory_and_in_pieces(case):
+    content, options = ODD_TABLES[case]
+    Path("odd.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    told = [refused("fit", "odd.csv", "--target", "y", "--quiet", *options, *pieces) for pieces in ([], ["--in-pieces"])]
+    assert told[0] == told[1]
 
 
 @pytest.mark.parametrize("command", ["fit", "compare"])

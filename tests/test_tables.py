@@ -327,7 +327,8 @@ BAD_TABLES = {  # content, words of the message; the target is y
     "open quotation mark": ('a,y\n1,2\n1,"2\n' + "3,4\n" * 40000, ["not a CSV file from row 3 on"]),
     "damaged gzip": (gzip.compress(b"a,y\n" + b"1,2\n" * 999)[:-12], ["is a damaged gzip file"]),
     "picture": (b"\x89PNG\xff\xfe\x00", ["not a text file in UTF-8"]),
-    "zeros": (b"a,y\n1,\x00\n", ["not a text file"]),
+    "zeros": (b"a,y\n1,\x00\n", ["not a text file in UTF-8"]),
+    "UTF-16": ("a,y\n1,2\n".encode("utf-16-le"), ["not a text file in UTF-8"]),
 }
 
 

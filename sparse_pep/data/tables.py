@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO, NamedTuple
@@ -307,7 +307,7 @@ def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
     with file.opened() as raw:
         texts = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
         rows = csv.reader(
-            map(require_text, repeat(file.name), texts), skipinitialspace=True
+            map(require_text, texts), skipinitialspace=True
         )
         try:
             for row in rows:
@@ -321,10 +321,13 @@ def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
             ) from None
 
 
-def require_text(name: str, line: str) -> str:
-    """A line of a file. ValueError if it contains a character that no text file has."""
-    if "\0" in line:
-        raise ValueError(f"`path`: '{name}' is not a text file; a CSV file is expected.")
+def require_text(line: str) -> str:
+    """A line of a file. UnicodeDecodeError if it contains a zero byte, which no text in UTF-8 has,
+    but text in UTF-16 does.
+    """
+    place = line.find("\0")
+    if place >= 0:
+        raise UnicodeDecodeError("utf-8", line.encode(), place, place + 1, "a zero byte")
     return line
 
 

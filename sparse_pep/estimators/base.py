@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.passes import source_predict
+from ..data.passes import mean_piece, source_predict
 from ..data.sources import Source, require_counted, require_targets
 from . import diagnostics, persistence
 from sparse_pep.estimators.arguments import (
@@ -290,25 +290,24 @@ class Predictor(Fitted):
             X = place_named(numerics.device, numerics.dtype).put(X)
             given = self._model, self._posteriors, X, self._local
             return local_predict(*given, numerics.chunk_size, blocks)
-        check_is_fitted(self)
-        self._require_columns(source)
+        source = self._encoded(source)
         if blocks is not None:
             raise ValueError("`blocks` needs `X` as an array in memory; got a source.")
-        source = EncodedSource(source, self._encoding.of_inputs())
         given = self._model, self._posteriors, source, self._local
         found = [part[1:] for part in source_predict(*given)]
         mean, var = (np.concatenate(parts, axis=-1) for parts in zip(*found))
         return mean, var
 
     def _latent_mean(self, X: ArrayLike) -> np.ndarray:
-        """The mean that `_latent` returns, without the variance where it can be left out: for rows
-        in memory, without `local`.
-        """
+        """The mean that `_latent` returns, without the variance unless `local` needs it."""
         if not hasattr(self, "_model"):
             check_is_fitted(self)
-        if self._local is not None or source_of(X) is not None:
+        if self._local is not None:
             return self._latent(X)[0]
-        numerics = self._numerics
+        source, numerics = source_of(X), self._numerics
+        if source is not None:
+            found = self._encoded(source).each(mean_piece, self._model, self._posteriors)
+            return np.concatenate([mean for _, mean in found], axis=-1)
         X = place_named(numerics.device, numerics.dtype).put(self._test_inputs(X))
         return model_mean(self._model, self._posteriors, X, numerics.chunk_size)
 
@@ -327,6 +326,12 @@ class Predictor(Fitted):
             unknown = labels[numbers < 0][0].item()
             raise ValueError(f"`blocks` must hold labels of the fit; got {shown(unknown)}.")
         return numbers
+
+    def _encoded(self, source: Source) -> EncodedSource:
+        """The source with its inputs encoded for the model, after a check of its columns."""
+        check_is_fitted(self)
+        self._require_columns(source)
+        return EncodedSource(source, self._encoding.of_inputs())
 
     def _require_columns(self, source: Source) -> None:
         """Raise a ValueError unless a source has the same columns as in the fit, in the same order."""

@@ -21,6 +21,32 @@ from ..estimators.base import PowerEPEstimator
 from ..numerics.validation import LARGEST
 
 # %% ../../nbs/internals/studies/trials.ipynb #d1e0985b
+def require_squares(
+    X: np.ndarray,
+    y: np.ndarray,
+    names: Sequence[str] | None = None,
+    target: str | None = None,
+) -> None:
+    """Raise a ValueError, which names the column, if values of X (N, D) or y (N,) are too large to be
+    squared. `names` and `target` are the names of the columns.
+    """
+    names = range(X.shape[1]) if names is None else names
+    called = [*(f"column {name!r}" for name in names), target_called(target)]
+    largest = np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
+    if y.dtype.kind in "fiu":  # labels may be words
+        largest = np.append(largest, max(np.max(y), -np.min(y)))
+    for column, value in zip(called, largest):
+        if value > LARGEST:
+            raise ValueError(
+                f"{column} holds values too large to standardise (their squares overflow); rescale it."
+            )
+
+
+def target_called(target: str | None) -> str:
+    """The words for the target, with its name if it has one."""
+    return "the target" if target is None else f"the target {target!r}"
+
+
 def require_learnable(
     X: np.ndarray,
     y: np.ndarray,
@@ -30,20 +56,11 @@ def require_learnable(
     """Raise a ValueError, which names the column, if the target is constant, or if values of X
     (N, D) or y (N,) are too large to be squared. `names` and `target` are the names of the columns.
     """
-    called = "the target" if target is None else f"the target {target!r}"
     if len(np.unique(y)) < 2:
         raise ValueError(
-            f"{called} has fewer than two different values in {len(y)} rows: there is nothing to learn."
+            f"{target_called(target)} has fewer than two different values in {len(y)} rows: there is nothing to learn."
         )
-    names = list(range(X.shape[1])) if names is None else names
-    columns = [(f"column {name!r}", values) for name, values in zip(names, X.T)]
-    if y.dtype.kind in "fiu":  # labels may be words
-        columns.append((called, y))
-    for column, values in columns:
-        if np.max(np.abs(values)) > LARGEST:
-            raise ValueError(
-                f"{column} holds values too large to standardise (their squares overflow); rescale it."
-            )
+    require_squares(X, y, names, target)
 
 # %% ../../nbs/internals/studies/trials.ipynb #44bed2d0
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax", "multinomial_probit")
