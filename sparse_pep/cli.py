@@ -414,6 +414,7 @@ def reproduce_command(**options: object) -> None:
     synthetic       draws from a GP, compared with the exact GP
     regression      eight data sets
     classification  six data sets
+    beyond          the tight form, local prediction and blocks, beyond the paper
 
     A study may be stopped at any time; the same command resumes it. Two processes may work in
     the same folder. Without a folder of data sets, those of scikit-learn are used instead.

@@ -9,13 +9,14 @@ from reference import classification, dense
 from scipy.stats import norm
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
-from sparse_pep.datasets import load_regression
+from sparse_pep.datasets import Dataset, load_regression
 from sparse_pep.studies import experiments
 from sparse_pep.studies.experiments import (
     SIZES,
     STUDIES,
     boundary,
     fit_banana,
+    fit_beyond,
     fit_ionosphere,
     fit_snelson,
     fit_split,
@@ -36,10 +37,12 @@ COLUMNS = {
     "synthetic": [*KEYS, "method", EVIDENCE, "smse", "smll", "smse_train", "smll_train", *END],
     "regression": [*KEYS, EVIDENCE, "smse", "smll", *END],
     "classification": [*KEYS, EVIDENCE, "error", "nll", *END],
+    "beyond": [*KEYS, "blocks", "tight", "prediction", "used", EVIDENCE, "error", "nll", *END],
 }
 SMALLER = {  # settings that results depend on, for speed
     "regression": {"max_iter": 5},
     "classification": {"max_iter": 5},
+    "beyond": {"max_iter": 2},
     "ionosphere": {"log_lengthscales": [1.0, 3.0]},
     "mnist": {"n_epochs": 2},
 }
@@ -345,3 +348,27 @@ def test_mnist_rows_are_passes_over_the_data():
     assert rows[-1]["nll"] < rows[0]["nll"] < np.log(2.0) + 0.1 and rows[-1]["error"] < 0.4
     X, y, X_test, y_test = experiments.mnist_data("digits", None)
     assert set(y) == {-1, 1} and X.max() == 1.0 and len(X) > len(X_test)
+
+
+# ---- beyond the paper ------------------------------------------------------------------------------------------------
+
+
+def test_global_and_local_scores_are_those_of_two_estimators(monkeypatch):
+    """One training, two predictions: the same as training twice, on a function with many wiggles for its points."""
+    X, rng = np.linspace(0.0, 30.0, 150)[:, None], np.random.default_rng(0)
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=150)
+    wiggles = Dataset("boston", X, y, ("x",), ((np.arange(0, 150, 2), np.arange(1, 150, 2)),))
+    monkeypatch.setattr(experiments, "loaded", lambda *given: wiggles)
+    X, y, X_test, y_test = experiments.beyond_data("boston", 0, None)
+    job = {"data": "boston", "split": 0, "power": 0.0, "M": 8, "seed": 0, "blocks": 1, "tight": False}
+    rows = fit_beyond(job, max_iter=20, tol=1e-3)
+    assert [row["prediction"] for row in rows] == ["global", "local"] and rows[1]["used"]
+    options = {"n_inducing": 8, "random_state": 0, "power": 0.0, "max_iter": 20, "standardize": True, "normalize_y": True}
+    for row, local in zip(rows, ("off", "auto")):
+        model = SparsePEPRegressor(local=local, **options).fit(X, y)
+        residual = y_test - model.predict(X_test)
+        assert row["error"] == pytest.approx(np.mean(residual**2) / np.var(y_test), rel=1e-6)
+        assert row["nll"] == pytest.approx(-np.mean(model.predict_log_density(X_test, y_test)), rel=1e-6)
+    assert rows[1]["error"] < 0.9 * rows[0]["error"]
+    (tight,) = fit_beyond(job | {"tight": True}, max_iter=20, tol=1e-3)
+    assert tight["log_marginal_likelihood"] > rows[0]["log_marginal_likelihood"]

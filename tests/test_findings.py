@@ -15,6 +15,7 @@ from sparse_pep.studies.experiments import STUDIES, study_named
 from sparse_pep.studies.findings import (
     FIGURES,
     TABLES,
+    beyond_gains,
     convergence,
     mean_table,
     means_of,
@@ -230,3 +231,27 @@ def test_committed_tables_come_out_again_byte_for_byte(name, tmp_path, monkeypat
     rows = results.gather()
     assert results.table.read_bytes() == committed.read_bytes()
     pd.testing.assert_frame_equal(rows, read_results(committed))
+
+
+def test_gains_beyond_the_paper_are_those_that_were_put_in():
+    """Two sets, two splits: tight gains 0.1 nats and a fifth of the error, blocks lose 0.2 nats, at power 0 only."""
+    keys = product(("boston", "yacht"), (0, 1), (0.0, 0.5), (1, 20), ((False, "global"), (True, "global"), (False, "local")))
+    rows = []
+    for data, split, power, blocks, (tight, prediction) in keys:
+        row = {"data": data, "split": split, "power": power, "blocks": blocks, "tight": tight, "prediction": prediction}
+        nll = split - (0.1 * tight - 0.2 * (blocks == 20)) * (power == 0.0)
+        rows.append(FIT | row | {"split": split, "M": 50, "nll": nll, "error": 1.0 - 0.2 * tight})
+    rows = pd.DataFrame(rows)
+    nats = beyond_gains(rows, "regression", "nll")
+    expected = {"tight": 0.1, "local": 0.0, "global, blocks": -0.2, "tight, blocks": -0.1, "local, blocks": -0.2}
+    for column in ("gain", "low", "high"):
+        np.testing.assert_allclose(nats.xs(0.0, level="power")[column], pd.Series(expected), atol=1e-12)
+    np.testing.assert_allclose(nats.xs(0.5, level="power")["gain"], 0.0, atol=1e-12)
+    assert nats.loc[("tight", 0.0), ["better", "sets"]].tolist() == [2, 2] and nats.loc[("local", 0.0), "better"] == 0
+    error = beyond_gains(rows, "regression", "error").xs("tight")["gain"]
+    np.testing.assert_allclose(error, 20.0)
+    both = pd.concat([rows, rows[rows["data"] == "boston"].assign(data="pima")])
+    assert beyond_gains(both, "classification", "nll")["sets"].eq(1).all()
+    assert convergence(both) == "48 fits, 0 not converged"
+    (figure,) = study_figures("beyond", both).values()
+    assert len(figure.axes) == 3 and len(study_tables("beyond", both)) == 3
