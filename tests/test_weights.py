@@ -243,7 +243,7 @@ class TestEstimators:
             assert error(total, sum(parts)) < 1e-9
         assert joint.score(X, Y) > 0.9
         joint.save(tmp_path / "model.npz")
-        assert np.array_equal(load(tmp_path / "model.npz").predict(X), mean)
+        assert np.array_equal(load(tmp_path / "model.npz").predict(X, return_std=True)[0], mean)
         one_column = SparsePEPRegressor(**options).fit(X, y[:, None])
         assert one_column.predict(X).shape == (30, 1)
 
