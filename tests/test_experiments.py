@@ -38,11 +38,13 @@ COLUMNS = {
     "regression": [*KEYS, EVIDENCE, "smse", "smll", *END],
     "classification": [*KEYS, EVIDENCE, "error", "nll", *END],
     "beyond": [*KEYS, "blocks", "tight", "prediction", "used", EVIDENCE, "error", "nll", *END],
+    "kin40k": [*KEYS, "blocks", "tight", "prediction", "used", EVIDENCE, "error", "nll", *END],
 }
 SMALLER = {  # settings that results depend on, for speed
     "regression": {"max_iter": 5},
     "classification": {"max_iter": 5},
     "beyond": {"max_iter": 2},
+    "kin40k": {"max_iter": 2},
     "ionosphere": {"log_lengthscales": [1.0, 3.0]},
     "mnist": {"n_epochs": 2},
 }
@@ -359,9 +361,9 @@ def test_global_and_local_scores_are_those_of_two_estimators(monkeypatch):
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=150)
     wiggles = Dataset("boston", X, y, ("x",), ((np.arange(0, 150, 2), np.arange(1, 150, 2)),))
     monkeypatch.setattr(experiments, "loaded", lambda *given: wiggles)
-    X, y, X_test, y_test = experiments.beyond_data("boston", 0, None)
+    X, y, X_test, y_test = experiments.beyond_data("boston", 0, 1000, None)
     job = {"data": "boston", "split": 0, "power": 0.0, "M": 8, "seed": 0, "blocks": 1, "tight": False}
-    rows = fit_beyond(job, max_iter=20, tol=1e-3)
+    rows = fit_beyond(job, max_iter=20, tol=1e-3, most_rows=1000)
     assert [row["prediction"] for row in rows] == ["global", "local"] and rows[1]["used"]
     options = {"n_inducing": 8, "random_state": 0, "power": 0.0, "max_iter": 20, "standardize": True, "normalize_y": True}
     for row, local in zip(rows, ("off", "auto")):
@@ -370,5 +372,5 @@ def test_global_and_local_scores_are_those_of_two_estimators(monkeypatch):
         assert row["error"] == pytest.approx(np.mean(residual**2) / np.var(y_test), rel=1e-6)
         assert row["nll"] == pytest.approx(-np.mean(model.predict_log_density(X_test, y_test)), rel=1e-6)
     assert rows[1]["error"] < 0.9 * rows[0]["error"]
-    (tight,) = fit_beyond(job | {"tight": True}, max_iter=20, tol=1e-3)
+    (tight,) = fit_beyond(job | {"tight": True}, max_iter=20, tol=1e-3, most_rows=1000)
     assert tight["log_marginal_likelihood"] > rows[0]["log_marginal_likelihood"]
