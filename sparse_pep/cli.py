@@ -415,6 +415,7 @@ def reproduce_command(**options: object) -> None:
     regression      eight data sets
     classification  six data sets
     beyond          the tight form, local prediction and blocks, beyond the paper
+    kin40k          the same on 5000 rows, as Bui and Titsias (2025)
 
     A study may be stopped at any time; the same command resumes it. Two processes may work in
     the same folder. Without a folder of data sets, those of scikit-learn are used instead.
