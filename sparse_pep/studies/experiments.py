@@ -543,7 +543,7 @@ def kin40k_study(size: str, data_dir: str | None = None) -> Study:
     at_hand, quick = data_directory(data_dir) is not None, size == "quick"
     name = "kin40k" if at_hand else "diabetes"
     counts, powers = ((256,), (0.0,)) if quick else ((256, 512), (0.0, 0.5))
-    fits = grid_of([name], {name: 1 if quick else 5}, powers, counts)
+    fits = grid_of([name], {name: {"quick": 1, "standard": 2, "full": 5}[size]}, powers, counts)
     settings = {"max_iter": 30 if quick else 300, "tol": 1e-3, "most_rows": 5000}
     return forms_study("kin40k", fits, 10, settings, data_dir)
 
