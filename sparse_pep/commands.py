@@ -515,11 +515,12 @@ def rows_to_fit(
     training: Mapping,
     cache_dir: str | None,
     scheduler: str | None,
+    timeout: float | None,
     large: bool,
 ) -> Iterator[Source]:
     """A context with the rows of a table, in memory, in files of `cache_dir`, or with the workers of
-    the cluster at the address `scheduler`. Workers read Parquet files themselves, unless rows are
-    in blocks.
+    the cluster at the address `scheduler`, for which one waits `timeout` seconds. Workers read
+    Parquet files themselves, unless rows are in blocks.
     """
     likelihood, size = training["likelihood"], training["blocks"] if large else None
 
@@ -531,15 +532,16 @@ def rows_to_fit(
         yield read()
         return
     with without_logs(), connect(scheduler) as client:
+        cluster = {"client": client} | ({} if timeout is None else {"timeout": timeout})
         if size is not None or not all(file.is_parquet for file in layout.files):
-            yield DaskSource(read(), client=client)
+            yield DaskSource(read(), **cluster)
             return
         files, given = [file.name for file in layout.files], dict(layout.parts)
         given["target"] = given.pop("y")
         if layout.labels:
             given["labels"] = layout.classes()
             require_discrete(given["labels"], given["target"], likelihood)
-        yield DaskSource.from_parquet(files, client=client, **given)
+        yield DaskSource.from_parquet(files, **cluster, **given)
 
 
 class Extent(NamedTuple):
@@ -644,6 +646,7 @@ def fit(
     in_pieces: bool,
     cache_dir: str | None,
     scheduler: str | None,
+    cluster_timeout: float | None,
     quiet: bool,
     as_json: bool,
     **training: object,
@@ -652,13 +655,15 @@ def fit(
     checkpoint, large = training["checkpoint"], in_pieces or scheduler is not None
     check_files([data], {"--out": out, "--report": report, "--checkpoint": checkpoint})
     check_options(training, known_variance, large, data, cache_dir, test_fraction, report)
+    if cluster_timeout is not None and scheduler is None:
+        raise ValueError("--cluster-timeout belongs to --scheduler; leave it out.")
     noise = training.pop("noise_variance")
     training |= {} if noise is None else {"noise_variance": noise}
     training |= {"verbose": int(not quiet)}
     named = {"weight": weight, "known_variance": known_variance}
     layout = training_layout(data, target, training["likelihood"], large, **named)
     cache_dir = (cache_dir or tempfile.gettempdir()) if large else None
-    given = layout, training, cache_dir, scheduler, large
+    given = layout, training, cache_dir, scheduler, cluster_timeout, large
     with one_line_warnings() as said, rows_to_fit(*given) as rows:
         if large:
             model, parts = fit_source(rows, target, standardize, training), (range(rows.n_data), ())

@@ -38,7 +38,7 @@ from sparse_pep.data.cluster import (
     on_piece,
     results_of,
     summed,
-    threads_at_work,
+    workers_at_work,
 )
 from sparse_pep.data.sources import ArraySource, Largest, Piece
 from sparse_pep.data.tables import convert_table
@@ -411,7 +411,7 @@ def leave_trace(piece, folder):
 def test_each_is_in_order_and_not_far_ahead(client, source, tmp_path):
     results = source.each(leave_trace, str(tmp_path))
     assert next(results)[0] == 0
-    ahead = 2 * threads_at_work(client, 20.0)  # two tasks a thread
+    ahead = 2 * sum(threads for threads, _ in workers_at_work(client, 20.0).values())  # two tasks a thread
     until(lambda: len(list(tmp_path.iterdir())) == ahead)
     time.sleep(0.2)
     assert len(list(tmp_path.iterdir())) == ahead < PIECES
@@ -605,9 +605,10 @@ def set_status(status, dask_scheduler):
 
 def test_all_workers_have_paused(alone):
     source = DaskSource(rows(X), client=alone, timeout=0.6)
-    assert threads_at_work(alone, 1.0) == 1
+    ((threads, _),) = workers_at_work(alone, 1.0).values()
+    assert threads == 1
     alone.run_on_scheduler(lambda dask_scheduler: set_status("paused", dask_scheduler))
-    assert threads_at_work(alone, 1.0) == 0
+    assert workers_at_work(alone, 1.0) == {}
     with pytest.warns(UserWarning, match="no Dask worker"), pytest.raises(ClusterLost, match="ones with more memory"):
         source.total(count)
     alone.run_on_scheduler(lambda dask_scheduler: set_status("running", dask_scheduler))
@@ -628,12 +629,38 @@ def test_a_task_that_kills_its_workers(alone):
 
 
 def test_every_standstill_has_its_own_time(client, monkeypatch):
-    threads = iter([0, 1, 0, 1, 0, 0, 0])
-    monkeypatch.setattr(module, "threads_at_work", lambda *given: next(threads))
+    moments = iter([0, 1, 0, 1, 0, 0, 0])
+    monkeypatch.setattr(module, "workers_at_work", lambda *given: {"a": (1, time.monotonic())} if next(moments) else {})
     with pytest.warns(UserWarning, match="no Dask worker"):
         with pytest.raises(ClusterLost, match="for 0.2 s Dask has no worker"):
             results_of(client, [client.submit(time.sleep, 2.0)], 0.2)
-    assert list(threads) in ([], [0])
+    assert list(moments) in ([], [0])
+
+
+def test_the_time_that_is_left_is_counted_down(client, monkeypatch):
+    monkeypatch.setattr(module, "workers_at_work", lambda *given: {})
+    monkeypatch.setattr(module, "PAUSE", 0.02)
+    with pytest.warns(UserWarning) as said, pytest.raises(ClusterLost):
+        results_of(client, [client.submit(time.sleep, 2.0)], 0.5)
+    left = [float(str(one.message).split()[-4]) for one in said]
+    assert left[0] == 0.5 and len(left) >= 4 and all(0.0 < late <= 0.51 * early for early, late in zip(left, left[1:]))
+
+
+def test_a_worker_that_is_frozen(processes, monkeypatch):
+    """It is named; where all are frozen, there is an end to waiting."""
+    monkeypatch.setattr(module, "SILENCE", 1.2)
+    stopped = processes.run(os.getpid)
+    try:
+        for process in stopped.values():
+            os.kill(process, signal.SIGSTOP)
+        with pytest.warns(UserWarning) as said, pytest.raises(ClusterLost, match="for 0.4 s Dask has no worker"):
+            results_of(processes, [processes.submit(int, "3")], 0.4)
+    finally:
+        for process in stopped.values():
+            os.kill(process, signal.SIGCONT)
+    texts = [str(one.message) for one in said]
+    for worker in stopped:
+        assert sum(f"the Dask worker {worker} has been silent for 1.2 s" in text for text in texts) == 1
 
 
 def test_a_long_task_is_waited_for(client):
@@ -687,7 +714,7 @@ def test_a_scheduler_that_says_nothing_any_more(tmp_path, monkeypatch):
     assert module.PAUSE + module.ANSWER < 60.0
     monkeypatch.setattr(module, "ANSWER", 0.4)
     with scheduler_process(tmp_path) as (process, file), connect(file) as client:
-        assert threads_at_work(client, 5.0) == 0
+        assert workers_at_work(client, 5.0) == {}
         process.send_signal(signal.SIGSTOP)
         with pytest.raises(ClusterLost, match="the Dask scheduler is gone"):
             DaskSource(rows(X), client=client)

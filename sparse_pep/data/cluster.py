@@ -13,7 +13,7 @@ import pickle
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import wait as wait_some
 from contextlib import contextmanager
@@ -215,6 +215,7 @@ class ClusterLost(RuntimeError):
 # %% ../../nbs/internals/data/cluster.ipynb #c02a66b7
 PAUSE = 1.0  # seconds between two questions whether anybody works
 ANSWER = 30.0  # seconds that a scheduler has to answer
+SILENCE = 30.0  # seconds without a sign of life after which a worker is taken to be frozen
 
 GONE = (
     "the Dask scheduler is gone, or data that were scattered by hand are lost. Begin again, "
@@ -245,18 +246,37 @@ def _as_cluster_lost(client: "Client") -> Iterator[None]:
         raise
 
 
-def threads_at_work(client: "Client", timeout: float) -> int:
-    """The number of tasks that the workers can run at a time, not counting workers that have paused
-    because their memory is full. `ClusterLost` if the scheduler does not answer within `timeout`
-    seconds, or within 30 seconds.
+def workers_at_work(client: "Client", timeout: float) -> dict[str, tuple[int, float]]:
+    """For each worker that takes tasks its number of threads and when the scheduler last heard from
+    it, in seconds. A worker that has paused, because its memory is full, takes none. `ClusterLost`
+    if the scheduler does not answer within `timeout` seconds, or within 30 seconds.
     """
     from distributed import TimeoutError
 
     try:
-        asked, limit = client.scheduler.ncores_running, min(timeout, ANSWER)
-        return sum(client.sync(asked, callback_timeout=limit).values())
+        asked, limit = client.scheduler.identity, min(timeout, ANSWER)
+        workers = client.sync(asked, n_workers=-1, callback_timeout=limit)["workers"]
     except (OSError, AttributeError, TimeoutError) as error:  # AttributeError: closed
         raise ClusterLost(GONE) from error
+    running = (name for name, worker in workers.items() if worker["status"] == "running")
+    return {name: (workers[name]["nthreads"], workers[name]["last_seen"]) for name in running}
+
+
+def are_awake(workers: Mapping[str, tuple[int, float]], heard: dict[str, tuple]) -> bool:
+    """Whether the scheduler has heard from one of the `workers` within `SILENCE`; a warning names each
+    of the others once. `heard` is kept from one call to the next: for each worker its last sign of
+    life, and when that was new, by the clock of this process.
+    """
+    now = time.monotonic()
+    for name, (_, sign) in workers.items():
+        last, since = heard.get(name, (None, now))
+        heard[name] = (sign, now if sign != last else since)
+        if sign == last and since < now - SILENCE:
+            heard[name] = (sign, -np.inf)
+            if since > -np.inf:
+                text = f"the Dask worker {name} has been silent for {SILENCE:g} s; waiting for it, or for another."
+                warnings.warn(text, stacklevel=3)
+    return any(heard[name][1] > -np.inf for name in workers)
 
 
 async def _gathered(client: "Client", futures: "list[Future]") -> list:
@@ -282,17 +302,21 @@ def results_of(client: "Client", futures: "list[Future]", timeout: float) -> lis
         If no worker takes tasks for longer than `timeout` seconds, if the scheduler is gone, or
         if workers died of a task several times.
     """
-    loop, idle_since = client.loop.asyncio_loop, None
+    loop, heard, deadline = client.loop.asyncio_loop, {}, None
     coming = asyncio.run_coroutine_threadsafe(_gathered(client, futures), loop)
     try:
         while not wait_some([coming], min(PAUSE, 0.5 * timeout)).done:
-            if threads_at_work(client, timeout):
-                idle_since = None
-            elif idle_since is None:
-                idle_since = time.monotonic()
-                text = f"no Dask worker takes tasks; waiting {timeout:g} s for one."
+            if are_awake(workers_at_work(client, timeout), heard):
+                deadline = None
+                continue
+            if deadline is None:
+                deadline, next_word = time.monotonic() + timeout, timeout
+            left = deadline - time.monotonic()
+            if 0.0 < left <= next_word:
+                text = f"no Dask worker takes tasks; waiting {left:.3g} s for one."
                 warnings.warn(text, stacklevel=2)
-            elif time.monotonic() - idle_since > timeout:
+                next_word = 0.5 * left
+            if left <= 0.0:
                 raise ClusterLost(
                     f"for {timeout:g} s Dask has no worker that takes tasks. Start workers, or "
                     "ones with more memory, and begin again, from a checkpoint if there is "
@@ -837,7 +861,8 @@ class DaskSource(Source):
         """See `Source`. Workers compute at most two tasks per thread ahead of what has been
         requested.
         """
-        ahead = 2 * max(1, threads_at_work(self.client, self.timeout))
+        threads = sum(n for n, _ in workers_at_work(self.client, self.timeout).values())
+        ahead = 2 * max(1, threads)
         (shared,) = started(self.client, [remembered(given)[0]])
         coming: deque[Future] = deque()
         try:
