@@ -458,8 +458,7 @@ def check_options(
             raise ValueError(f"{option} belongs to --likelihood gaussian; leave it out.")
     if cache_dir is not None and not large:
         raise ValueError("--cache-dir belongs to --in-pieces; leave it out.")
-    local = None if training["local"] == "off" else training["local"]
-    whole = {"--test-fraction": test_fraction, "--report": report, "--local": local, "standard input": data == "-" or None}
+    whole = {"--test-fraction": test_fraction, "--report": report, "standard input": data == "-" or None}
     for option in (option for option, value in whole.items() if value is not None and large):
         raise ValueError(
             f"{option} does not go with --in-pieces and --scheduler; leave it out."

@@ -226,6 +226,8 @@ def test_blocks_reach_the_model(weights):
     accept("fit", *words, "--blocks", 6, "--local", "blocks", "--neighbours", 9, "--out", "untold.npz")
     local = load("untold.npz")
     assert (local.local, local.n_neighbours, local.diagnostics_["local"]) == ("blocks", 9, "blocks")
+    accept("fit", *words, "--blocks", 6, "--local", "blocks", "--in-pieces", "--out", "pieces.npz")
+    assert load("pieces.npz").diagnostics_["local"] == "blocks"
     assert blocks.noise_variance_ < load("untold.npz").noise_variance_
     if weights:
         Partition(blocks.blocks).shared(times, "weight")
@@ -340,7 +342,7 @@ REFUSED = {  # command line, words of the message
     f"{FIT} --cache-dir .": ["--cache-dir", "--in-pieces"],
     f"{FIT} --cluster-timeout 5": ["--cluster-timeout", "--scheduler"],
     f"{FIT} --local blocks": ["`local`", "without `blocks`"],
-    f"{FIT} --in-pieces --local auto": ["--local", "--in-pieces"],
+    f"{FIT} --in-pieces --local blocks": ["`local`", "without `blocks`"],
     "predict absent.npz trial.csv": ["absent.npz"],
     "predict trial.csv trial.csv": ["trial.csv"],
     "predict folder trial.csv": ["folder"],

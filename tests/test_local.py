@@ -269,10 +269,19 @@ def test_what_does_not_go_together_is_refused(given, words):
         SparsePEPRegressor(**given).fit(X, y)
 
 
-def test_a_source_cannot_be_predicted_from():
-    X, y, _ = wavy(20)
-    with pytest.raises(ValueError, match="`local` 'auto' needs data in memory"):
-        SparsePEPRegressor(local="auto").fit(ArraySource(X, y))
+@pytest.mark.parametrize("blocks", [None, np.arange(200) // 25 * 3])
+def test_a_source_predicts_as_arrays_do(blocks):
+    """In pieces, some rows do not count; blocks keep their labels."""
+    X, y, _ = wavy()
+    weight, X_test = np.where((np.arange(200) if blocks is None else blocks) % 7, 1.0, 0.0), np.linspace(0.2, 5.8, 30)[:, None]
+    options = FAST | {"power": 0.7, "local": "auto"}
+    whole = SparsePEPRegressor(**options, blocks=blocks).fit(X, y, sample_weight=weight)
+    parts = SparsePEPRegressor(**options).fit(ArraySource(X, y, weight=weight, blocks=blocks, piece_rows=60))
+    assert parts.diagnostics_["local"] == ("20 neighbours" if blocks is None else "blocks")
+    given = {} if blocks is None else {"blocks": np.repeat([0, 9, 21], 10)}
+    np.testing.assert_allclose(parts.predict_f(X_test, **given), whole.predict_f(X_test, **given), rtol=1e-9)
+    with pytest.raises(ValueError, match=f"`local` cannot be '{'blocks' if blocks is None else 'neighbours'}'"):
+        parts.set_params(local="blocks" if blocks is None else "neighbours").fit(ArraySource(X, y, blocks=blocks))
 
 
 def test_more_data_and_other_points_renew_the_rows():

@@ -360,6 +360,8 @@ class ArraySource(Source):
     ----------
     resident : bool
         Whether all rows are one piece in memory.
+    block_labels : ndarray (B,), only with blocks
+        The label of each block; pieces have their numbers.
 
     Raises
     ------
@@ -392,7 +394,7 @@ class ArraySource(Source):
     ):
         super().__init__(sites_dir)
         if blocks is not None:
-            blocks = np.unique(blocks, return_inverse=True)[1]
+            self.block_labels, blocks = np.unique(blocks, return_inverse=True)
         given = X, y, weight, known_variance, power, blocks
         self.columns = {
             name: value if value is None or on_device(value) else np.asanyarray(value)

@@ -141,7 +141,7 @@ class Arguments(BaseEstimator):
         if there are any, otherwise neighbours. "neighbours" and "auto" are used only if on left
         out training rows they predict better than the global prediction, and neighbours only up
         to power 0.8; `summary()` says what is used. Such a model keeps its training rows, also
-        when it is saved. The data must be arrays in memory.
+        when it is saved, and those of a source are read into memory.
     n_neighbours : int
         Number of neighbours of a test row, for `local`.
     """
@@ -305,9 +305,6 @@ def check_arguments(given: Arguments) -> None:
     held_out = isinstance(given.power, str) and given.power == "held_out"
     if held_out and given.optimizer != "lbfgs":
         raise ValueError("`power='held_out'` needs the `optimizer` 'lbfgs', because it trains at several powers.")
-    if (given.local == "blocks" and given.blocks is None) or (given.local == "neighbours" and given.blocks is not None):
-        words = "without `blocks`: give them" if given.blocks is None else "with `blocks`, whose rows share a site: leave them out"
-        raise ValueError(f"`local` cannot be '{given.local}' {words}, or set `local` to 'auto'.")
     if given.tight and given.local != "off":
         raise ValueError("`local` exchanges the sites of Power EP, which the tight form changes: set `tight=False`, or `local='off'`.")
     place = place_named(given.device, given.dtype)
@@ -317,9 +314,16 @@ def check_arguments(given: Arguments) -> None:
         place.put(np.zeros((1, 1)))  # raises where there is no such device
 
 
+def check_local(local: str, in_blocks: bool) -> None:
+    """Raise a ValueError if this `local` does not go with data in blocks, or with data without."""
+    if local in ("neighbours", "blocks") and in_blocks != (local == "blocks"):
+        words = "with `blocks`, whose rows share a site: leave them out" if in_blocks else "without `blocks`: give them"
+        raise ValueError(f"`local` cannot be '{local}' {words}, or set `local` to 'auto'.")
+
+
 def check_for_source(given: Arguments) -> None:
     """Raise a ValueError for an argument that belongs to the source, or that needs rows in memory."""
     require_defaults(given, ("blocks",), "belongs to the source, `ArraySource(..., blocks=labels)`")
-    require_defaults(given, ("device", "local"), "needs data in memory, which a source does not have; leave it out")
+    require_defaults(given, ("device",), "needs data in memory, which a source does not have; leave it out")
     if np.ndim(given.power):
         raise ValueError("`power` must be one number for a source; give the powers of rows to the source itself.")

@@ -23,6 +23,7 @@ from sparse_pep.estimators.arguments import (
     Arguments,
     check_arguments,
     check_for_source,
+    check_local,
     estimator,
 )
 from sparse_pep.estimators.checks import (
@@ -761,6 +762,7 @@ class PowerEPEstimator(Editable):
         """The rows with a positive weight, checked and in the user's units. Rows after the first
         fit are checked against those of the first.
         """
+        check_local(self.local, self.blocks is not None)
         require_unmasked(X, "X")
         require_unmasked(y, "y")
         X, y, least = as_numpy(X, dtype=None), as_numpy(y, dtype=None), 2 if first else 1
@@ -794,6 +796,7 @@ class PowerEPEstimator(Editable):
             self._require_columns(source)
         power = None if isinstance(self.power, str) else require_power(self.power, 1)
         few = source.sample(JUDGED_ROWS, rng)
+        check_local(self.local, few.blocks is not None)
         require_targets(few)
         require_counted(np.any(few.weight))
         few = few.at(few.weight > 0.0) if np.ndim(few.weight) else few

@@ -163,6 +163,7 @@ class EncodedSource(Source):
     def __init__(self, source: Source, encoding: Encoding):
         self.source, self.encoding = source, encoding
         self.n_dims, self.feature_names = source.n_dims, getattr(source, "feature_names", None)
+        self.block_labels = getattr(source, "block_labels", None)
 
     @property
     def n_data(self) -> int:

@@ -514,14 +514,33 @@ HIGHEST_POWER = 0.8  # at which neighbours are tried
 LEAST_GAIN = 0.005  # nats per row; less is not worth the cost
 
 
+def in_memory(data: Data) -> Data:
+    """The data of a source with all rows in memory: as for arrays, those of a positive weight or, in
+    blocks, which are numbered, all.
+    """
+    source, labels = data.rows, None
+    rows = source.sample(source.n_data, np.random.default_rng(0))  # all of them, in order
+    if rows.blocks is None:
+        rows = rows.at(rows.weight > 0.0) if np.ndim(rows.weight) else rows
+    else:
+        labels, blocks = np.unique(rows.blocks, return_inverse=True)
+        names, rows = getattr(source, "block_labels", None), rows._replace(blocks=blocks)
+        labels = labels if names is None else names[labels]
+    return replace(data, rows=rows, labels=labels)
+
+
 def rows_for_prediction(
     model: Model, fit: Fit, data: Data, numerics: Numerics
 ) -> tuple[LocalRows | None, dict]:
     """The training rows that predictions use, or None if these are global, and the entries of
-    `diagnostics_` that say so. Cost of the decision: about that of 500 local predictions.
+    `diagnostics_` that say so. Cost of the decision: about that of 500 local predictions; the rows
+    of a source are copied to memory, where their sites are found once more.
     """
     if numerics.local == "off":
         return None, {}
+    if isinstance(data.rows, Source):
+        data = in_memory(data)
+        fit = model_evidence(model, **data.asked(numerics))
     given = data.power, numerics.n_neighbours, data.labels
     rows = local_rows(fit, data.rows, *given)
     used = f"{numerics.n_neighbours} neighbours" if rows.blocks is None else "blocks"
