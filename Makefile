@@ -2,11 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test docs lint bench peers reproduce clean
+.PHONY: help demo test soak docs lint bench peers reproduce clean
 
 help:
 	@echo "make demo   fit a small data set and draw it"
 	@echo "make test   run the notebooks, the examples in docstrings and the tests"
+	@echo "make soak   check ten minutes of random problems against dense references"
 	@echo "make docs   build the site into _docs/"
 	@echo "make lint   check the style of notebooks, tests and tools"
 	@echo "make reproduce  small versions of the paper's experiments, with tables and figures in results/"
@@ -27,6 +28,10 @@ test: export OMP_NUM_THREADS = 1
 test: .venv/.installed
 	$(BIN)/nbdev_test --do_print --n_workers 2
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests
+
+soak: export OMP_NUM_THREADS = 1
+soak: .venv/.installed
+	$(BIN)/python tests/soak.py
 
 docs: .venv/.installed
 	$(BIN)/python -m docs.build

@@ -174,10 +174,15 @@ class LocalRows:
         few = places.shape[1] <= 4  # in more dimensions a tree saves nothing
         return NearestNeighbors(algorithm="kd_tree" if few else "brute").fit(places)
 
+    @cached_property
+    def spread(self) -> np.ndarray:
+        """The standard deviations of the inputs (D,), or 1 where they are equal."""
+        spread = self.X.std(axis=0)
+        return np.where(spread > 0.0, spread, 1.0)
+
     def placed(self, X: np.ndarray) -> np.ndarray:
         """Inputs (S, D) in units of the standard deviations of the rows."""
-        spread = self.X.std(axis=0)
-        return (X - self.X[0]) / np.where(spread > 0.0, spread, 1.0)
+        return (X - self.X[0]) / self.spread
 
     def nearest(self, X: np.ndarray, k: int) -> np.ndarray:
         """The numbers of the k nearest rows, or of the k nearest blocks, (S, k), nearest first."""
