@@ -38,6 +38,7 @@ from sparse_pep.model import Model, model_evidence
 from sparse_pep.shards import Piece
 
 CLOSE = 1e-6  # of log Z, relative to its parts
+mp.mp.dps = 50
 
 
 def random_kernel(rng, n_dims, scale):
