@@ -12,7 +12,6 @@ from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.cluster import KMeans
 
 from .inference import Fit, infer
 from .likelihoods import Likelihood
@@ -111,6 +110,8 @@ def clusters(scaled: np.ndarray, size: int, rng: np.random.Generator) -> list[np
     """Numbers of the rows of `scaled` (n, D) in each cluster of at most `size` rows."""
     if len(scaled) <= size:
         return [np.arange(len(scaled))]
+    from sklearn.cluster import KMeans  # ten times the import time of the rest, and workers make no blocks
+
     n_clusters = min(-(-len(scaled) // size), len(np.unique(scaled, axis=0)))
     seed = int(rng.integers(2**31))
     found, parts = KMeans(n_clusters, n_init=1, random_state=seed).fit(scaled).labels_, []
