@@ -108,10 +108,10 @@ class Partition:
 # %% ../nbs/12_blocks.ipynb #7c1f0a3e
 def clusters(scaled: np.ndarray, size: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Numbers of the rows of `scaled` (n, D) in each cluster of at most `size` rows."""
+    from sklearn.cluster import KMeans  # slow to import; workers of a cluster do without
+
     if len(scaled) <= size:
         return [np.arange(len(scaled))]
-    from sklearn.cluster import KMeans  # ten times the import time of the rest, and workers make no blocks
-
     n_clusters = min(-(-len(scaled) // size), len(np.unique(scaled, axis=0)))
     seed = int(rng.integers(2**31))
     found, parts = KMeans(n_clusters, n_init=1, random_state=seed).fit(scaled).labels_, []
