@@ -264,7 +264,8 @@ def write_site(root: Path, out: Path) -> None:
         text = finish(pandoc(text, page, variables, config["format"]["html"]["from"]), page, pages)
         target.write_text(text, encoding="utf-8")
         sections = Sections(page)
-        sections.feed(re.sub(r'<div class="api-links">.*?</div>', "", text, flags=re.DOTALL))
+        main = text[text.index("<main") : text.index("</main>")]
+        sections.feed(re.sub(r'<div class="api-links">.*?</div>', "", main, flags=re.DOTALL))
         return sections.result()
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # the work is in Pandoc, a process for each page

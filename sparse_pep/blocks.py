@@ -12,7 +12,6 @@ from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.cluster import KMeans
 
 from .inference import Fit, infer
 from .likelihoods import Likelihood
@@ -109,6 +108,8 @@ class Partition:
 # %% ../nbs/12_blocks.ipynb #7c1f0a3e
 def clusters(scaled: np.ndarray, size: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Numbers of the rows of `scaled` (n, D) in each cluster of at most `size` rows."""
+    from sklearn.cluster import KMeans  # slow to import; workers of a cluster do without
+
     if len(scaled) <= size:
         return [np.arange(len(scaled))]
     n_clusters = min(-(-len(scaled) // size), len(np.unique(scaled, axis=0)))

@@ -217,10 +217,10 @@ def test_estimators_take_a_checkpoint(estimator, targets, tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_fit_killed_by_the_system_goes_on(tmp_path):
     """kill -9 in the middle, twice; the model is the one of a run left in peace."""
-    inputs = np.random.default_rng(0).normal(size=(500, 4))
+    inputs = np.random.default_rng(0).normal(size=(300, 4))
     labels = np.sin(3 * inputs[:, 0]) * inputs[:, 1] + 0.1 * inputs[:, 2] > 0
     np.savetxt(tmp_path / "data.csv", np.column_stack([inputs, labels]), delimiter=",", header="a,b,c,d,y", comments="", fmt="%.17g")
-    words = "fit data.csv --target y --likelihood auto --inducing 20 --max-iter 50 --quiet".split()
+    words = "fit data.csv --target y --likelihood auto --inducing 15 --max-iter 40 --quiet".split()
     run = [sys.executable, "-c", "from sparse_pep.cli import main; main()", *words]
     here = {"cwd": tmp_path, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     subprocess.run([*run, "--out", "whole.npz"], check=True, **here)

@@ -9,7 +9,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
-from sparse_pep.datasets import smse
 from sparse_pep.estimators import fitting
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
@@ -19,14 +18,6 @@ RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 6.0, (120, 1))
 y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=120)
 AUTO = {"n_inducing": "auto", "random_state": 0}
-
-
-def table(n, seed):
-    """Rows of 30 categories, with a curve for each: inputs (n, 31) and noisy targets (n,)."""
-    rng = np.random.default_rng(seed)
-    kind, t = rng.integers(0, 30, n), rng.uniform(0.0, 1.0, n)
-    target = np.sin(7.0 * kind) + np.sin(6.0 * t + 3.0 * np.cos(5.0 * kind))
-    return np.column_stack([np.eye(30)[kind], t]), target + 0.1 * rng.standard_normal(n)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5])
@@ -49,16 +40,6 @@ def test_a_smooth_curve_takes_few_points_in_memory_and_in_pieces(power, tmp_path
     grown = [row for row in model.summary_rows() if row[0] in ("points tried", "growth ended")]
     assert len(grown) == 2 and set(grown) <= set(back.summary_rows())
     assert len(model.partial_fit(X[:20] + 6.0, y[:20]).features_) <= 25
-
-
-def test_a_table_with_categories_takes_many():
-    (A, b), (A_test, b_test) = table(600, 0), table(400, 1)
-    given = {"normalize_y": True, "random_state": 0, "tol": 1e-2}
-    auto = SparsePEPRegressor(n_inducing="auto", max_inducing=200, **given).fit(A, b)
-    few = SparsePEPRegressor(n_inducing=100, **given).fit(A, b)
-    assert len(auto.features_) == 200
-    assert smse(b_test, auto.predict(A_test)) < 0.5 * smse(b_test, few.predict(A_test))
-    assert "`max_inducing` 200 was reached" in auto.summary()
 
 
 @pytest.mark.parametrize(

@@ -429,7 +429,7 @@ LIKELIHOODS = {
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_gradient_of_other_likelihoods_against_differences(name, power):
     likelihood, targets = LIKELIHOODS[name]
-    X, y = wave(12)
+    X, y = wave(8)
     model, data = Model(SquaredExponential(1.3, [0.9]), start(3).features, likelihood), Piece(0, X, targets(y))
     fit, gradient = model_gradient(model, data, power, tol=1e-10)
     assert fit.converged

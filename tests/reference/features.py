@@ -28,8 +28,11 @@ def covariance(kernel, one, other):
 
 
 def covariances(kernel, ones, others):
-    """All pairs, (M, n)."""
-    return np.array([[covariance(kernel, one, other) for other in others] for one in ones])
+    """All pairs, (M, n); of a list with itself each once."""
+    if ones is not others:
+        return np.array([[covariance(kernel, one, other) for other in others] for one in ones])
+    lower = [[covariance(kernel, one, other) for other in ones[: i + 1]] + [0.0] * (len(ones) - i - 1) for i, one in enumerate(ones)]
+    return np.tril(lower) + np.tril(lower, -1).T
 
 
 def slope_covariance(covariance, z1, d1, z2, d2):
