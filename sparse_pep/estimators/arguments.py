@@ -18,7 +18,14 @@ from sklearn.base import BaseEstimator
 
 from ..blocks import Partition
 from ..features import Features
-from ..kernels import Kernel, Matern12, Matern32, Matern52, SquaredExponential
+from sparse_pep.kernels import (
+    Kernel,
+    Matern12,
+    Matern32,
+    Matern52,
+    RationalQuadratic,
+    SquaredExponential,
+)
 from ..means import ZeroMean
 from ..numerics.devices import place_named
 from ..numerics.validation import is_number, shown
@@ -47,7 +54,7 @@ class Arguments(BaseEstimator):
 
     Parameters
     ----------
-    kernel : Kernel, or "se", "matern12", "matern32", "matern52", optional
+    kernel : Kernel, or "se", "matern12", "matern32", "matern52", "rq", optional
         Kernel at the start of training. A kernel given by name starts with a lengthscale for
         each input, on the scale of the data; "se" is the default.
     features : Features or list of them, optional
@@ -227,6 +234,7 @@ KERNELS = {
     "matern12": Matern12,
     "matern32": Matern32,
     "matern52": Matern52,
+    "rq": RationalQuadratic,
 }
 POWER_NAMES = ("auto", "log_loss", "held_out")
 LOCAL_NAMES = ("off", "blocks", "neighbours", "auto")

@@ -15,6 +15,7 @@ from sparse_pep.kernels import (
     Matern32,
     Matern52,
     Periodic,
+    RationalQuadratic,
     SquaredExponential,
     Stationary,
     White,
@@ -34,6 +35,8 @@ KERNELS = {
     "matern32 ard": Matern32(1.3, ARD),
     "matern52": Matern52(1.3, 0.9),
     "matern52 ard": Matern52(1.3, ARD),
+    "rational quadratic": RationalQuadratic(1.3, 0.9, shape=0.7),
+    "rational quadratic ard": RationalQuadratic(1.3, ARD, shape=2.0),
     "periodic": Periodic(1.3, 0.9, 2.3),
     "periodic ard": Periodic(1.3, ARD, 2.3),
     "linear": Linear(0.7),
@@ -43,7 +46,7 @@ KERNELS = {
     "sum": SquaredExponential(1.3, ARD) + Linear(0.4),
     "stationary sum": Matern32(1.3, ARD) + Constant(0.4) + SquaredExponential(0.2, 2.0),
     "product": Matern52(1.3, ARD) * Periodic(1.0, 1.2, 3.1),
-    "stationary product": SquaredExponential(1.3, ARD) * Matern12(0.8, 1.9),
+    "stationary product": SquaredExponential(1.3, ARD) * RationalQuadratic(0.8, 1.9, shape=1.2),
     "product of three": SquaredExponential(1.3, 0.9) * Linear(0.6) * Constant(1.4),
     "nested": (SquaredExponential(1.3, ARD) + Linear(0.4, active_dims=(0, 2))) * Matern32(0.9, 1.1, active_dims=(1,))
     + White(0.3),
@@ -270,7 +273,7 @@ def test_sum_and_product_with_another_kernel(kernel):
     assert error((other * kernel).diag(X1), kernel.diag(X1) * other.diag(X1)) < 1e-14
 
 
-@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, Periodic, Linear, Constant, White])
+@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Linear, Constant, White])
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_parameters_must_be_positive_and_finite(kind, value):
     for name in kind.trained:
