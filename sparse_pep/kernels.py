@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Kernel', 'Stationary', 'SquaredExponential', 'Matern12', 'Matern32', 'Matern52', 'RationalQuadratic', 'Periodic',
-           'Linear', 'Constant', 'White', 'Sum', 'Product', 'kernel_to_config', 'kernel_from_config']
+           'Cosine', 'Linear', 'Constant', 'White', 'Sum', 'Product', 'kernel_to_config', 'kernel_from_config']
 
 # %% ../nbs/01_kernels.ipynb #da1c27f0
 import math
@@ -329,6 +329,15 @@ class RationalQuadratic(Stationary):
         )
 
 # %% ../nbs/01_kernels.ipynb #845ae82c
+def circle(angle: Array) -> tuple[Array, Array]:
+    """The points on circles (N, 2D) at the angles (N, D), cosines first, and their derivatives
+    (N, 2D) with respect to the angles.
+    """
+    xp = namespace_of(angle)
+    cosine, sine = xp.cos(angle), xp.sin(angle)
+    return concatenate([cosine, sine], axis=1), concatenate([-sine, cosine], axis=1)
+
+# %% ../nbs/01_kernels.ipynb #d81d00b4
 @dataclass(frozen=True, eq=False)
 class Periodic(Kernel):
     """k = variance · exp(−2 Σ_d sin²(π(x_d − x_d′)/period)/ℓ_d²): functions that repeat.
@@ -358,21 +367,14 @@ class Periodic(Kernel):
     period: float = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def circle(self, X: Array) -> tuple[Array, Array]:
-        """The points on the circles (N, 2D) for X (N, D), cosines first, and their derivatives (N, 2D)
-        with respect to the angles 2πx/period.
-        """
-        angle, xp = float(2 * np.pi / self.period) * X, namespace_of(X)
-        cosine, sine = xp.cos(angle), xp.sin(angle)
-        return concatenate([cosine, sine], axis=1), concatenate([-sine, cosine], axis=1)
-
     def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
         """The matrix K (M, n) and its pull-back, through the squared exponential of the points on the
         circles.
         """
         x1, each = self.active(X1, "lengthscale")
         x2 = x1 if X2 is None else self.active(X2, "lengthscale")[0]
-        (E1, dE1), (E2, dE2) = self.circle(x1), self.circle(x2)
+        rate = float(2 * np.pi / self.period)
+        (E1, dE1), (E2, dE2) = circle(rate * x1), circle(rate * x2)
         ell = np.tile(np.broadcast_to(each, x1.shape[1:]), 2)
         K, pull_circle = SquaredExponential(self.variance, ell).vjp(E1, E2)
 
@@ -387,7 +389,6 @@ class Periodic(Kernel):
                 for E_bar, dE in ((E1_bar, dE1), (E2_bar, dE2))
             )
             per_dim = np.add(*np.split(inner["log_lengthscale"], 2))
-            rate = 2 * np.pi / self.period
             gradient = {
                 "log_variance": inner["log_variance"],
                 "log_lengthscale": per_dim if self.lengthscale.ndim else per_dim.sum(),
@@ -396,6 +397,55 @@ class Periodic(Kernel):
             return gradient, self.spread(
                 rate * (turn1 + turn2 if X2 is None else turn1), X1
             )
+
+        return K, pull
+
+# %% ../nbs/01_kernels.ipynb #67f8fb01
+@dataclass(frozen=True, eq=False)
+class Cosine(Kernel):
+    """k = variance · cos(2π Σ_d (x_d − x_d′)/period_d): waves of one frequency.
+
+    Attributes
+    ----------
+    variance : float
+        Units of y².
+    period : float or ndarray (D,)
+        Units of x; a vector is one for each (active) dimension.
+    active_dims : tuple of int, optional
+        The columns of X that matter; all by default.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import Cosine
+    >>> print(Cosine(period=2.0)([[0.0]], [[0.0], [0.5], [1.0]]).round(3))
+    [[ 1.  0. -1.]]
+    """
+
+    trained: ClassVar[tuple[str, ...]] = ("variance", "period")
+    vectors: ClassVar[tuple[str, ...]] = ("period",)
+    variance: float = 1.0
+    period: float | np.ndarray = 1.0
+    active_dims: tuple[int, ...] | None = None
+
+    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+        """The matrix K (M, n) = variance · E E′ᵀ and its pull-back."""
+        x1, period = self.active(X1, "period")
+        x2 = x1 if X2 is None else self.active(X2, "period")[0]
+        rate = np.broadcast_to(2 * np.pi / period, x1.shape[1:])
+        (E1, dE1), (E2, dE2) = (circle(x @ to_device(rate[:, None], x)) for x in (x1, x2))
+        K = (float(self.variance) * to_device(E1, E2)) @ E2.T
+
+        def pull(K_bar: Array) -> tuple[dict, np.ndarray]:
+            """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
+            turn1 = self.variance * np.sum(dE1 * as_numpy(K_bar @ E2), axis=1)
+            turn2 = self.variance * np.sum(as_numpy(dE2) * rows_times(K_bar.T, E1), axis=1)
+            slopes = -rate * (turn1 @ x1 + rows_times(turn2[None, :], x2)[0])
+            gradient = {
+                "log_variance": total_product(K_bar, K),
+                "log_period": slopes if self.period.ndim else slopes.sum(),
+            }
+            turn = turn1 + turn2 if X2 is None else turn1
+            return gradient, self.spread(np.multiply.outer(turn, rate), X1)
 
         return K, pull
 
@@ -624,6 +674,7 @@ KINDS = {
         Matern52,
         RationalQuadratic,
         Periodic,
+        Cosine,
         Linear,
         Constant,
         White,

@@ -10,6 +10,7 @@ from reference.compare import differences, error, slopes
 from sparse_pep.kernels import (
     Combination,
     Constant,
+    Cosine,
     Linear,
     Matern12,
     Matern32,
@@ -39,6 +40,8 @@ KERNELS = {
     "rational quadratic ard": RationalQuadratic(1.3, ARD, shape=2.0),
     "periodic": Periodic(1.3, 0.9, 2.3),
     "periodic ard": Periodic(1.3, ARD, 2.3),
+    "cosine": Cosine(1.3, 2.3),
+    "cosine ard": Cosine(1.3, ARD),
     "linear": Linear(0.7),
     "linear ard": Linear(ARD),
     "constant": Constant(0.7),
@@ -68,7 +71,7 @@ def stationary(kernel):
 
 def stretched(kernel, factor):
     """The kernel with every length (also a period) multiplied; only where all parameters but variances are lengths."""
-    lengths = ("log_period",) if isinstance(kernel, Periodic) else ("log_lengthscale",)
+    lengths = ("log_period",) if isinstance(kernel, Periodic | Cosine) else ("log_lengthscale",)
     parameters = kernel.parameters()
     return kernel.with_parameters({k: v + np.log(factor) * k.endswith(lengths) for k, v in parameters.items()})
 
@@ -213,7 +216,7 @@ def test_equal_rows_have_equal_covariances(kernel):
 
 
 @pytest.mark.parametrize("factor", [1e-6, 0.3, 1e6])
-@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if stationary(k) or isinstance(k, Periodic)])
+@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if stationary(k) or isinstance(k, Periodic | Cosine)])
 def test_stretching_inputs_and_lengths_changes_nothing(name, factor):
     kernel = KERNELS[name]
     wider = stretched(kernel, factor)
@@ -273,7 +276,7 @@ def test_sum_and_product_with_another_kernel(kernel):
     assert error((other * kernel).diag(X1), kernel.diag(X1) * other.diag(X1)) < 1e-14
 
 
-@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Linear, Constant, White])
+@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Cosine, Linear, Constant, White])
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_parameters_must_be_positive_and_finite(kind, value):
     for name in kind.trained:
