@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['Kernel', 'Stationary', 'SquaredExponential', 'Matern12', 'Matern32', 'Matern52', 'RationalQuadratic', 'Periodic',
-           'Cosine', 'Linear', 'Constant', 'White', 'Sum', 'Product', 'kernel_to_config', 'kernel_from_config']
+           'Cosine', 'Linear', 'Constant', 'White', 'Sum', 'Product', 'Categorical', 'Coregion', 'output_rows',
+           'stack_outputs', 'unstack_outputs', 'kernel_to_config', 'kernel_from_config']
 
 # %% ../nbs/01_kernels.ipynb #da1c27f0
 import math
@@ -16,6 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit, logit
 
 from sparse_pep.numerics.devices import (
     Array,
@@ -31,7 +33,13 @@ from sparse_pep.numerics.devices import (
 )
 from .numerics.distances import Pairs, centred_pairs
 from .numerics.parameters import Parametric, numbered, with_numbered
-from .numerics.validation import as_floats, inputs_2d, require_kind, shown
+from sparse_pep.numerics.validation import (
+    as_floats,
+    inputs_2d,
+    is_number,
+    require_kind,
+    shown,
+)
 
 # %% ../nbs/01_kernels.ipynb #e1cd2b9b
 class Kernel(Parametric):
@@ -68,7 +76,7 @@ class Kernel(Parametric):
 
     def __post_init__(self):
         kind = type(self).__name__
-        for name in self.trained:
+        for name in filter(lambda name: name not in self.signed, self.trained):
             value, vector = as_floats(getattr(self, name), f"{name}` of `{kind}"), name in self.vectors
             fits = value.ndim == 0 or (value.ndim == 1 and value.size and vector)
             if not fits or not np.all(np.isfinite(value) & (value > 0)):
@@ -121,17 +129,26 @@ class Kernel(Parametric):
         """The prior variances k(x, x) at the rows of X, (N,). Cost: O(ND)."""
         return self.diag_vjp(inputs_2d(X))[0]
 
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """The columns of X that hold codes. They are neither standardised nor moved in training."""
+        return ()
+
+    def columns(self, X: Array) -> Array:
+        """The columns of X that the kernel depends on."""
+        if self.active_dims is None:
+            return X
+        if max(self.active_dims) >= X.shape[1]:
+            raise ValueError(
+                f"`active_dims` {self.active_dims} names columns that are not there: X has {X.shape[1]} columns."
+            )
+        return select_columns(X, list(self.active_dims))
+
     def active(self, X: Array, name: str) -> tuple[Array, np.ndarray]:
         """The columns of X that the kernel depends on, and the field `name`, which is one number
         or has one entry for each of these columns.
         """
-        if self.active_dims is not None:
-            if max(self.active_dims) >= X.shape[1]:
-                raise ValueError(
-                    f"`active_dims` {self.active_dims} names columns that are not there: X has {X.shape[1]} columns."
-                )
-            X = select_columns(X, list(self.active_dims))
-        value = getattr(self, name)
+        X, value = self.columns(X), getattr(self, name)
         if value.ndim and len(value) != X.shape[1]:
             raise ValueError(
                 f"`{name}` has {len(value)} entries, but X has {X.shape[1]} (active) columns."
@@ -598,6 +615,11 @@ class Combination(Kernel):
         """A copy with these parameters, named as in `parameters()`."""
         return replace(self, kernels=with_numbered(self.kernels, parameters))
 
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """The columns that hold codes for one of the kernels."""
+        return tuple(sorted(set().union(*(kernel.codes for kernel in self.kernels))))
+
 # %% ../nbs/01_kernels.ipynb #e38a40b4
 class Sum(Combination):
     """k = Σᵢ kᵢ; made by `k1 + k2`.
@@ -664,6 +686,253 @@ class Product(Combination):
             [p(kff_bar * _others(diagonals, i)) for i, p in enumerate(pulls)]
         )
 
+# %% ../nbs/01_kernels.ipynb #5a4a7ad5
+class Coded(Kernel):
+    """A kernel of the code that one column of X holds."""
+
+    @property
+    def codes(self) -> tuple[int, ...]:
+        """The column of the codes."""
+        return self.active_dims or (0,)
+
+    def code(self, X: Array) -> Array:
+        """The column (N, 1) of X with the codes."""
+        column = self.columns(X)
+        if column.shape[1] != 1:
+            raise ValueError(
+                f"{type(self).__name__} depends on the codes in one column: name it, such as `active_dims=[{X.shape[1] - 1}]`; got {column.shape[1]} columns."
+            )
+        return column
+
+# %% ../nbs/01_kernels.ipynb #e7aabd44
+@dataclass(frozen=True, eq=False)
+class Categorical(Coded):
+    """k = variance for equal codes, variance · correlation for different ones: exchangeable
+    categories.
+
+    Attributes
+    ----------
+    variance : float
+        Units of y².
+    correlation : float
+        Of the values of two categories, between 0 and 1.
+    active_dims : list of int, optional
+        The column with the codes. It can be left out if X has no other.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import Categorical, SquaredExponential
+    >>> kernel = SquaredExponential(active_dims=[0]) * Categorical(1.0, 0.8, active_dims=[1])
+    >>> print(kernel([[0.0, 3]], [[0.0, 3], [0.0, 7], [1.0, 7]]).round(3))
+    [[1.    0.8   0.485]]
+    """
+
+    trained: ClassVar[tuple[str, ...]] = ("variance", "correlation")
+    variance: float = 1.0
+    correlation: float = 0.5
+    active_dims: tuple[int, ...] | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.correlation >= 1.0:
+            raise ValueError(
+                f"`correlation` of Categorical must be between 0 and 1; got {self.correlation}."
+            )
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The logarithm of the variance and the log odds of the correlation."""
+        own = {"log_variance": np.log(self.variance)}
+        return own | {"log_odds_correlation": logit(self.correlation)}
+
+    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Categorical":
+        """A copy with these parameters, named as in `parameters()`."""
+        correlation = expit(parameters["log_odds_correlation"])
+        return replace(self, variance=np.exp(parameters["log_variance"]), correlation=correlation)
+
+    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+        """The matrix K (M, n) and its pull-back; the derivative with respect to X1 is zero."""
+        x1, x2 = self.code(X1), self.code(X1 if X2 is None else X2)
+        same, xp = to_device(x1, x2) == x2.T, namespace_of(x2)
+        equal, shared = (
+            full((1, 1), float(self.variance) * share, like=x2) for share in (1.0, float(self.correlation))
+        )
+        K = xp.where(same, equal, shared)
+
+        def pull(K_bar: Array) -> tuple[dict, np.ndarray]:
+            """Derivatives of Σ K_bar ∘ K: by parameter, and zeros (M, D)."""
+            apart = total_product(K_bar, xp.where(same, full((1, 1), 0.0, like=x2), K))
+            gradient = {
+                "log_variance": total_product(K_bar, K),
+                "log_odds_correlation": (1.0 - self.correlation) * apart,
+            }
+            return gradient, np.zeros_like(X1)
+
+        return K, pull
+
+# %% ../nbs/01_kernels.ipynb #b2a90f48
+@dataclass(frozen=True, eq=False)
+class Coregion(Coded):
+    """k = Ω[code, code′] with Ω = weights weightsᵀ + diag(variance): outputs, or categories, that
+    share some functions. Multiply it with a kernel of the other columns.
+
+    Attributes
+    ----------
+    n_outputs : int
+        K; the codes are 0, …, K − 1. Not needed with `weights`.
+    rank : int
+        The number R of shared functions, at most K.
+    variance : ndarray (K,)
+        Of the function that each output has for itself, units of y²; one number is one for all.
+    weights : ndarray (K, R)
+        Of the shared functions in the outputs, units of y. By default all correlations are
+        positive for rank 1, with equal shares of the shared and the own functions.
+    active_dims : list of int, optional
+        The column with the codes. It can be left out if X has no other.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import Coregion, Matern32
+    >>> outputs = Coregion(weights=[[2.0], [-1.0]], variance=0.5, active_dims=[1])
+    >>> print(outputs.covariance)
+    [[ 4.5 -2. ]
+     [-2.   1.5]]
+    >>> kernel = Matern32(active_dims=[0]) * outputs
+    >>> print(kernel([[0.0, 0]], [[0.0, 0], [0.0, 1], [1.0, 1]]).round(3))
+    [[ 4.5   -2.    -0.967]]
+    """
+
+    trained: ClassVar[tuple[str, ...]] = ("variance", "weights")
+    signed: ClassVar[tuple[str, ...]] = ("weights",)
+    vectors: ClassVar[tuple[str, ...]] = ("variance",)
+    n_outputs: int | None = None
+    rank: int = 1
+    variance: float | np.ndarray = 0.5
+    weights: np.ndarray | None = None
+    active_dims: tuple[int, ...] | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        weights = starting_weights(self.n_outputs, self.rank) if self.weights is None else self.weights
+        weights = as_floats(weights, "weights")
+        K = len(weights) if weights.ndim == 2 else 0
+        fits = self.n_outputs in (None, K) and self.variance.shape in ((), (K,))
+        if not weights.size or not fits or not np.all(np.isfinite(weights)):
+            raise ValueError(
+                "`weights` of Coregion must be finite numbers (K, R) for K = `n_outputs`, and `variance` (K,) or one number; "
+                f"got shapes {weights.shape} and {self.variance.shape}, `n_outputs` {self.n_outputs}."
+            )
+        variance = np.array(np.broadcast_to(self.variance, (K,)))
+        found = {"n_outputs": K, "rank": weights.shape[1], "variance": variance, "weights": weights}
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Ω (K, K), the covariance of the outputs."""
+        return self.weights @ self.weights.T + np.diag(self.variance)
+
+    def indicators(self, X: Array) -> Array:
+        """H (N, K), with a 1 in the column of each row's code."""
+        code = self.code(X)
+        levels = to_device(np.arange(float(self.n_outputs))[None, :], code)
+        ones = full((1, 1), 1.0, like=code)
+        H = namespace_of(code).where(code == levels, ones, 0.0 * ones)
+        known = as_numpy(namespace_of(code).sum(H, axis=1)) > 0.0
+        if not np.all(known):
+            raise ValueError(
+                f"column {self.codes[0]} must hold the codes 0, …, {self.n_outputs - 1} of Coregion; got {as_numpy(code)[~known][0, 0]}."
+            )
+        return H
+
+    def pull_back(self, covariance_bar: np.ndarray) -> dict[str, np.ndarray]:
+        """The derivatives with respect to the parameters for those with respect to Ω (K, K)."""
+        return {
+            "log_variance": self.variance * np.diag(covariance_bar),
+            "weights": (covariance_bar + covariance_bar.T) @ self.weights,
+        }
+
+    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+        """The matrix K (M, n) = H Ω H′ᵀ and its pull-back; the derivative with respect to X1 is zero."""
+        H1 = self.indicators(X1)
+        H2 = H1 if X2 is None else self.indicators(X2)
+        K = to_device(H1 @ self.covariance, H2) @ H2.T
+        return K, lambda K_bar: (
+            self.pull_back(rows_times(H1.T, K_bar @ H2)),
+            np.zeros_like(X1),
+        )
+
+    def diag_vjp(self, X: Array) -> tuple[np.ndarray, Callable]:
+        """The diagonal (N,) of H Ω Hᵀ, on the host, and its pull-back."""
+        H = as_numpy(self.indicators(X))
+        return H @ np.diag(self.covariance), lambda kff_bar: self.pull_back(np.diag(kff_bar @ H))
+
+# %% ../nbs/01_kernels.ipynb #077e7c8d
+def starting_weights(n_outputs: int | None, rank: int) -> np.ndarray:
+    """Weights (K, R) with orthogonal columns, the first of equal numbers, and with squares whose
+    mean over the outputs is ½.
+    """
+    for name, value, most in (("n_outputs", n_outputs, np.inf), ("rank", rank, n_outputs)):
+        if not is_number(value) or int(value) != value or not 1 <= value <= most:
+            raise ValueError(
+                f"`{name}` of Coregion must be a whole number{' up to `n_outputs`' if name == 'rank' else ''}, at least 1; got {shown(value)}."
+            )
+    waves = np.cos(np.pi * np.outer(np.arange(n_outputs) + 0.5, np.arange(rank)) / n_outputs)
+    return waves / np.sqrt(2.0 * np.sum(waves**2, axis=0) * rank / n_outputs)
+
+# %% ../nbs/01_kernels.ipynb #ecaaa8a7
+def output_rows(X: ArrayLike, n_outputs: int) -> np.ndarray:
+    """The rows (KN, D + 1) that ask for each of K outputs at each row of X (N, D): first all rows
+    of output 0. Their last column holds the number of the output.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import output_rows
+    >>> print(output_rows([[0.5], [1.5]], n_outputs=2))
+    [[0.5 0. ]
+     [1.5 0. ]
+     [0.5 1. ]
+     [1.5 1. ]]
+    """
+    X = as_numpy(inputs_2d(X))
+    return np.column_stack([np.tile(X, (n_outputs, 1)), np.repeat(np.arange(n_outputs), len(X))])
+
+
+def stack_outputs(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of `output_rows` for the cells of Y (N, K) that are not NaN, (n, D + 1), and the
+    numbers in these cells, (n,). Raises ValueError if X (N, D) and Y do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparse_pep.kernels import stack_outputs
+    >>> rows, y = stack_outputs([[0.5], [1.5]], [[3.0, 7.0], [np.nan, 8.0]])
+    >>> print(np.column_stack([rows, y]))
+    [[0.5 0.  3. ]
+     [0.5 1.  7. ]
+     [1.5 1.  8. ]]
+    """
+    X, Y = as_numpy(inputs_2d(X)), as_floats(Y, "Y")
+    if Y.ndim != 2 or len(Y) != len(X):
+        raise ValueError(
+            f"`Y` must have a row for each of the {len(X)} rows of `X` and a column for each output; got shape {Y.shape}."
+        )
+    y = Y.T.ravel()
+    seen = ~np.isnan(y)
+    return output_rows(X, Y.shape[1])[seen], y[seen]
+
+
+def unstack_outputs(values: ArrayLike, n_outputs: int) -> np.ndarray:
+    """The table (N, K) of values (KN,) at the rows of `output_rows`.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import unstack_outputs
+    >>> print(unstack_outputs([3.0, 4.0, 7.0, 8.0], n_outputs=2))
+    [[3. 7.]
+     [4. 8.]]
+    """
+    return as_floats(values, "values").reshape(n_outputs, -1).T
+
 # %% ../nbs/01_kernels.ipynb #01a83ba5
 KINDS = {
     kind.__name__: kind
@@ -678,6 +947,8 @@ KINDS = {
         Linear,
         Constant,
         White,
+        Categorical,
+        Coregion,
         Sum,
         Product,
     )

@@ -8,8 +8,10 @@ import pytest
 from reference.compare import differences, error, slopes
 
 from sparse_pep.kernels import (
+    Categorical,
     Combination,
     Constant,
+    Coregion,
     Cosine,
     Linear,
     Matern12,
@@ -46,6 +48,8 @@ KERNELS = {
     "linear ard": Linear(ARD),
     "constant": Constant(0.7),
     "white": White(0.7),
+    "categorical": Categorical(1.3, 0.4, active_dims=(2,)),
+    "coregion": Coregion(rank=2, variance=[0.3, 0.7, 0.4], weights=[[0.9, 0.1], [-0.4, 0.8], [0.2, 0.5]], active_dims=[2]),
     "sum": SquaredExponential(1.3, ARD) + Linear(0.4),
     "stationary sum": Matern32(1.3, ARD) + Constant(0.4) + SquaredExponential(0.2, 2.0),
     "product": Matern52(1.3, ARD) * Periodic(1.0, 1.2, 3.1),
@@ -53,10 +57,12 @@ KERNELS = {
     "product of three": SquaredExponential(1.3, 0.9) * Linear(0.6) * Constant(1.4),
     "nested": (SquaredExponential(1.3, ARD) + Linear(0.4, active_dims=(0, 2))) * Matern32(0.9, 1.1, active_dims=(1,))
     + White(0.3),
+    "outputs": Matern32(1.3, ARD[:2], active_dims=(0, 1)) * Coregion(3, 2, active_dims=[2]) + Categorical(0.2, 0.5, active_dims=[2]),
 }
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 RNG = np.random.default_rng(0)
 X1, X2 = RNG.normal(size=(7, 3)), RNG.normal(size=(9, 3))
+X1[:, 2], X2[:, 2] = np.arange(7) % 3, np.arange(9) % 3  # codes for the kernels that need them, numbers for the others
 BAR, BAR_SELF, BAR_DIAG = (RNG.normal(size=(7, 9)), RNG.normal(size=(7, 7)), RNG.normal(size=9))
 
 
@@ -125,7 +131,15 @@ def test_pull_back_equals_finite_differences(kernel, alone):
     given, found = slopes(lambda p: np.vdot(bar, kernel.with_parameters(p)(X1, other)), kernel.parameters(), gradient)
     for name, value in found.items():
         assert error(given[name], value, max(1e-3, abs(value))) < 1e-8, name
-    numeric = differences(lambda X: np.vdot(bar, kernel(X, other)), X1)
+    moving = [d for d in range(3) if d not in kernel.codes]
+
+    def at(part):
+        X = X1.copy()
+        X[:, moving] = part
+        return np.vdot(bar, kernel(X, other))
+
+    numeric = np.zeros_like(X1)
+    numeric[:, moving] = differences(at, X1[:, moving])
     assert error(X1_bar, numeric, max(1e-3, np.max(np.abs(numeric)))) < 1e-8
 
 
@@ -200,8 +214,9 @@ def test_finite_where_data_are_odd(kernel, case):
         "constant columns": np.column_stack([X1[:, 0], np.full(7, 3.0), np.zeros(7)]),
         "far apart": np.vstack([X1, np.full((1, 3), 1e100), np.full((1, 3), -1e100)]),
         "close by": np.vstack([X1, X1 + 1e-160, X1 * (1 + 1e-15)]),
-        "one row": X1[:1],
+        "one row": X1[:1].copy(),
     }[case]
+    rows[:, kernel.codes] = 1.0
     for other in (None, rows.copy(), X2):
         K, pull = kernel.vjp(rows, other)
         gradient, X_bar = pull(np.ones_like(K))
@@ -276,7 +291,7 @@ def test_sum_and_product_with_another_kernel(kernel):
     assert error((other * kernel).diag(X1), kernel.diag(X1) * other.diag(X1)) < 1e-14
 
 
-@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Cosine, Linear, Constant, White])
+@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Cosine, Linear, Constant, White, Categorical])
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_parameters_must_be_positive_and_finite(kind, value):
     for name in kind.trained:
