@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Kernel', 'Stationary', 'SquaredExponential', 'Matern12', 'Matern32', 'Matern52', 'RationalQuadratic', 'Periodic',
-           'Cosine', 'Linear', 'Constant', 'White', 'Sum', 'Product', 'Categorical', 'Coregion', 'output_rows',
-           'stack_outputs', 'unstack_outputs', 'kernel_to_config', 'kernel_from_config']
+           'Cosine', 'Linear', 'Constant', 'White', 'Sum', 'Product', 'SpectralMixture', 'Categorical', 'Coregion',
+           'output_rows', 'stack_outputs', 'unstack_outputs', 'kernel_to_config', 'kernel_from_config']
 
 # %% ../nbs/01_kernels.ipynb #da1c27f0
 import math
@@ -686,6 +686,78 @@ class Product(Combination):
             [p(kff_bar * _others(diagonals, i)) for i, p in enumerate(pulls)]
         )
 
+# %% ../nbs/01_kernels.ipynb #dfbe32ad
+@dataclass(frozen=True, eq=False)
+class SpectralMixture(Kernel):
+    """k = Σ_q variance_q · exp(−(x − x′)²/2ℓ_q²) · cos(2π(x − x′)/period_q): several patterns that
+    repeat nearly.
+
+    Attributes
+    ----------
+    variance, lengthscale, period : float or ndarray (Q,)
+        One entry for each component; a number is shared at the start. Units y², x and x. The
+        lengthscale is the distance over which the pattern changes.
+    active_dims : tuple of int, optional
+        The columns of X that matter; all by default. Several columns share the numbers: for one
+        mixture for each column, multiply kernels.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import SpectralMixture
+    >>> kernel = SpectralMixture(variance=[1.0, 0.5], lengthscale=9.0, period=[1.0, 4.0])
+    >>> print(kernel([[0.0]], [[0.0], [1.0], [2.0]]).round(3))
+    [[1.5   0.994 0.488]]
+    """
+
+    trained: ClassVar[tuple[str, ...]] = ("variance", "lengthscale", "period")
+    vectors: ClassVar[tuple[str, ...]] = trained
+    variance: float | np.ndarray = 1.0
+    lengthscale: float | np.ndarray = 1.0
+    period: float | np.ndarray = 1.0
+    active_dims: tuple[int, ...] | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        values = [getattr(self, name) for name in self.trained]
+        sizes = {value.size for value in values if value.ndim} or {1}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"`variance`, `lengthscale` and `period` of SpectralMixture must have one entry for each component; got {sorted(sizes)} entries."
+            )
+        for name, value in zip(self.trained, values):
+            object.__setattr__(self, name, np.array(np.broadcast_to(value, (*sizes,))))
+
+    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+        """The matrix K (M, n) and its pull-back, from those of a sum of products."""
+        dims = self.active_dims
+        components = Sum(
+            [
+                SquaredExponential(variance, lengthscale, dims) * Cosine(1.0, period, dims)
+                for variance, lengthscale, period in zip(self.variance, self.lengthscale, self.period)
+            ]
+        )
+        K, pull_components = components.vjp(X1, X2)
+
+        def pull(K_bar: Array) -> tuple[dict, np.ndarray]:
+            """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
+            each, X1_bar = pull_components(K_bar)
+            parts = {"log_variance": 0, "log_lengthscale": 0, "log_period": 1}
+            gradient = {
+                name: np.array([each[f"{q}.{part}.{name}"] for q in range(len(self.period))])
+                for name, part in parts.items()
+            }
+            return gradient, X1_bar
+
+        return K, pull
+
+    def diag_vjp(self, X: Array) -> tuple[np.ndarray, Callable]:
+        """The diagonal (N,), the sum of the variances, on the host, and its pull-back."""
+        none = {key: np.zeros_like(value) for key, value in self.parameters().items()}
+        return np.full(X.shape[0], self.variance.sum()), lambda kff_bar: {
+            **none,
+            "log_variance": self.variance * np.sum(kff_bar),
+        }
+
 # %% ../nbs/01_kernels.ipynb #5a4a7ad5
 class Coded(Kernel):
     """A kernel of the code that one column of X holds."""
@@ -947,6 +1019,7 @@ KINDS = {
         Linear,
         Constant,
         White,
+        SpectralMixture,
         Categorical,
         Coregion,
         Sum,
