@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['Kernel', 'Stationary', 'SquaredExponential', 'Matern12', 'Matern32', 'Matern52', 'RationalQuadratic', 'Periodic',
-           'Cosine', 'Linear', 'Constant', 'White', 'Sum', 'Product', 'SpectralMixture', 'Categorical', 'Coregion',
-           'output_rows', 'stack_outputs', 'unstack_outputs', 'kernel_to_config', 'kernel_from_config']
+           'Cosine', 'Linear', 'Constant', 'White', 'Sum', 'Product', 'SphericalMatern32', 'SpectralMixture',
+           'Categorical', 'Coregion', 'output_rows', 'stack_outputs', 'unstack_outputs', 'kernel_to_config',
+           'kernel_from_config']
 
 # %% ../nbs/01_kernels.ipynb #da1c27f0
 import math
@@ -133,6 +134,11 @@ class Kernel(Parametric):
     def codes(self) -> tuple[int, ...]:
         """The columns of X that hold codes. They are neither standardised nor moved in training."""
         return ()
+
+    @property
+    def unscaled(self) -> tuple[int, ...]:
+        """The columns of X that are not standardised: codes, and inputs in fixed units."""
+        return self.codes
 
     def columns(self, X: Array) -> Array:
         """The columns of X that the kernel depends on."""
@@ -620,6 +626,11 @@ class Combination(Kernel):
         """The columns that hold codes for one of the kernels."""
         return tuple(sorted(set().union(*(kernel.codes for kernel in self.kernels))))
 
+    @property
+    def unscaled(self) -> tuple[int, ...]:
+        """The columns that one of the kernels needs in their own units."""
+        return tuple(sorted(set().union(*(kernel.unscaled for kernel in self.kernels))))
+
 # %% ../nbs/01_kernels.ipynb #e38a40b4
 class Sum(Combination):
     """k = Σᵢ kᵢ; made by `k1 + k2`.
@@ -685,6 +696,76 @@ class Product(Combination):
         return reduce(mul, diagonals), lambda kff_bar: numbered(
             [p(kff_bar * _others(diagonals, i)) for i, p in enumerate(pulls)]
         )
+
+# %% ../nbs/01_kernels.ipynb #9257ffdb
+@dataclass(frozen=True, eq=False)
+class SphericalMatern32(Kernel):
+    """The Matérn 3/2 kernel of the distance through the sphere: functions of latitude and longitude
+    with one derivative.
+
+    Attributes
+    ----------
+    variance : float
+        Units of y².
+    lengthscale : float
+        In radii of the sphere; on the Earth, 0.1 is 637 km.
+    active_dims : tuple of int, optional
+        The columns with latitude and longitude in degrees, in this order. They can be left out if
+        X has no others. These columns are never standardised.
+
+    Examples
+    --------
+    >>> from sparse_pep.kernels import SphericalMatern32
+    >>> places = [[52.5, 13.4], [48.9, 2.4], [-33.9, 151.2]]  # Berlin, Paris, Sydney
+    >>> print(SphericalMatern32(lengthscale=0.5)(places).round(2))
+    [[1.   0.92 0.01]
+     [0.92 1.   0.01]
+     [0.01 0.01 1.  ]]
+    """
+
+    trained: ClassVar[tuple[str, ...]] = ("variance", "lengthscale")
+    variance: float = 1.0
+    lengthscale: float = 1.0
+    active_dims: tuple[int, ...] | None = None
+
+    @property
+    def unscaled(self) -> tuple[int, ...]:
+        """The columns with latitude and longitude."""
+        return self.active_dims or (0, 1)
+
+    def angles(self, X: Array) -> Array:
+        """Latitude and longitude (N, 2) in radians."""
+        degrees = self.columns(X)
+        if degrees.shape[1] != 2:
+            raise ValueError(
+                f"SphericalMatern32 depends on latitude and longitude: name their columns, such as `active_dims=[0, 1]`; got {degrees.shape[1]} columns."
+            )
+        return (math.pi / 180.0) * degrees
+
+    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+        """The matrix K (M, n) and its pull-back, through the Matérn kernel of the points."""
+        angles, inner = self.angles(X1), Matern32(self.variance, self.lengthscale)
+        E2 = None if X2 is None else on_sphere(self.angles(X2))
+        K, pull_points = inner.vjp(on_sphere(angles), E2)
+
+        def pull(K_bar: Array) -> tuple[dict, np.ndarray]:
+            """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
+            gradient, E_bar = pull_points(K_bar)
+            (cosine, cosine2), (sine, sine2) = np.cos(angles).T, np.sin(angles).T
+            north = np.column_stack([-sine * cosine2, -sine * sine2, cosine])
+            east = np.column_stack([-cosine * sine2, cosine * cosine2, np.zeros(len(angles))])
+            turn = np.column_stack([np.sum(E_bar * north, axis=1), np.sum(E_bar * east, axis=1)])
+            return gradient, self.spread((np.pi / 180.0) * turn, X1)
+
+        return K, pull
+
+# %% ../nbs/01_kernels.ipynb #a401884d
+def on_sphere(angles: Array) -> Array:
+    """The points (N, 3) of the unit sphere at latitude and longitude (N, 2) in radians."""
+    xp = namespace_of(angles)
+    cosine, sine = xp.cos(angles), xp.sin(angles)
+    level = cosine[:, :1]
+    return concatenate([level * cosine[:, 1:], level * sine[:, 1:], sine[:, :1]], axis=1)
 
 # %% ../nbs/01_kernels.ipynb #dfbe32ad
 @dataclass(frozen=True, eq=False)
@@ -1019,6 +1100,7 @@ KINDS = {
         Linear,
         Constant,
         White,
+        SphericalMatern32,
         SpectralMixture,
         Categorical,
         Coregion,

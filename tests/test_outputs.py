@@ -12,6 +12,7 @@ from sparse_pep.kernels import (
     Categorical,
     Coregion,
     Matern32,
+    SphericalMatern32,
     SquaredExponential,
     output_rows,
     stack_outputs,
@@ -102,6 +103,14 @@ def test_cluster_centres_have_the_codes_of_rows_near_them():
     assert np.max(np.abs(rows[nearest] - Z)) < 0.5
 
 
+def test_places_keep_their_degrees():
+    places = np.column_stack([RNG.uniform(-80, 80, 30), RNG.uniform(-170, 170, 30), RNG.normal(5.0, 2.0, 30)])
+    kernel = SphericalMatern32(active_dims=[0, 1]) * SquaredExponential()
+    model = SparsePEPRegressor(kernel=kernel, standardize=True, n_inducing=5, optimizer=None).fit(places, places[:, 2])
+    assert model.kernel_.kernels[1].active_dims == (2,)
+    np.testing.assert_array_equal(model.x_scale_ == 1.0, [True, True, False])
+
+
 @pytest.mark.parametrize(
     "wrong, words",
     [
@@ -113,6 +122,7 @@ def test_cluster_centres_have_the_codes_of_rows_near_them():
         (lambda: Coregion(2)(X), "name it, such as `active_dims=\\[1\\]`"),
         (lambda: KERNEL(ROWS + 0.5, ROWS), "column 2 must hold the codes 0, …, 1 of Coregion; got 0.5"),
         (lambda: KERNEL.diag(np.column_stack([X, np.full(40, 2.0)])), "got 2.0"),
+        (lambda: SphericalMatern32()(ROWS), "name their columns"),
         (lambda: Categorical(correlation=1.0), "`correlation` of Categorical"),
         (lambda: stack_outputs(X, Y[:, 0]), "`Y` must have a row for each of the 40 rows"),
         (lambda: regressor().fit(X, GAPS), "stack_outputs"),

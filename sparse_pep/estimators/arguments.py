@@ -57,7 +57,8 @@ class Arguments(BaseEstimator):
     kernel : Kernel, or "se", "matern12", "matern32", "matern52", "rq", optional
         Kernel at the start of training. A kernel given by name starts with a lengthscale for
         each input, on the scale of the data; "se" is the default. Beside a kernel of codes
-        (`Coregion`, `Categorical`), parts that name no columns use all columns without codes.
+        (`Coregion`, `Categorical`) or places (`SphericalMatern32`), parts that name no columns use
+        all other columns.
     features : Features or list of them, optional
         Inducing features at the start of training; by default `n_inducing` points chosen by
         k-means. A list combines features of several kinds.
@@ -109,7 +110,7 @@ class Arguments(BaseEstimator):
         Number of rows processed at a time; chosen for the processor's cache by default.
     standardize : bool
         Whether to model (X − mean)/std, column by column, instead of X; a constant column is
-        only centred, and a column with codes keeps them. `kernel_`, `features_` and `parameters()` then refer to the standardised
+        only centred, and columns with codes or places stay as they are. `kernel_`, `features_` and `parameters()` then refer to the standardised
         inputs, as do the arguments `kernel` and `features`. `x_mean_` and `x_scale_` hold the
         numbers. All methods take X in its own units.
     random_state : int, RandomState or None

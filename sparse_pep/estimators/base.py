@@ -884,5 +884,5 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             )
         level = real and self.optimizer and np.all(data.constant)  # the value itself, everywhere
         scaling = data.scaling("y") if self.normalize_y or level else (0.0, 1.0)
-        codes = getattr(self.kernel, "codes", ())
-        return Encoding(likelihood, *scaling, None, *(data.scaling("X", codes) if self.standardize else ()))
+        unscaled = getattr(self.kernel, "unscaled", ())
+        return Encoding(likelihood, *scaling, None, *(data.scaling("X", unscaled) if self.standardize else ()))

@@ -149,16 +149,16 @@ class Data:
         return replace(self, sample=distinct_rows(self.rows.at(chosen))[0])
 
     def scaling(
-        self, name: str, codes: Sequence[int] = ()
+        self, name: str, unscaled: Sequence[int] = ()
     ) -> tuple[float | np.ndarray, float | np.ndarray]:
         """Mean and standard deviation of the columns of "X" or "y"; two numbers for a single target.
-        Columns with `codes` keep their values.
+        The columns `unscaled` keep their values.
         """
         found = self.moments["Xy".index(name)]
         if getattr(self.few, name).ndim == 1:
             return float(found.mean[0]), float(found.spread[0])
         mean, spread = found.mean.copy(), found.spread.copy()
-        mean[list(codes)], spread[list(codes)] = 0.0, 1.0
+        mean[list(unscaled)], spread[list(unscaled)] = 0.0, 1.0
         return mean, spread
 
     @cached_property
@@ -239,7 +239,8 @@ def require_scale(few: Piece, given: Arguments, likelihood: Likelihood) -> None:
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #5ac0de02
 def beside_codes(kernel: Kernel, n_dims: int) -> Kernel:
-    """The kernel, in which parts that name no columns depend on all columns without codes.
+    """The kernel, in which parts that name no columns depend on all columns but those of codes and
+    of places.
 
     Examples
     --------
@@ -248,17 +249,17 @@ def beside_codes(kernel: Kernel, n_dims: int) -> Kernel:
     >>> beside_codes(Matern32() * Coregion(2, active_dims=[3]), n_dims=4).kernels[0].active_dims
     (0, 1, 2)
     """
-    rest = [d for d in range(n_dims) if d not in kernel.codes]
+    rest = [d for d in range(n_dims) if d not in kernel.unscaled]
 
     def placed(part: Kernel) -> Kernel:
         if isinstance(part, Combination):
             return replace(part, kernels=tuple(map(placed, part.kernels)))
         named = vars(part).get("active_dims", ()) is not None
-        if named or part.codes:
+        if named or part.unscaled:
             return part
         return replace(part, active_dims=rest)
 
-    return placed(kernel) if kernel.codes and rest else kernel
+    return placed(kernel) if kernel.unscaled and rest else kernel
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #3e6eb778
 FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"` always tries

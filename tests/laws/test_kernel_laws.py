@@ -20,6 +20,7 @@ from sparse_pep.kernels import (
     Periodic,
     RationalQuadratic,
     SpectralMixture,
+    SphericalMatern32,
     SquaredExponential,
     Stationary,
     White,
@@ -49,6 +50,7 @@ KERNELS = {
     "linear ard": Linear(ARD),
     "constant": Constant(0.7),
     "white": White(0.7),
+    "sphere": SphericalMatern32(1.3, 0.05, active_dims=(1, 0)),
     "spectral mixture": SpectralMixture([1.3, 0.4], [0.9, 3.1], [2.3, 1.1]),
     "categorical": Categorical(1.3, 0.4, active_dims=(2,)),
     "coregion": Coregion(rank=2, variance=[0.3, 0.7, 0.4], weights=[[0.9, 0.1], [-0.4, 0.8], [0.2, 0.5]], active_dims=[2]),
@@ -293,7 +295,7 @@ def test_sum_and_product_with_another_kernel(kernel):
     assert error((other * kernel).diag(X1), kernel.diag(X1) * other.diag(X1)) < 1e-14
 
 
-@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Cosine, Linear, Constant, White, Categorical, SpectralMixture])
+@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Cosine, Linear, Constant, White, Categorical, SpectralMixture, SphericalMatern32])
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_parameters_must_be_positive_and_finite(kind, value):
     for name in kind.trained:
