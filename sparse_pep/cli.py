@@ -18,7 +18,7 @@ import click
 from . import __version__
 
 # %% ../nbs/internals/cli.ipynb #11e8119b
-KERNELS = ("se", "matern12", "matern32", "matern52")
+KERNELS = ("se", "matern12", "matern32", "matern52", "rq")
 POWER_NAMES = ("auto", "log_loss", "held_out")
 LOCAL_NAMES = ("off", "blocks", "neighbours", "auto")
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax", "multinomial_probit")
@@ -195,7 +195,7 @@ training_options = with_options(
     click.option("--blocks", type=click.IntRange(1), metavar="SIZE",
         help="Approximate neighbouring rows jointly, in blocks of at most SIZE rows (PITC at power 1)."),
     click.option("--kernel", default="se", show_default=True, type=click.Choice(KERNELS),
-        help="Squared exponential, or a Matérn kernel for a rougher function; matern12 is the roughest."),
+        help="Squared exponential, or a Matérn kernel for a rougher function; matern12 is the roughest. rq mixes many lengthscales."),
     max_iter_option,
     number_option("--tol", default=TOL, kind=FiniteRange(0, min_open=True),
         help="Training has converged when 20 iterations gain less than this many nats per data point."),

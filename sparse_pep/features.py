@@ -118,6 +118,8 @@ class InducingPoints(Features):
 
         def pull_back(bar: np.ndarray) -> tuple[dict, dict]:
             kernel_gradient, Z_bar = pull(bar)
+            if kernel.codes:
+                Z_bar[:, kernel.codes] = 0.0  # codes stay as they are
             return kernel_gradient, {"Z": Z_bar}
 
         return K, pull_back

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 from sklearn.cluster import KMeans
+from sklearn.metrics import pairwise_distances_argmin
 from tqdm import tqdm
 
 from .inference import Fit
@@ -51,6 +52,7 @@ def kmeans_points(
     n_inducing: int,
     rng: np.random.Generator,
     weight: np.ndarray | None = None,
+    codes: Sequence[int] = (),
 ) -> np.ndarray:
     """Cluster centres of the data as inducing inputs, at most one for each distinct row.
 
@@ -64,6 +66,8 @@ def kmeans_points(
         Draws the rows that are used and the starting centres.
     weight : ndarray (N,), optional
         Weight of each row.
+    codes : sequence of int
+        Columns with codes (`Kernel.codes`), in which a centre takes the codes of the nearest row.
 
     Returns
     -------
@@ -88,7 +92,11 @@ def kmeans_points(
     scale, seed = column_spread(X, weight), int(rng.integers(2**31))
     share = None if weight is None else weight[seen]
     clusters = KMeans(n_inducing, n_init=1, random_state=seed)
-    return clusters.fit(X[seen] / scale, sample_weight=share).cluster_centers_ * scale
+    Z = clusters.fit(X[seen] / scale, sample_weight=share).cluster_centers_ * scale
+    if codes:
+        nearest = seen[pairwise_distances_argmin(Z / scale, X[seen] / scale)]
+        Z[:, codes] = X[np.ix_(nearest, codes)]
+    return Z
 
 # %% ../nbs/18_training.ipynb #06076a0b
 def column_spread(X: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:

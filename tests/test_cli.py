@@ -168,7 +168,7 @@ def test_the_summary_of_a_fit(trial):
 
 
 @pytest.mark.parametrize(
-    "kernel, name", [("se", "SquaredExponential"), ("matern12", "Matern12"), ("matern52", "Matern52")]
+    "kernel, name", [("se", "SquaredExponential"), ("matern12", "Matern12"), ("rq", "RationalQuadratic")]
 )
 def test_the_kernel_asked_for_is_the_one_trained(trial, kernel, name):
     accept("fit", "trial.csv", "--target", "response", "--kernel", kernel, "--inducing", 5, "--max-iter", 2, "--quiet")

@@ -18,7 +18,14 @@ from sklearn.base import BaseEstimator
 
 from ..blocks import Partition
 from ..features import Features
-from ..kernels import Kernel, Matern12, Matern32, Matern52, SquaredExponential
+from sparse_pep.kernels import (
+    Kernel,
+    Matern12,
+    Matern32,
+    Matern52,
+    RationalQuadratic,
+    SquaredExponential,
+)
 from ..means import ZeroMean
 from ..numerics.devices import place_named
 from ..numerics.validation import is_number, shown
@@ -47,9 +54,11 @@ class Arguments(BaseEstimator):
 
     Parameters
     ----------
-    kernel : Kernel, or "se", "matern12", "matern32", "matern52", optional
+    kernel : Kernel, or "se", "matern12", "matern32", "matern52", "rq", optional
         Kernel at the start of training. A kernel given by name starts with a lengthscale for
-        each input, on the scale of the data; "se" is the default.
+        each input, on the scale of the data; "se" is the default. Beside a kernel of codes
+        (`Coregion`, `Categorical`) or places (`SphericalMatern32`), parts that name no columns use
+        all other columns.
     features : Features or list of them, optional
         Inducing features at the start of training; by default `n_inducing` points chosen by
         k-means. A list combines features of several kinds.
@@ -101,7 +110,7 @@ class Arguments(BaseEstimator):
         Number of rows processed at a time; chosen for the processor's cache by default.
     standardize : bool
         Whether to model (X − mean)/std, column by column, instead of X; a constant column is
-        only centred. `kernel_`, `features_` and `parameters()` then refer to the standardised
+        only centred, and columns with codes or places stay as they are. `kernel_`, `features_` and `parameters()` then refer to the standardised
         inputs, as do the arguments `kernel` and `features`. `x_mean_` and `x_scale_` hold the
         numbers. All methods take X in its own units.
     random_state : int, RandomState or None
@@ -227,6 +236,7 @@ KERNELS = {
     "matern12": Matern12,
     "matern32": Matern32,
     "matern52": Matern52,
+    "rq": RationalQuadratic,
 }
 POWER_NAMES = ("auto", "log_loss", "held_out")
 LOCAL_NAMES = ("off", "blocks", "neighbours", "auto")

@@ -853,6 +853,10 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
     def _checked_targets(self, y: ArrayLike) -> np.ndarray:
         """y as an array of finite numbers, float64."""
         y = np.asarray(require_real(y, "y"), dtype=float)
+        if y.ndim == 2 and np.any(np.isnan(y)):
+            raise ValueError(
+                "Input y contains NaN: where outputs have gaps, turn X and y into rows with `sparse_pep.kernels.stack_outputs`, and use a kernel with `Coregion`."
+            )
         require_finite(y, "y")
         return y
 
@@ -883,4 +887,5 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             )
         level = real and self.optimizer and np.all(data.constant)  # the value itself, everywhere
         scaling = data.scaling("y") if self.normalize_y or level else (0.0, 1.0)
-        return Encoding(likelihood, *scaling, None, *(data.scaling("X") if self.standardize else ()))
+        unscaled = getattr(self.kernel, "unscaled", ())
+        return Encoding(likelihood, *scaling, None, *(data.scaling("X", unscaled) if self.standardize else ()))

@@ -191,7 +191,8 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         likelihood = classifier_likelihood(self.likelihood, len(self.classes_))
         numbered = away and getattr(rows, "classes", None) is not None
         labels = class_numbers(self.classes_) if numbered else self.classes_
-        scaling = data.scaling("X") if self.standardize else ()
+        unscaled = getattr(self.kernel, "unscaled", ())
+        scaling = data.scaling("X", unscaled) if self.standardize else ()
         return Encoding(likelihood, 0.0, 1.0, labels, *scaling)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:

@@ -6,6 +6,7 @@
 __all__ = ['starting_model']
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #b5685820
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -26,7 +27,7 @@ from .encoding import EncodedSource, Encoding
 from ..features import Features, InducingPoints
 from ..inference import Fit
 from ..interdomain import Mixture
-from ..kernels import Kernel
+from ..kernels import Combination, Kernel
 from ..likelihoods import Gaussian, Likelihood
 from ..local import LocalRows, local_gain, local_rows
 from ..means import starting_mean
@@ -147,12 +148,18 @@ class Data:
         chosen = chosen_rows(self.rows.n_data, JUDGED_ROWS, rng)
         return replace(self, sample=distinct_rows(self.rows.at(chosen))[0])
 
-    def scaling(self, name: str) -> tuple[float | np.ndarray, float | np.ndarray]:
-        """Mean and standard deviation of the columns of "X" or "y"; two numbers for a single target."""
+    def scaling(
+        self, name: str, unscaled: Sequence[int] = ()
+    ) -> tuple[float | np.ndarray, float | np.ndarray]:
+        """Mean and standard deviation of the columns of "X" or "y"; two numbers for a single target.
+        The columns `unscaled` keep their values.
+        """
         found = self.moments["Xy".index(name)]
         if getattr(self.few, name).ndim == 1:
             return float(found.mean[0]), float(found.spread[0])
-        return found.mean, found.spread
+        mean, spread = found.mean.copy(), found.spread.copy()
+        mean[list(unscaled)], spread[list(unscaled)] = 0.0, 1.0
+        return mean, spread
 
     @cached_property
     def constant(self) -> np.ndarray:
@@ -230,15 +237,40 @@ def require_scale(few: Piece, given: Arguments, likelihood: Likelihood) -> None:
                 f"{column} spreads over {spread[far][0]:.1g}, which is too far from 1 for training:{help} choose other units."
             )
 
+# %% ../../nbs/internals/estimators/fitting.ipynb #5ac0de02
+def beside_codes(kernel: Kernel, n_dims: int) -> Kernel:
+    """The kernel, in which parts that name no columns depend on all columns but those of codes and
+    of places.
+
+    Examples
+    --------
+    >>> from sparse_pep.estimators.fitting import beside_codes
+    >>> from sparse_pep.kernels import Coregion, Matern32
+    >>> beside_codes(Matern32() * Coregion(2, active_dims=[3]), n_dims=4).kernels[0].active_dims
+    (0, 1, 2)
+    """
+    rest = [d for d in range(n_dims) if d not in kernel.unscaled]
+
+    def placed(part: Kernel) -> Kernel:
+        if isinstance(part, Combination):
+            return replace(part, kernels=tuple(map(placed, part.kernels)))
+        named = vars(part).get("active_dims", ()) is not None
+        if named or part.unscaled:
+            return part
+        return replace(part, active_dims=rest)
+
+    return placed(kernel) if kernel.unscaled and rest else kernel
+
 # %% ../../nbs/internals/estimators/fitting.ipynb #3e6eb778
 FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"` always tries
 
 
 def starting_features(
-    few: Piece, given: Arguments, rng: np.random.Generator
+    few: Piece, given: Arguments, rng: np.random.Generator, codes: Sequence[int] = ()
 ) -> InducingPoints | Mixture:
-    """The inducing features that the arguments give, or points by k-means of the rows `few`; for
-    `n_inducing="auto"` as many as the fit tries in any case.
+    """The inducing features that the arguments give, or points by k-means of the rows `few`, with
+    the codes of rows in the columns `codes`; for `n_inducing="auto"` as many as the fit tries in
+    any case.
     """
     if isinstance(given.features, Features):
         return given.features
@@ -246,8 +278,8 @@ def starting_features(
         return Mixture(given.features)
     weight, number = few.weight if np.ndim(few.weight) else None, given.n_inducing
     if number == "auto":
-        return InducingPoints(kmeans_points(few.X, min(FIRST_SIZES[-1], given.max_inducing), rng, weight))
-    Z = kmeans_points(few.X, number, rng, weight)
+        return InducingPoints(kmeans_points(few.X, min(FIRST_SIZES[-1], given.max_inducing), rng, weight, codes))
+    Z = kmeans_points(few.X, number, rng, weight, codes)
     if len(Z) < number:
         warn_caller(
             f"`n_inducing` reduced from {number} to {len(Z)}: there are only {len(Z)} distinct rows in X.",
@@ -295,7 +327,8 @@ def starting_model(
     elif not isinstance(kernel, Kernel):
         scale = initial_kernel(X, rest, likelihood, weight)
         kernel = KERNELS[kernel or "se"](scale.variance, scale.lengthscale)
-    features = starting_features(few, given, rng)
+    kernel = beside_codes(kernel, X.shape[1])
+    features = starting_features(few, given, rng, kernel.codes)
     features.Kuf_vjp(kernel, X[:1])  # raises here if the two cannot be combined
     start = Model(kernel, features, likelihood, mean)
     check_fixed(start, given.fixed)
@@ -420,7 +453,7 @@ def grown(
     while not ended:
         size = min(size, given.max_inducing)
         if size <= FIRST_SIZES[-1]:
-            model, more = start, kmeans_points(few.X, size, rng, weight)
+            model, more = start, kmeans_points(few.X, size, rng, weight, start.kernel.codes)
         else:
             more = greedy_points(model.kernel, few.X, size, given=Z)
         if len(more) == len(Z):

@@ -24,7 +24,9 @@ from ..numerics.validation import require_real, require_rows
 class SparsePEPRegressor(RealTargets):
     """Sparse Gaussian process regression by Power EP, from variational (power 0) to FITC
     (power 1). Targets may have several columns. These outputs share one kernel, one noise
-    variance and one set of inducing features, and are otherwise independent.
+    variance and one set of inducing features, and are otherwise independent. Outputs that help to
+    predict each other, or that have gaps, are given as rows, see `sparse_pep.kernels.Coregion`
+    and `stack_outputs`.
 
     Parameters
     ----------

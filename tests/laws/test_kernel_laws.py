@@ -8,13 +8,19 @@ import pytest
 from reference.compare import differences, error, slopes
 
 from sparse_pep.kernels import (
+    Categorical,
     Combination,
     Constant,
+    Coregion,
+    Cosine,
     Linear,
     Matern12,
     Matern32,
     Matern52,
     Periodic,
+    RationalQuadratic,
+    SpectralMixture,
+    SphericalMatern32,
     SquaredExponential,
     Stationary,
     White,
@@ -34,23 +40,33 @@ KERNELS = {
     "matern32 ard": Matern32(1.3, ARD),
     "matern52": Matern52(1.3, 0.9),
     "matern52 ard": Matern52(1.3, ARD),
+    "rational quadratic": RationalQuadratic(1.3, 0.9, shape=0.7),
+    "rational quadratic ard": RationalQuadratic(1.3, ARD, shape=2.0),
     "periodic": Periodic(1.3, 0.9, 2.3),
     "periodic ard": Periodic(1.3, ARD, 2.3),
+    "cosine": Cosine(1.3, 2.3),
+    "cosine ard": Cosine(1.3, ARD),
     "linear": Linear(0.7),
     "linear ard": Linear(ARD),
     "constant": Constant(0.7),
     "white": White(0.7),
+    "sphere": SphericalMatern32(1.3, 0.05, active_dims=(1, 0)),
+    "spectral mixture": SpectralMixture([1.3, 0.4], [0.9, 3.1], [2.3, 1.1]),
+    "categorical": Categorical(1.3, 0.4, active_dims=(2,)),
+    "coregion": Coregion(rank=2, variance=[0.3, 0.7, 0.4], weights=[[0.9, 0.1], [-0.4, 0.8], [0.2, 0.5]], active_dims=[2]),
     "sum": SquaredExponential(1.3, ARD) + Linear(0.4),
     "stationary sum": Matern32(1.3, ARD) + Constant(0.4) + SquaredExponential(0.2, 2.0),
     "product": Matern52(1.3, ARD) * Periodic(1.0, 1.2, 3.1),
-    "stationary product": SquaredExponential(1.3, ARD) * Matern12(0.8, 1.9),
+    "stationary product": SquaredExponential(1.3, ARD) * RationalQuadratic(0.8, 1.9, shape=1.2),
     "product of three": SquaredExponential(1.3, 0.9) * Linear(0.6) * Constant(1.4),
     "nested": (SquaredExponential(1.3, ARD) + Linear(0.4, active_dims=(0, 2))) * Matern32(0.9, 1.1, active_dims=(1,))
     + White(0.3),
+    "outputs": Matern32(1.3, ARD[:2], active_dims=(0, 1)) * Coregion(3, 2, active_dims=[2]) + Categorical(0.2, 0.5, active_dims=[2]),
 }
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 RNG = np.random.default_rng(0)
 X1, X2 = RNG.normal(size=(7, 3)), RNG.normal(size=(9, 3))
+X1[:, 2], X2[:, 2] = np.arange(7) % 3, np.arange(9) % 3  # codes for the kernels that need them, numbers for the others
 BAR, BAR_SELF, BAR_DIAG = (RNG.normal(size=(7, 9)), RNG.normal(size=(7, 7)), RNG.normal(size=9))
 
 
@@ -65,7 +81,7 @@ def stationary(kernel):
 
 def stretched(kernel, factor):
     """The kernel with every length (also a period) multiplied; only where all parameters but variances are lengths."""
-    lengths = ("log_period",) if isinstance(kernel, Periodic) else ("log_lengthscale",)
+    lengths = ("log_period",) if isinstance(kernel, Periodic | Cosine) else ("log_lengthscale",)
     parameters = kernel.parameters()
     return kernel.with_parameters({k: v + np.log(factor) * k.endswith(lengths) for k, v in parameters.items()})
 
@@ -119,7 +135,15 @@ def test_pull_back_equals_finite_differences(kernel, alone):
     given, found = slopes(lambda p: np.vdot(bar, kernel.with_parameters(p)(X1, other)), kernel.parameters(), gradient)
     for name, value in found.items():
         assert error(given[name], value, max(1e-3, abs(value))) < 1e-8, name
-    numeric = differences(lambda X: np.vdot(bar, kernel(X, other)), X1)
+    moving = [d for d in range(3) if d not in kernel.codes]
+
+    def at(part):
+        X = X1.copy()
+        X[:, moving] = part
+        return np.vdot(bar, kernel(X, other))
+
+    numeric = np.zeros_like(X1)
+    numeric[:, moving] = differences(at, X1[:, moving])
     assert error(X1_bar, numeric, max(1e-3, np.max(np.abs(numeric)))) < 1e-8
 
 
@@ -194,8 +218,9 @@ def test_finite_where_data_are_odd(kernel, case):
         "constant columns": np.column_stack([X1[:, 0], np.full(7, 3.0), np.zeros(7)]),
         "far apart": np.vstack([X1, np.full((1, 3), 1e100), np.full((1, 3), -1e100)]),
         "close by": np.vstack([X1, X1 + 1e-160, X1 * (1 + 1e-15)]),
-        "one row": X1[:1],
+        "one row": X1[:1].copy(),
     }[case]
+    rows[:, kernel.codes] = 1.0
     for other in (None, rows.copy(), X2):
         K, pull = kernel.vjp(rows, other)
         gradient, X_bar = pull(np.ones_like(K))
@@ -210,7 +235,7 @@ def test_equal_rows_have_equal_covariances(kernel):
 
 
 @pytest.mark.parametrize("factor", [1e-6, 0.3, 1e6])
-@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if stationary(k) or isinstance(k, Periodic)])
+@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if stationary(k) or isinstance(k, Periodic | Cosine)])
 def test_stretching_inputs_and_lengths_changes_nothing(name, factor):
     kernel = KERNELS[name]
     wider = stretched(kernel, factor)
@@ -270,7 +295,7 @@ def test_sum_and_product_with_another_kernel(kernel):
     assert error((other * kernel).diag(X1), kernel.diag(X1) * other.diag(X1)) < 1e-14
 
 
-@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, Periodic, Linear, Constant, White])
+@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Cosine, Linear, Constant, White, Categorical, SpectralMixture, SphericalMatern32])
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_parameters_must_be_positive_and_finite(kind, value):
     for name in kind.trained:
