@@ -12,6 +12,7 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import logsumexp
 
 from .features import Features, InducingPoints
 from .interdomain import Mixture, Windows, cross_vjp, windows_of
@@ -58,19 +59,23 @@ def solve(factor: Factor, part: np.ndarray, transpose: bool = False) -> np.ndarr
 
 # %% ../nbs/22_draws.ipynb #585d339f
 FREEDOM = {Matern12: 1, Matern32: 3, Matern52: 5}  # degrees of freedom
+SCALES = np.array([1.0, 3.0, 9.0])  # by which frequencies are multiplied, each for a third of them
 
 
 def frequencies(
-    kernel: Kernel, n: int, n_dims: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Frequencies (n, D), radians per unit of x, whose distribution has the characteristic function
-    k(x, x′)/k(x, x). Raises NotImplementedError for a kernel that has none.
+    kernel: Kernel, scale: np.ndarray, n_dims: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Frequencies (n, D), radians per unit of x, each multiplied by its `scale` (n,), and the logs
+    (n, 3) of their densities at each of `SCALES`, up to a constant. Raises NotImplementedError
+    for a kernel that is not a mixture of waves.
     """
-    kind, none = type(kernel), np.zeros((n, n_dims))
-    if kind is Constant:
-        return none
+    kind, none = type(kernel), np.zeros((len(scale), n_dims))
     if kind is Product:
-        return sum(frequencies(part, n, n_dims, rng) for part in kernel.kernels)
+        parts = zip(*(frequencies(part, scale, n_dims, rng) for part in kernel.kernels))
+        return tuple(map(sum, parts))
+    level = np.zeros((len(scale), len(SCALES)))
+    if kind is Constant:
+        return none, level
     if kind not in (SquaredExponential, Periodic, *FREEDOM):
         raise NotImplementedError(
             f"draws as functions need a kernel that is a mixture of waves, which {kind.__name__} is not; use `sample_f` for draws at given inputs."
@@ -78,11 +83,26 @@ def frequencies(
     own, ell = kernel.active(none, "lengthscale")
     if kind is Periodic:
         one, other = rng.poisson(0.5 / ell**2, (2, *own.shape))
-        return kernel.spread(2 * np.pi / kernel.period * (one - other), none)
-    found = rng.standard_normal(own.shape) / ell
+        return kernel.spread(2 * np.pi / kernel.period * (one - other), none), level
+    z, D = scale[:, None] * rng.standard_normal(own.shape), own.shape[1]
     if kind in FREEDOM:
-        found *= np.sqrt(FREEDOM[kind] / rng.chisquare(FREEDOM[kind], (n, 1)))
-    return kernel.spread(found, none)
+        z *= np.sqrt(FREEDOM[kind] / rng.chisquare(FREEDOM[kind], (len(z), 1)))
+    squares = np.sum(z**2, axis=1)[:, None] / SCALES**2
+    if kind is SquaredExponential:
+        level = -0.5 * squares
+    else:
+        level = -0.5 * (FREEDOM[kind] + D) * np.log1p(squares / FREEDOM[kind])
+    return kernel.spread(z / ell, none), level - D * np.log(SCALES)
+
+
+def weighted_waves(
+    term: Product, n_features: int, n_dims: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Frequencies (J, D) of waves and their variances (J,), which add up to that of the kernel."""
+    scale = np.resize(SCALES, n_features)
+    xi, level = frequencies(term, scale, n_dims, rng)
+    weight = np.exp(level[:, 0] - logsumexp(level, axis=1))
+    return xi, term.diag(np.zeros((1, n_dims)))[0] * weight / weight.sum()
 
 # %% ../nbs/22_draws.ipynb #d147860d
 def expanded(kernel: Kernel) -> list[Product]:
@@ -188,9 +208,10 @@ def prior_draws(
                 * np.sqrt(term.diag(np.eye(n_dims)))[:, None]
             )
             continue
-        xi.append(frequencies(term, n_features, n_dims, rng))
-        size = np.sqrt(term.diag(np.zeros((1, n_dims)))[0] / n_features)
-        gamma.append(size * (rng.standard_normal((n_features, n_draws, 2)) @ [1.0, 1j]))
+        own, variance = weighted_waves(term, n_features, n_dims, rng)
+        normal = rng.standard_normal((n_features, n_draws, 2)) @ [1.0, 1j]
+        xi.append(own)
+        gamma.append(np.sqrt(variance)[:, None] * normal)
     none = np.zeros((0, n_dims)), np.zeros((0, n_draws))
     return PriorDraws(np.vstack([none[0], *xi]), np.vstack([none[1], *gamma]), slopes)
 

@@ -279,7 +279,7 @@ class Predictor(Fitted):
         gradients, at a cost that is linear in the number of inputs.
 
         The law is that of `sample_f`, up to an error of the prior covariances that falls like
-        1/√`n_features`; where the data determine the function there is no such error.
+        1/√`n_features`. All draws of one call share it.
 
         Parameters
         ----------
@@ -287,7 +287,7 @@ class Predictor(Fitted):
             Number of draws.
         n_features : int
             Number of random waves for each term of the kernel, of which the prior part of a draw
-            is made. With 1000 the standard error of a prior correlation is at most 0.032.
+            is made. With 1000 the error of a prior correlation is about 0.02.
 
         Raises
         ------
