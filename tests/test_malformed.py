@@ -813,6 +813,8 @@ LATER = {  # call, words of the message, kind of the error
         for value in (0, -1, 1.5, "two", None, NAN, True, [2])
     },
     "seed of samples": (lambda: fitted().sample_y(X, random_state="a"), "`random_state`"),
+    **{f"{value!r} functions": (lambda value=value: fitted().sample_functions(value), "`n`") for value in (0, -1, 1.5, "two", None, NAN, True, [2])},
+    "functions before fit": (lambda: estimator().sample_functions(), "not fitted", NotFittedError),
     "negative seed of samples": (lambda: fitted().sample_f(X, random_state=-1), "`random_state`"),
     "density of other rows": (lambda: fitted().predict_log_density(X, y[:-1]), ["`y`", "(12,)", "(11,)"]),
     "density of NaN": (lambda: fitted().predict_log_density(X, changed(y, 2, NAN)), ["`y`", "row 2"]),
