@@ -26,6 +26,7 @@ from sparse_pep.kernels import (
 )
 from sparse_pep.likelihoods import (
     Gaussian,
+    HeteroscedasticGaussian,
     Logit,
     NegativeBinomial,
     NoisyProbit,
@@ -421,6 +422,7 @@ LIKELIHOODS = {
     "poisson": (Poisson(), lambda y: np.round(np.exp(1 + y))),
     "negative binomial": (NegativeBinomial(2.0), lambda y: np.round(np.exp(1 + y))),
     "student-t": (StudentT(4.0, 0.3), lambda y: y),
+    "heteroscedastic": (HeteroscedasticGaussian(0.3, 0.8), lambda y: y),
     "softmax": (Softmax(3), lambda y: np.digitize(y, [-0.5, 0.5]).astype(float)),
 }
 
