@@ -123,6 +123,7 @@ def test_what_cannot_be_learned_from_is_named():
         ("student_t", SparsePEP, True),
         ("heteroscedastic_gaussian", SparsePEP, True),
         ("poisson", SparsePEP, False),
+        ("tobit", SparsePEP, False),
         ("negative_binomial", SparsePEP, False),
         ("probit", SparsePEPClassifier, None),
         ("auto", SparsePEPClassifier, None),
