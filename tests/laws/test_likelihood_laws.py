@@ -13,6 +13,7 @@ from scipy.special import stdtr
 from sparse_pep import likelihoods
 from sparse_pep.likelihoods import (
     Binary,
+    Binomial,
     Counts,
     Gamma,
     Gaussian,
@@ -47,6 +48,8 @@ LIKELIHOODS = {  # typical y and y that it refuses
     "exponential": (Gamma(1.0), AMOUNTS, NO_AMOUNTS),
     "weibull": (Weibull(1.6), DURATIONS, NO_DURATIONS),
     "weibull, early ends": (Weibull(0.7), DURATIONS, NO_DURATIONS),
+    "binomial": (Binomial(6), [0.0, 2.0, 6.0], [-1.0, 7.0, 1.5]),
+    "one trial": (Binomial(), [0.0, 1.0], NO_COUNTS),
     "tobit": (Tobit(0.4, -1.0, 2.0), [-1.0, 0.4, 2.0], NO_REALS),
     "tobit, no upper limit": (Tobit(0.2), [0.0, 3.1], NO_REALS),
 }
@@ -124,6 +127,8 @@ def total(likelihood, density, f):
     """The sum or integral of a density over all y."""
     if isinstance(likelihood, Binary):
         return np.sum(density(np.array(LABELS)))
+    if isinstance(likelihood, Binomial):
+        return np.sum(density(np.arange(likelihood.trials + 1.0)))
     if isinstance(likelihood, Counts):
         return np.sum(density(np.arange(20_000.0)))
     if isinstance(likelihood, Positive):  # of log y, which has fewer decades
@@ -264,6 +269,8 @@ def predictive_mean(likelihood, mean, var):
         return first, second - first**2
     if isinstance(likelihood, Binary):
         values = np.array(LABELS)
+    elif isinstance(likelihood, Binomial):
+        values = np.arange(likelihood.trials + 1.0)
     else:
         values = np.arange(3000.0) if isinstance(likelihood, Counts) else np.exp(np.arange(-30.0, 12.0, 0.02))
     p = np.exp(likelihood.predict_log_density(values, np.full(len(values), mean), np.full(len(values), var)))
@@ -275,7 +282,7 @@ def predictive_mean(likelihood, mean, var):
 def test_predicted_mean_and_variance(likelihood, ys, refused):
     means, variances = np.array([-2.0, 0.3, 1.1]), np.array([0.2, 0.05, 0.4])
     got = np.array(likelihood.predict(means, variances))
-    if isinstance(likelihood, (Binary, Counts, Positive, Tobit)):
+    if isinstance(likelihood, (Binary, Binomial, Counts, Positive, Tobit)):
         expected = np.array([predictive_mean(likelihood, *cavity) for cavity in zip(means, variances)]).T
     else:
         expected = means * centred(likelihood), variances + noise_variance(likelihood)
@@ -514,6 +521,12 @@ def test_parameters_must_be_positive_and_finite(kind, name, value):
 def test_flip_rate_below_one_half():
     with pytest.raises(ValueError, match="flip"):
         NoisyProbit(0.5)
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.5, np.nan, None, "a", True])
+def test_trials_are_a_number_of_them(value):
+    with pytest.raises(ValueError, match="`trials` must be a whole number of at least 1"):
+        Binomial(value)
 
 
 def test_limits_of_a_tobit_are_in_order():
