@@ -233,7 +233,8 @@ def process(path: Path):
     title = next((cell.source for cell in notebook.cells if cell.cell_type == "markdown"), "")
     if not title.startswith("# ") or re.search(r"^(?!# |> |\s*$)", title, flags=re.MULTILINE):
         raise SystemExit(f"docs: {path.name}: the first cell should be `# Title` and `> subtitle`; nbdev would drop anything else.")
-    notebook.module_ = _default_exp(notebook)  # the underscore: kept in memory, not written
+    into = re.findall(r"^#\| export (\S+)", "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code"), flags=re.MULTILINE)
+    notebook.module_ = next(iter(into), None) or _default_exp(notebook)  # the underscore: kept in memory, not written
     notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d_|power_ep|bounds|errata", path.name) is not None  # imports matter less than on pages for users
     Filter()(notebook)
     for cell in notebook.cells:

@@ -28,8 +28,11 @@ LISTS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
 
 @functools.cache
 def homes() -> dict[str, str]:
-    """The notebook that each module is exported from."""
-    return {name.rpartition(".")[0]: page for name, (page, _) in sections_of_derivations().items()}
+    """The notebook that each module is exported from, or the first of several."""
+    found = {}
+    for name, (page, _) in sections_of_derivations().items():
+        found.setdefault(name.rpartition(".")[0], page)
+    return found
 
 
 @functools.cache
@@ -277,9 +280,9 @@ def sections_of_derivations() -> dict[str, tuple[str, str]]:
                 heading = heads[-1] if heads else heading
             elif match := re.match(r"#\|\s*default_exp\s+(\S+)", text):
                 module = match[1]
-            elif re.match(r"#\|\s*export", text):
+            elif match := re.match(r"#\|\s*exporti?[ \t]*(\S*)", text):  # perhaps into the module of another page
                 for name in [name for node in ast.parse(text).body for name in defined_by(node)]:
-                    found.setdefault(f"{module}.{name}", (page, heading))
+                    found.setdefault(f"{match[1] or module}.{name}", (page, heading))
     return found
 
 

@@ -22,7 +22,8 @@ KERNELS = ("se", "matern12", "matern32", "matern52", "rq")
 POWER_NAMES = ("auto", "log_loss", "held_out")
 LOCAL_NAMES = ("off", "blocks", "neighbours", "auto")
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax", "multinomial_probit")
-LIKELIHOODS = ("gaussian", *CLASSIFIERS, "student_t", "poisson", "negative_binomial")
+NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "poisson", "negative_binomial")
+LIKELIHOODS = ("gaussian", *CLASSIFIERS, *NUMERIC)
 MAX_INDUCING, MAX_ITER, TOL = 1000, 2000, 1e-4
 
 # %% ../nbs/internals/cli.ipynb #54535d2f
@@ -214,7 +215,7 @@ fit_options = with_options(
         help="Train on the tight form of the evidence, at power 0 a better lower bound. Other likelihoods than gaussian need --power 0 and no --blocks."),
     inducing_options(100),
     click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME", type=click.Choice(LIKELIHOODS),
-        help=f"Distribution of the target. For numbers: gaussian, student_t (with outliers). For labels: {', '.join(CLASSIFIERS)}. "
+        help=f"Distribution of the target. For numbers: gaussian, student_t (with outliers), heteroscedastic_gaussian (noise that depends on the inputs), tobit (cut off at 0). For positive numbers: gamma, weibull (durations; a minus sign says that one had not ended). For labels: {', '.join(CLASSIFIERS)}. "
         "For counts: poisson, negative_binomial."),
     click.option("--noise-variance", show_default="1.0", type=FiniteRange(0, min_open=True),
         help="Noise variance at the start of training (gaussian only), in squared units of the target, standardised by default."),
@@ -298,7 +299,7 @@ def fit_command(**options: object) -> None:
     With --test-fraction 0.1, the model is trained on nine tenths of the rows and scored on
     the rest by SMSE and SMLL. The best constant prediction has an SMSE of 1 and an SMLL of 0;
     smaller is better. Labels are scored by the fraction of wrong ones and by NLL, the mean of
-    -log p(label). Counts and student_t are scored by SMSE and NLL.
+    -log p(label). All other likelihoods are scored by SMSE and NLL.
 
     With --in-pieces or --scheduler, DATA may also be a folder of files, and what is held in
     memory does not grow with their size. The files are read once. Their numbers are kept on

@@ -22,7 +22,7 @@ from sparse_pep.likelihoods import (
 )
 from .numerics.linalg import log1p_ratio
 from .numerics.validation import require_kind
-from .quadrature import Tilted
+from .quadrature import STRICT, Accuracy, Tilted
 
 # %% ../nbs/09_multiclass.ipynb #0819d264
 FALL = 28.0  # in nats
@@ -335,7 +335,12 @@ class MultiClass(Likelihood):
         return y, mean, var, np.broadcast_to(np.asarray(power, dtype=float), y.shape)
 
     def tilted(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: float | np.ndarray
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        power: float | np.ndarray,
+        accuracy: Accuracy = STRICT,
     ) -> Tilted:
         """z (N,), d1 (C, N), d2 (C, N) and the estimated error (N,) at cavities
         f_c ~ N(mean_c, var_c), independent over classes; `averages` is empty (0, N).
@@ -348,6 +353,8 @@ class MultiClass(Likelihood):
             Cavity.
         power : float or ndarray (N,)
             α in [0, 1].
+        accuracy : Accuracy
+            Has no effect: results always have the full accuracy.
         """
         raise NotImplementedError
 
@@ -391,7 +398,12 @@ class Softmax(MultiClass):
         return f[y, rows] - logsumexp(f, axis=0), first, -p * rest
 
     def tilted(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: float | np.ndarray
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        power: float | np.ndarray,
+        accuracy: Accuracy = STRICT,
     ) -> Tilted:
         return softmax_tilted(*self.prepare(y, mean, var, power))
 
@@ -609,7 +621,12 @@ class MultinomialProbit(MultiClass):
         return probit_tilted(y, f, np.zeros(f.shape))[:3]
 
     def tilted(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: float | np.ndarray
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        power: float | np.ndarray,
+        accuracy: Accuracy = STRICT,
     ) -> Tilted:
         y, mean, var, power = self.prepare(y, mean, var, power)
         if self.n_classes == 2:

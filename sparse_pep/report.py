@@ -148,7 +148,8 @@ def as_modelled(
     """Mean and variance of f, given in the units of y, (N,) or (N, C), in the model's units, (N,)
     or (C, N).
     """
-    return (mean.T - model.y_mean_) / model.y_scale_, var.T / model.y_scale_**2
+    level, scale = model._units
+    return ((mean - level) / scale).T, (var / scale**2).T
 
 
 def latent_at(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -284,8 +285,8 @@ N_DRAWS = 200  # from the predictive distribution of each data point
 def draws_of(model: PowerEPEstimator, rows: Judged) -> np.ndarray:
     """Independent draws (N, 200) of y for each row, in the units of y."""
     rng = np.random.default_rng(0)
-    noise = rng.standard_normal((N_DRAWS, len(rows.y)))
-    f = rows.mean + np.sqrt(rows.var) * noise
+    noise = rng.standard_normal((N_DRAWS, *rows.mean.shape))
+    f = np.moveaxis(rows.mean + np.sqrt(rows.var) * noise, 0, -2)
     return model.y_mean_ + model.y_scale_ * model.likelihood_.sample(f, rng).T
 
 # %% ../nbs/internals/report.ipynb #2c00b451

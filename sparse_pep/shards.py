@@ -152,7 +152,7 @@ def project(
     (P, N) for the P parameters of the likelihood.
     """
     if likelihood.n_latent > 1:
-        return likelihood.tilted(y, mean, var, power)
+        return likelihood.tilted(y, mean, var, power, accuracy)
     log_z, d1, d2, error, slopes = likelihood.tilted(y, mean[0], var[0], power, accuracy)
     return log_z, d1[None], d2[None], error, slopes
 

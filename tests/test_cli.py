@@ -288,7 +288,7 @@ def test_three_classes_of_numbers_have_three_columns():
     np.testing.assert_array_equal(found["label"], kind)
 
 
-@pytest.mark.parametrize("likelihood", ["poisson", "student_t"])
+@pytest.mark.parametrize("likelihood", ["poisson", "student_t", "heteroscedastic_gaussian"])
 def test_counts_and_outliers_have_a_mean_and_a_standard_deviation(likelihood):
     rng = np.random.default_rng(0)
     dose = rng.uniform(0.0, 5.0, 60)
@@ -303,10 +303,11 @@ def test_counts_and_outliers_have_a_mean_and_a_standard_deviation(likelihood):
     nll = -np.mean(fitted.predict_log_density(dose[test, None], count[test].astype(float)))
     smse = np.mean((found["mean"][test] - count[test]) ** 2) / np.var(count[test])
     assert f"15 rows held out: SMSE {smse:.4f}, NLL {nll:.4f}\n" in result.stdout
-    name = {"poisson": "likelihood Poisson\n", "student_t": "likelihood StudentT: df 4, scale "}[likelihood]
+    name = {"poisson": "likelihood Poisson\n", "student_t": "likelihood StudentT: df 4, scale "}
+    name = name.get(likelihood, "likelihood HeteroscedasticGaussian: base_variance ")
     assert name in result.stdout
-    assert ("count divided by" in result.stdout) == (likelihood == "student_t")
-    assert fitted.y_scale_ == (np.std(count[train]) if likelihood == "student_t" else 1.0)
+    assert ("count divided by" in result.stdout) == (likelihood != "poisson")
+    assert fitted.y_scale_ == (np.std(count[train]) if likelihood != "poisson" else 1.0)
 
 
 # ---- what is refused ------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern32, SquaredExponential
-from sparse_pep.likelihoods import Gaussian, Probit
+from sparse_pep.likelihoods import Gaussian, HeteroscedasticGaussian, Probit
 from sparse_pep.local import (
     LocalRows,
     exchanged,
@@ -89,12 +89,14 @@ def small(targets="gaussian", seed=0, N=24):
     y, likelihood = f + 0.2 * rng.normal(size=N), Gaussian(0.04)
     if targets == "outputs":
         y = np.column_stack([y, -2.0 * f])
+    if targets == "noise":
+        likelihood = HeteroscedasticGaussian(0.1, 0.7)
     if targets == "classes":
         y, likelihood = rng.integers(3, size=N), Softmax(3)
     return Model(SquaredExponential(1.5, [0.7, 2.0]), InducingPoints(X[:4]), likelihood), Piece(0, X, y)
 
 
-@pytest.mark.parametrize("targets", ["gaussian", "outputs", "classes"])
+@pytest.mark.parametrize("targets", ["gaussian", "outputs", "noise", "classes"])
 @pytest.mark.parametrize("blocks", [False, True])
 def test_without_the_covariance_to_the_test_point_it_is_the_global_prediction(targets, blocks):
     model, data = small(targets)

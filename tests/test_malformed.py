@@ -933,7 +933,7 @@ ARGUMENTS = {
     "checkpoint_every": [-1, NAN, None, "a", [1.0], True, {}],
 }  # fmt: skip
 LIKELIHOODS = {
-    "counts": ["binomial", "", 3, None, Gaussian, True, ["gaussian"], {}, NAN, Softmax(3), Probit(), "probit"],
+    "counts": ["multinomial", "", 3, None, Gaussian, True, ["gaussian"], {}, NAN, Softmax(3), Probit(), "probit"],
     "classifier": ["gaussian", "", 3, None, Probit, True, ["probit"], {}, NAN, Softmax(3), Poisson(), Gaussian(), StudentT()],
 }
 

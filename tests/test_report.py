@@ -141,6 +141,7 @@ CASES = {
     "three classes 2-D": (SparsePEPClassifier, X2, three(X2), {}),
     "counts": (SparsePEP, X1, rng.poisson(np.exp(X1[:, 0])).astype(float), {"likelihood": "poisson"}),
     "student-t": (SparsePEP, X2, REAL, {"likelihood": "student_t", "normalize_y": True}),
+    "noise that depends on x": (SparsePEP, X1, X1[:, 0] * rng.normal(size=60), {"likelihood": "heteroscedastic_gaussian", "normalize_y": True}),
     "fourier": (
         SparsePEPRegressor,
         X1,

@@ -14,7 +14,14 @@ from sparse_pep.datasets import banana_like
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import GaussianBlur
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
-from sparse_pep.likelihoods import Gaussian, Logit, Poisson, Probit, StudentT
+from sparse_pep.likelihoods import (
+    Gaussian,
+    HeteroscedasticGaussian,
+    Logit,
+    Poisson,
+    Probit,
+    StudentT,
+)
 from sparse_pep.means import ConstantMean, LinearMean
 from sparse_pep.model import (
     Model,
@@ -112,6 +119,7 @@ CASES = {
     "gaussian, outputs": Case(
         Model(SE, POINTS, Gaussian(0.2), LinearMean(np.zeros(2), np.ones((2, 2)))), SEVERAL, PRIVATE
     ),
+    "heteroscedastic": Case(Model(SE, POINTS, HeteroscedasticGaussian(0.3, 0.7)), NUMBER, 0.5),
     "softmax": Case(Model(SE, POINTS, Softmax(3)), CLASS, 0.5, tol=1e-8),
 }
 several = Model(SE, POINTS, Gaussian(0.2), ConstantMean([0.2, -0.1]))

@@ -15,7 +15,13 @@ from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Fourier, GaussianBlur
 from sparse_pep.kernels import Matern32, SquaredExponential
-from sparse_pep.likelihoods import Gaussian, Poisson, Probit, StudentT
+from sparse_pep.likelihoods import (
+    Gaussian,
+    HeteroscedasticGaussian,
+    Poisson,
+    Probit,
+    StudentT,
+)
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence, model_gradient
 from sparse_pep.multiclass import Softmax
@@ -84,11 +90,11 @@ def test_more_points_beside_the_old_ones_lose_nothing_of_the_memory(power):
     assert np.max(left) > 1e-3 * np.max(kgg)
 
 
-@pytest.mark.parametrize("likelihood", [Probit(), Poisson(), Softmax(3)], ids=lambda kind: type(kind).__name__)
+@pytest.mark.parametrize("likelihood", [Probit(), Poisson(), HeteroscedasticGaussian(0.2, 0.7), Softmax(3)], ids=lambda kind: type(kind).__name__)
 @pytest.mark.parametrize("power", POWERS)
 def test_any_likelihood_keeps_the_sites_of_the_first_batch(likelihood, power):
     """q(u) is the prior times the sites of both batches, those of the first as they were."""
-    targets = {"Probit": np.sign(y), "Poisson": np.round(np.exp(y))}.get(type(likelihood).__name__, np.arange(60) % 3)
+    targets = {"Probit": np.sign(y), "Poisson": np.round(np.exp(y)), "Softmax": np.arange(60) % 3}.get(type(likelihood).__name__, y)
     model = Model(FIXED["kernel"], FIXED["features"], likelihood)
     first = model_evidence(model, Piece(0, X[:40], targets[:40]), power, tol=1e-11)
     memory = remember(first.posteriors, first.log_evidence, model.features)

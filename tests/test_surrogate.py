@@ -12,6 +12,7 @@ from sparse_pep.inference import infer, posterior_terms
 from sparse_pep.kernels import Matern52
 from sparse_pep.likelihoods import (
     Gaussian,
+    HeteroscedasticGaussian,
     Logit,
     NoisyProbit,
     Poisson,
@@ -23,7 +24,7 @@ from sparse_pep.sites import q_moments
 from sparse_pep.surrogate import Surrogate, compress, surrogate
 
 POWERS = [0.0, 1e-9, 0.3, 1.0, "private"]
-LIKELIHOODS = [Probit(), Logit(), Poisson(), NoisyProbit(0.05), StudentT(3.0, 0.3), Softmax(3)]
+LIKELIHOODS = [Probit(), Logit(), Poisson(), NoisyProbit(0.05), StudentT(3.0, 0.3), HeteroscedasticGaussian(0.3, 0.8), Softmax(3)]
 
 
 class Problem:
@@ -47,7 +48,8 @@ class Problem:
     def targets(self, likelihood):
         if isinstance(likelihood, Softmax):
             return self.rng.integers(3, size=len(self.X))
-        return likelihood.sample(self.f, self.rng)
+        f = self.f if likelihood.n_latent == 1 else np.stack([self.f, self.f])
+        return likelihood.sample(f, self.rng)
 
     def infer(self, likelihood, power, y=None):
         y = self.targets(likelihood) if y is None else y

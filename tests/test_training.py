@@ -25,13 +25,17 @@ from sparse_pep.kernels import (
     White,
 )
 from sparse_pep.likelihoods import (
+    Gamma,
     Gaussian,
+    HeteroscedasticGaussian,
     Logit,
     NegativeBinomial,
     NoisyProbit,
     Poisson,
     Probit,
     StudentT,
+    Tobit,
+    Weibull,
 )
 from sparse_pep.model import (
     Model,
@@ -421,6 +425,10 @@ LIKELIHOODS = {
     "poisson": (Poisson(), lambda y: np.round(np.exp(1 + y))),
     "negative binomial": (NegativeBinomial(2.0), lambda y: np.round(np.exp(1 + y))),
     "student-t": (StudentT(4.0, 0.3), lambda y: y),
+    "heteroscedastic": (HeteroscedasticGaussian(0.3, 0.8), lambda y: y),
+    "gamma": (Gamma(2.0), lambda y: np.exp(1 + y)),
+    "weibull": (Weibull(1.4), lambda y: np.where(y > 0.5, -1.0, 1.0) * np.exp(1 + y)),
+    "tobit": (Tobit(0.1, -0.5, 0.5), lambda y: np.clip(y, -0.5, 0.5)),
     "softmax": (Softmax(3), lambda y: np.digitize(y, [-0.5, 0.5]).astype(float)),
 }
 

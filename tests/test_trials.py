@@ -121,7 +121,9 @@ def test_what_cannot_be_learned_from_is_named():
     [
         ("gaussian", SparsePEPRegressor, True),
         ("student_t", SparsePEP, True),
+        ("heteroscedastic_gaussian", SparsePEP, True),
         ("poisson", SparsePEP, False),
+        ("tobit", SparsePEP, False),
         ("negative_binomial", SparsePEP, False),
         ("probit", SparsePEPClassifier, None),
         ("auto", SparsePEPClassifier, None),

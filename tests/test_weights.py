@@ -12,7 +12,14 @@ from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.estimators.checks import distinct_rows
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
-from sparse_pep.likelihoods import Gaussian, NegativeBinomial, Poisson, Probit, StudentT
+from sparse_pep.likelihoods import (
+    Gaussian,
+    HeteroscedasticGaussian,
+    NegativeBinomial,
+    Poisson,
+    Probit,
+    StudentT,
+)
 from sparse_pep.model import (
     Model,
     model_bounds,
@@ -85,7 +92,7 @@ def test_outputs_are_problems_side_by_side(p, K):
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize(
-    "likelihood", [Probit(), Poisson(), StudentT(4.0, 0.5), Softmax(3)], ids=lambda kind: type(kind).__name__
+    "likelihood", [Probit(), Poisson(), StudentT(4.0, 0.5), HeteroscedasticGaussian(0.2, 0.7), Softmax(3)], ids=lambda kind: type(kind).__name__
 )
 def test_copies_under_any_likelihood(likelihood, power):
     targets = {"Probit": np.sign(y), "Poisson": np.round(np.exp(y)), "Softmax": np.arange(30) % 3}.get(

@@ -196,6 +196,16 @@ class Fitted(Arguments):
         return Encoding(self.likelihood_, self.y_mean_, self.y_scale_, classes, **scaling)
 
     @property
+    def _units(self) -> tuple[float | np.ndarray, float | np.ndarray]:
+        """The numbers that are added to f and by which it is multiplied, for the units of y. Of
+        several latent functions of one target only the first has these units.
+        """
+        if self.likelihood_.n_latent == 1:
+            return self.y_mean_, self.y_scale_
+        first = np.arange(self.likelihood_.n_latent) == 0
+        return self.y_mean_ * first, np.where(first, self.y_scale_, 1.0)
+
+    @property
     def _outputs(self) -> tuple[int, ...]:
         """The shape of the outputs of one row: () for one output, (K,) for K."""
         return self._posteriors[0].b.shape[1:]
@@ -226,13 +236,14 @@ class Predictor(Fitted):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the latent function at X (S, D): each (S,), or (S, C) for C
         latent functions or outputs. Their units are those of f and f²; where f is the mean of
-        y, those are the units of y. Cost 2SM² flops for each latent function.
+        y, those are the units of y. (Of a mean and a log noise variance, only the first has the
+        units of y.) Cost 2SM² flops for each latent function.
 
         `blocks` (S,) are the labels of the blocks that the rows belong to, if the model
         predicts from its blocks (`local`); by default each row belongs to the nearest.
         """
         mean, var = self._latent(X, blocks)
-        return self.y_mean_ + self.y_scale_ * mean.T, self._spread(var.T)
+        return self._level(mean.T), self._spread(var.T)
 
     def predict_log_density(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
         """log p(y | X, training data) (S,) of each test row, in nats, with y in the units or
@@ -253,8 +264,8 @@ class Predictor(Fitted):
         n_samples = require_count(n_samples, "n_samples")
         draws = self._draws(X, n_samples, seeded(random_state))
         if draws.ndim == 2:
-            return self.y_mean_ + self.y_scale_ * draws
-        scaled = self.y_mean_ + self.y_scale_ * np.moveaxis(draws, 0, -1)  # (S, n, C)
+            return self._level(draws)
+        scaled = self._level(np.moveaxis(draws, 0, -1))  # (S, n, C)
         return np.moveaxis(scaled, -1, 1)
 
     def sample_y(
@@ -421,7 +432,14 @@ class Predictor(Fitted):
         K outputs.
         """
         var = var[:, None] * np.ones(self._outputs) if self._outputs else var
-        return np.square(self.y_scale_) * var
+        return np.square(self._units[1]) * var
+
+    def _level(self, f: np.ndarray) -> np.ndarray:
+        """Values of f in the model's units, along the last axis if there are several functions or
+        outputs, converted to the units of `predict_f`.
+        """
+        mean, scale = self._units
+        return mean + scale * f
 
     def _log_density(
         self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
@@ -492,7 +510,7 @@ class Editable(Predictor):
         """
         given = self._left_out("`leave_one_out_f`")
         mean, var = model_left_out(self._model, self._fit_, **given)
-        return self.y_mean_ + self.y_scale_ * mean.T, self._spread(var.T)
+        return self._level(mean.T), self._spread(var.T)
 
     def can_leave_out(self, X: np.ndarray) -> bool:
         """Whether X (N, D) are the training inputs, each with a site of its own and no known

@@ -89,6 +89,8 @@ def posterior_curves(
     x = x[:, None] if x.ndim == 1 else x
     mean, std = model.predict(x, return_std=True)
     mean_f, var_f = model.predict_f(x) if hasattr(model, "predict_f") else (None, None)
+    if mean_f is not None and mean_f.ndim > mean.ndim:  # the second is the log noise variance
+        mean_f, var_f = mean_f[:, 0], var_f[:, 0]
     if mean_f is not None and np.allclose(
         mean_f, mean
     ):  # not so for counts, whose f is a log

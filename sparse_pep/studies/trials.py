@@ -65,7 +65,8 @@ def require_learnable(
 # %% ../../nbs/internals/studies/trials.ipynb #44bed2d0
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax", "multinomial_probit")
 COUNTS = ("poisson", "negative_binomial")
-NUMERIC = ("student_t", *COUNTS)
+REALS = ("student_t", "heteroscedastic_gaussian")
+NUMERIC = (*REALS, "tobit", "gamma", "weibull", *COUNTS)
 
 
 def estimator_for(
@@ -79,7 +80,7 @@ def estimator_for(
         return SparsePEPRegressor(normalize_y=standardize, **options)
     if likelihood in CLASSIFIERS:
         return SparsePEPClassifier(likelihood=likelihood, **options)
-    scaled = standardize and likelihood == "student_t"
+    scaled = standardize and likelihood in REALS
     return SparsePEP(likelihood=likelihood, normalize_y=scaled, **options)
 
 

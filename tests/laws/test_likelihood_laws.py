@@ -13,20 +13,26 @@ from scipy.special import stdtr
 from sparse_pep import likelihoods
 from sparse_pep.likelihoods import (
     Binary,
+    Binomial,
     Counts,
+    Gamma,
     Gaussian,
     Logit,
     NegativeBinomial,
     NoisyProbit,
     Poisson,
+    Positive,
     Probit,
     StudentT,
+    Tobit,
+    Weibull,
 )
 from sparse_pep.multiclass import likelihood_from_config, likelihood_to_config
 from sparse_pep.quadrature import Tilted
 
 LABELS, COUNTS, REALS = [-1.0, 1.0], [0.0, 1.0, 4.0, 60.0], [-2.3, 0.4, 7.0]
 NO_LABELS, NO_COUNTS, NO_REALS = [0.0, 2.0, np.nan], [-1.0, 0.5, np.inf], [np.nan, -np.inf]
+AMOUNTS, NO_AMOUNTS, DURATIONS, NO_DURATIONS = [0.02, 1.0, 7.0], [0.0, -1.0, np.nan], [0.02, 3.0, -0.3, -3.0], [0.0, np.nan]
 LIKELIHOODS = {  # typical y and y that it refuses
     "gaussian": (Gaussian(0.4), REALS, NO_REALS),
     "probit": (Probit(), LABELS, NO_LABELS),
@@ -38,6 +44,14 @@ LIKELIHOODS = {  # typical y and y that it refuses
     "negative binomial, spread": (NegativeBinomial(0.3), COUNTS, NO_COUNTS),
     "student": (StudentT(4.0, 0.7), REALS, NO_REALS),
     "cauchy": (StudentT(1.0, 0.2), REALS, NO_REALS),
+    "gamma": (Gamma(2.5), AMOUNTS, NO_AMOUNTS),
+    "exponential": (Gamma(1.0), AMOUNTS, NO_AMOUNTS),
+    "weibull": (Weibull(1.6), DURATIONS, NO_DURATIONS),
+    "weibull, early ends": (Weibull(0.7), DURATIONS, NO_DURATIONS),
+    "binomial": (Binomial(6), [0.0, 2.0, 6.0], [-1.0, 7.0, 1.5]),
+    "one trial": (Binomial(), [0.0, 1.0], NO_COUNTS),
+    "tobit": (Tobit(0.4, -1.0, 2.0), [-1.0, 0.4, 2.0], NO_REALS),
+    "tobit, no upper limit": (Tobit(0.2), [0.0, 3.1], NO_REALS),
 }
 every_likelihood = pytest.mark.parametrize("likelihood, ys, refused", LIKELIHOODS.values(), ids=LIKELIHOODS.keys())
 every_power = pytest.mark.parametrize("power", [0.0, 1e-6, 0.3, 1.0])
@@ -113,8 +127,16 @@ def total(likelihood, density, f):
     """The sum or integral of a density over all y."""
     if isinstance(likelihood, Binary):
         return np.sum(density(np.array(LABELS)))
+    if isinstance(likelihood, Binomial):
+        return np.sum(density(np.arange(likelihood.trials + 1.0)))
     if isinstance(likelihood, Counts):
         return np.sum(density(np.arange(20_000.0)))
+    if isinstance(likelihood, Positive):  # of log y, which has fewer decades
+        return sum(integrate.quad(lambda x: np.exp(x) * density(np.exp(x)), *ends, epsabs=1e-13, limit=200)[0] for ends in ((-80.0, f - 2.0), (f - 2.0, f + 8.0)))
+    if isinstance(likelihood, Tobit):
+        low, high = likelihood.limits
+        masses = sum(density(limit) for limit in (low, high) if np.isfinite(limit))
+        return masses + integrate.quad(density, low, min(high, abs(f) + 20.0), points=[np.clip(f, low, high)], epsabs=1e-13, limit=200)[0]
     bounded = [(-np.inf, f - 1.0), (f - 1.0, f), (f, f + 1.0), (f + 1.0, np.inf)]
     return sum(integrate.quad(density, *ends, epsabs=1e-13, limit=200)[0] for ends in bounded)
 
@@ -237,12 +259,22 @@ def test_log_concave_sites_have_positive_precision(likelihood, ys, refused, powe
 
 
 def predictive_mean(likelihood, mean, var):
-    """Mean of y, variance of y for f ~ N(mean, var), from its probabilities by sums over y."""
+    """Mean of y, variance of y for f ~ N(mean, var), from its probabilities by sums or integrals over y."""
+    if isinstance(likelihood, Tobit):
+
+        def weighted(y, k):
+            return y**k * np.exp(likelihood.predict_log_density(np.array([y]), np.array([mean]), np.array([var]))[0])
+
+        first, second = (total(likelihood, lambda y, k=k: weighted(y, k), mean) for k in (1, 2))
+        return first, second - first**2
     if isinstance(likelihood, Binary):
         values = np.array(LABELS)
+    elif isinstance(likelihood, Binomial):
+        values = np.arange(likelihood.trials + 1.0)
     else:
-        values = np.arange(3000.0)
+        values = np.arange(3000.0) if isinstance(likelihood, Counts) else np.exp(np.arange(-30.0, 12.0, 0.02))
     p = np.exp(likelihood.predict_log_density(values, np.full(len(values), mean), np.full(len(values), var)))
+    p *= 0.02 * values if isinstance(likelihood, Positive) else 1.0
     return p @ values, p @ (values - p @ values) ** 2
 
 
@@ -250,7 +282,7 @@ def predictive_mean(likelihood, mean, var):
 def test_predicted_mean_and_variance(likelihood, ys, refused):
     means, variances = np.array([-2.0, 0.3, 1.1]), np.array([0.2, 0.05, 0.4])
     got = np.array(likelihood.predict(means, variances))
-    if isinstance(likelihood, (Binary, Counts)):
+    if isinstance(likelihood, (Binary, Binomial, Counts, Positive, Tobit)):
         expected = np.array([predictive_mean(likelihood, *cavity) for cavity in zip(means, variances)]).T
     else:
         expected = means * centred(likelihood), variances + noise_variance(likelihood)
@@ -478,7 +510,7 @@ def test_tiny_probabilities_of_classes_are_right():
 
 @pytest.mark.parametrize(
     "kind, name",
-    [(kind, field.name) for kind, *_ in BY_NAME.values() for field in fields(kind)] + [(Gaussian, "noise_variance")],
+    [(kind, field.name) for kind, *_ in BY_NAME.values() for field in fields(kind)] + [(Gaussian, "noise_variance"), (Tobit, "noise_variance"), (Gamma, "shape"), (Weibull, "shape")],
 )
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, np.ones(2)])
 def test_parameters_must_be_positive_and_finite(kind, name, value):
@@ -491,6 +523,18 @@ def test_flip_rate_below_one_half():
         NoisyProbit(0.5)
 
 
+@pytest.mark.parametrize("value", [0, -1, 2.5, np.nan, None, "a", True])
+def test_trials_are_a_number_of_them(value):
+    with pytest.raises(ValueError, match="`trials` must be a whole number of at least 1"):
+        Binomial(value)
+
+
+def test_limits_of_a_tobit_are_in_order():
+    with pytest.raises(ValueError, match="`low` must be below `high`; got 2 and 1"):
+        Tobit(1.0, 2.0, 1.0)
+    np.testing.assert_array_equal(Tobit(1.0, 0.0, 1.0).check([-3.0, 0.5, 7.0]), [0.0, 0.5, 1.0])
+
+
 @pytest.mark.parametrize("config", [{}, {"kind": "Exotic"}, {"kind": "Probit", "colour": 1}, {"kind": "likelihood"}])
 def test_a_description_of_no_likelihood_is_refused(config):
     with pytest.raises(ValueError, match="not the description of a likelihood.*StudentT"):
@@ -498,4 +542,6 @@ def test_a_description_of_no_likelihood_is_refused(config):
 
 
 def test_every_likelihood_is_in_the_suite():
-    assert {type(likelihood) for likelihood, *_ in LIKELIHOODS.values()} == set(likelihoods.LIKELIHOODS.values())
+    assert {type(likelihood) for likelihood, *_ in LIKELIHOODS.values()} == {
+        kind for kind in likelihoods.LIKELIHOODS.values() if kind.n_latent == 1
+    }

@@ -1,0 +1,69 @@
+"""Gaussian noise with a variance that is a latent function: laws of its moments, and units of what is predicted."""
+
+import numpy as np
+import pytest
+from reference.compare import error
+
+from sparse_pep import SparsePEP
+from sparse_pep.kernels import SquaredExponential
+from sparse_pep.likelihoods import HeteroscedasticGaussian
+from sparse_pep.multiclass import likelihood_from_config, likelihood_to_config
+
+POWERS = [0.0, 1e-6, 0.4, 1.0]
+LIKELIHOOD = HeteroscedasticGaussian(0.3, 0.8)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_derivatives_and_the_heat_equation(power):
+    rng, h = np.random.default_rng(0), 1e-4
+    y, mean, var = 2.0 * rng.normal(size=12), rng.normal(size=(2, 12)), np.exp(rng.normal(size=(2, 12)))
+    here = LIKELIHOOD.tilted(y, mean, var, power)
+    for c, one in enumerate(np.eye(2)[:, :, None]):
+        up, down = (LIKELIHOOD.tilted(y, mean + step * one, var, power) for step in (h, -h))
+        assert error((up.log_z - down.log_z) / (2 * h), here.d1[c], 1.0) < 1e-6
+        assert error((up.d1[c] - down.d1[c]) / (2 * h), here.d2[c], 1.0) < 1e-6
+        up, down = (LIKELIHOOD.tilted(y, mean, var * np.exp(step * one), power).log_z for step in (h, -h))
+        assert error((up - down) / (2 * h) / var[c], 0.5 * (here.d2[c] + power * here.d1[c] ** 2), 1.0) < 1e-5
+    assert power > 0.0 or np.all(here.d2 < 0.0)
+
+
+@pytest.mark.parametrize("power", [0.0, 1e-12, 0.5, 1.0])
+def test_finite_for_every_cavity(power):
+    grid = np.meshgrid([-2.0, 7.0], [-1e6, 0.0, 1e3], [-1e6, -1.0, 0.0, 1e3], [1e-300, 1e-12, 1.0, 1e8], [1e-300, 1e-12, 1.0, 1e8])
+    y, *cavity = (axis.ravel() for axis in grid)
+    found = LIKELIHOOD.tilted(y, np.stack(cavity[:2]), np.stack(cavity[2:]), power)
+    assert all(np.all(np.isfinite(part)) for part in found) and np.all(found.error <= 1.0)
+
+
+def test_samples_have_the_predicted_moments():
+    f = np.repeat([[0.5], [1.2]], 40_000, axis=1)
+    mean, var = LIKELIHOOD.predict(f[:, :1], np.zeros((2, 1)))
+    draws = LIKELIHOOD.sample(f, np.random.default_rng(0))
+    assert abs(draws.mean() - mean[0]) < 5.0 * np.sqrt(var[0] / 40_000)
+    assert abs(draws.var() / var[0] - 1.0) < 5.0 * np.sqrt(2.0 / 40_000)
+    spread = np.array([[0.7], [0.9]])
+    g = 1.2 + np.sqrt(0.9) * np.random.default_rng(1).normal(size=400_000)
+    assert LIKELIHOOD.predict(f[:, :1], spread)[1][0] == pytest.approx(0.7 + LIKELIHOOD.noise(g).mean(), rel=0.01)
+
+
+def test_only_the_mean_has_the_units_of_y():
+    """A model of (y - 5)/3 is that of y with parameters in other units; g has none."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 5.0, (40, 1))
+    y = np.sin(X[:, 0]) * (1.0 + 0.3 * rng.normal(size=40))
+    y = (y - np.mean(y)) / np.std(y)
+    given = {"likelihood": LIKELIHOOD, "kernel": SquaredExponential(1.0, 1.0), "optimizer": None, "n_inducing": 8, "random_state": 0}
+    plain, scaled = (SparsePEP(**given, normalize_y=other).fit(X, 5.0 + 3.0 * y if other else y) for other in (False, True))
+    (mean, var), found = plain.predict_f(X), scaled.predict_f(X)
+    assert error(found[0], mean * [3.0, 1.0] + [5.0, 0.0]) < 1e-9 and error(found[1], var * [9.0, 1.0]) < 1e-9
+    assert error(scaled.sample_f(X[:4])[:, 1], plain.sample_f(X[:4])[:, 1]) < 1e-6
+    assert error(scaled.leave_one_out_f()[0][:, 0], 5.0 + 3.0 * plain.leave_one_out_f()[0][:, 0]) < 1e-9
+    assert error(scaled.predict_log_density(X, 5.0 + 3.0 * y), plain.predict_log_density(X, y) - np.log(3.0)) < 1e-9
+    mean, std = scaled.predict(X, return_std=True)
+    assert error(mean, found[0][:, 0]) < 1e-12 and np.all(std**2 > found[1][:, 0])
+
+
+def test_a_description_is_that_of_the_likelihood():
+    assert likelihood_from_config(likelihood_to_config(LIKELIHOOD)) == LIKELIHOOD
+    with pytest.raises(ValueError, match="`gain`"):
+        HeteroscedasticGaussian(gain=0.0)
