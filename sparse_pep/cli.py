@@ -220,6 +220,8 @@ fit_options = with_options(
         help="Noise variance at the start of training (gaussian only), in squared units of the target, standardised by default."),
     click.option("--mean", type=click.Choice(["constant", "linear"]),
         help="Mean function. Without one, predictions far from the data return to the mean of the target."),
+    click.option("--priors", default=None, type=click.Choice(["weak"]),
+        help="Priors that keep lengthscales near their starting values and the noise from vanishing; they help with fewer than about 200 rows."),
     click.option("--local", default="off", show_default=True, type=click.Choice(LOCAL_NAMES),
         help="Predict also from nearby training rows: of the nearest of --blocks, or of --neighbours; auto if they predict left out rows better. The model file then holds the rows."),
     number_option("--neighbours", "n_neighbours", default=20, help="Number of neighbours for --local."),

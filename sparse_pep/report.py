@@ -252,9 +252,10 @@ def training_part(model: PowerEPEstimator, names: Sequence[str]) -> Part | None:
     """
     told = model.diagnostics_
     trace = np.asarray(told.get("log_evidence_trace", ()), dtype=float)
+    trace = trace + np.asarray(told.get("log_prior_trace", 0.0), dtype=float)
     figures = []
     if np.isfinite(trace).any():
-        says = "Log evidence in training; the largest value is circled."
+        says = f"Log evidence{' plus log prior' * ('log_prior_trace' in told)} in training; the largest value is circled."
         figures.append(picture(lambda ax: plot_energy_trace(trace, ax=ax), says))
     record = (told.get("parameter_trace") or {}).get("values", {})
     if "features.Z" in record and len(names) <= 2:

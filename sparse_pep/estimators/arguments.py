@@ -8,7 +8,7 @@ __all__ = []
 # %% ../../nbs/internals/estimators/arguments.ipynb #28166bfc
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from ..kernels import Kernel, Matern12, Matern32, Matern52, SquaredExponential
 from ..means import ZeroMean
 from ..numerics.devices import place_named
 from ..numerics.validation import is_number, shown
+from ..priors import Prior
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #aa4062e6
 def section_of(docstring: str, name: str) -> str:
@@ -119,6 +120,13 @@ class Arguments(BaseEstimator):
         Number of further starts from perturbed parameters; the best result is kept.
     fixed : collection of str
         Names of `parameters()` that are not trained, such as "features.Z".
+    priors : dict or "weak", optional
+        Priors of hyper-parameters by their names in `parameters()`, such as
+        `{"kernel.log_lengthscale": LogNormal(1.0, 0.5)}` (`sparse_pep.priors`). Training then
+        maximises log evidence plus log prior; `Uniform` and `LogUniform` set limits. With
+        `standardize` and `normalize_y` they refer to the scaled data, like `parameters()`.
+        "weak" keeps lengthscales near their starting values and the noise from vanishing, which
+        helps with fewer than about 200 rows. A prior of a `fixed` parameter has no effect.
     mean : None, "constant", "linear" or a mean function
         Prior mean of f, see `sparse_pep.means`. Its coefficients are trained.
     checkpoint : str or path, optional
@@ -167,6 +175,7 @@ class Arguments(BaseEstimator):
     max_time: float | None = None
     n_restarts: int = 0
     fixed: Collection[str] = ()
+    priors: Mapping[str, Prior] | str | None = None
     mean: ZeroMean | str | None = None
     checkpoint: str | os.PathLike | None = None
     checkpoint_every: float = 30.0
@@ -252,6 +261,7 @@ RULES = {
     "power": Rule(f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}", texts=POWER_NAMES, kinds=(object,)),
     "fixed": Rule("be a list of names, such as ['features.Z']", entries=str),
     "kernel": Rule(f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None", texts=KERNELS, kinds=(NONE, Kernel)),
+    "priors": Rule("be a dictionary from names of parameters to priors, or 'weak', or None", texts=("weak",), kinds=(NONE, Mapping)),
     "features": Rule("be a sparse_pep Features object, or a list of them, or None", kinds=(NONE, Features), entries=Features, fewest=1),
 }  # fmt: skip
 

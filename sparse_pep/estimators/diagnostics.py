@@ -84,6 +84,12 @@ def rows_of_growth(told: dict) -> Lines:
     ]
 
 
+def rows_of_prior(told: dict) -> Lines:
+    """The row about the priors of a fit, which says what was maximised; none without priors."""
+    value = told.get("log_prior")
+    return [] if value is None else [("log prior", f"{value:.2f} nats; training maximised the sum of both")]
+
+
 def rows_of_fit(fit: Account) -> Lines:
     """The rows of the summary that say what was fitted and how training went."""
     told, alpha, C = fit.diagnostics, np.unique(fit.power), fit.n_latent
@@ -96,6 +102,7 @@ def rows_of_fit(fit: Account) -> Lines:
         ("inducing variables", features),
         *rows_of_growth(told),
         ("log marginal likelihood", f"{fit.log_evidence:.2f} nats"),
+        *rows_of_prior(told),
         ("converged", ended if fit.converged else f"NO: {told['message']}"),
     ]
     if "n_evaluations" in told:

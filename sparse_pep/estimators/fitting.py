@@ -40,6 +40,7 @@ from sparse_pep.model import (
 )
 from ..numerics.devices import place_named
 from ..numerics.validation import as_floats
+from ..priors import check_priors, log_prior, weak_priors
 from ..shards import Piece
 from ..stochastic import train_stochastic
 from ..streaming import Memory
@@ -231,6 +232,18 @@ def require_scale(few: Piece, given: Arguments, likelihood: Likelihood) -> None:
             )
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #3e6eb778
+def with_priors(model: Model, given: Arguments, X: np.ndarray) -> Model:
+    """The model with the priors that the arguments ask for; "weak" keeps those of an earlier fit.
+    Rows of the inputs X (N, D) tell the variance of the kernel.
+    """
+    priors = given.priors or {}
+    if isinstance(priors, str):
+        variance = float(np.mean(model.kernel.diag(X[:100])))
+        priors = model.priors or weak_priors(model.parameters(), variance)
+    check_priors(priors, model.parameters())
+    return replace(model, priors=priors)
+
+
 FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"` always tries
 
 
@@ -299,6 +312,7 @@ def starting_model(
     features.Kuf_vjp(kernel, X[:1])  # raises here if the two cannot be combined
     start = Model(kernel, features, likelihood, mean)
     check_fixed(start, given.fixed)
+    start = with_priors(start, given, X)
     if suggested:
         start = replace(start, likelihood=likelihood.within_range(rest, *(() if weight is None else (weight,))))
         start = starting_lengthscale(start, few) if closed else start
@@ -365,9 +379,12 @@ def trained(
         result = train(start, **asked, **{name: getattr(given, name) for name in names})
         counts = {"n_evaluations": result.n_evaluations, "n_rejected": result.n_rejected}
         counts |= {"n_sweeps": result.n_sweeps, "jitter_largest": result.jitter}
-    sites, traces = result.fit.start, {"log_evidence_trace": result.history, "parameter_trace": result.path}
-    free = (value for name, value in start.parameters().items() if "log_lengthscale" in name and name not in given.fixed)
-    counts["n_lengthscales"] = sum(map(np.size, free))
+    evidences = {"log_evidence_trace": result.history - result.log_prior}
+    sites, traces = result.fit.start, evidences | {"parameter_trace": result.path}
+    free = {name: value for name, value in result.model.parameters().items() if name not in given.fixed}
+    counts["n_lengthscales"] = sum(np.size(value) for name, value in free.items() if "log_lengthscale" in name)
+    if start.priors:
+        traces |= {"log_prior": log_prior(start.priors, free)[0], "log_prior_trace": result.log_prior}
     if data.inverse is not None and isinstance(sites, np.ndarray):
         sites = sites[:, :, data.inverse]
     return Outcome(result.model, sites, result.converged, result.n_iter, {"message": result.message, "limit": result.limit, **counts, **traces})
