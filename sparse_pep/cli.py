@@ -123,6 +123,16 @@ class Inducing(click.IntRange):
         return value if value == "auto" else super().convert(value, param, ctx)
 
 
+class Ard(click.Choice):
+    """True or False, or "auto"."""
+
+    def convert(self, value: object, param: object, ctx: object) -> bool | str:
+        """The value as True, False or "auto"; a usage error if it is none of them."""
+        if isinstance(value, bool):
+            return value
+        return {"true": True, "false": False}.get(super().convert(value, param, ctx), "auto")
+
+
 class Power(click.ParamType):
     """A number from 0 to 1, or the name of a rule that chooses one."""
 
@@ -220,6 +230,8 @@ fit_options = with_options(
         help="Noise variance at the start of training (gaussian only), in squared units of the target, standardised by default."),
     click.option("--mean", type=click.Choice(["constant", "linear"]),
         help="Mean function. Without one, predictions far from the data return to the mean of the target."),
+    click.option("--ard", default=True, show_default="true", type=Ard(["true", "false", "auto"]),
+        help="Whether each input has its own lengthscale; auto: unless there are fewer than 10 rows for each input."),
     click.option("--priors", default=None, type=click.Choice(["weak"]),
         help="Priors that keep lengthscales near their starting values and the noise from vanishing; they help with fewer than about 200 rows."),
     click.option("--local", default="off", show_default=True, type=click.Choice(LOCAL_NAMES),

@@ -425,6 +425,7 @@ OPTIONS = {  # command line, words of the message
             "kernel": ["rbf", "SE2", "''"],
             "mean": ["quadratic", "0", "''"],
             "priors": ["strong", "''"],
+            "ard": ["yes", "1", "''"],
             "likelihood": ["normal", "binomial", "''"],
         }.items()
         for value in values
@@ -920,6 +921,7 @@ ARGUMENTS = {
     "jitter": [-1e-8, 1.0, NAN, INF, None, "x", [1e-8], True, {}],
     "chunk_size": [0, *WHOLE],
     **dict.fromkeys(("normalize_y", "standardize"), [None, "yes", "False", 2, NAN, [True], {}, np.array([True, False])]),
+    "ard": [None, "yes", "False", 2, NAN, [True], {}, np.array([True, False])],
     "random_state": ["a", -1, 1.5, NAN, [1, "a"], {}, 2**40, [[1]]],
     "verbose": ["yes", None, NAN, -1, 1.5, [1], {}],
     "tol": POSITIVE,

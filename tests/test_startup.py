@@ -65,7 +65,7 @@ def test_options_offer_what_the_estimators_take():
 
 @pytest.mark.parametrize(
     "name",
-    ["power", "n_inducing", "max_inducing", "max_iter", "tol", "max_time", "n_restarts", "checkpoint_every", "local", "n_neighbours", "priors"],
+    ["power", "n_inducing", "max_inducing", "max_iter", "tol", "max_time", "n_restarts", "checkpoint_every", "local", "n_neighbours", "priors", "ard"],
 )
 def test_options_have_the_defaults_of_the_estimators(name):
     fitted = [estimator().get_params()[name] for estimator in (SparsePEPRegressor, SparsePEPClassifier)]

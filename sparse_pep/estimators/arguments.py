@@ -49,8 +49,13 @@ class Arguments(BaseEstimator):
     Parameters
     ----------
     kernel : Kernel, or "se", "matern12", "matern32", "matern52", optional
-        Kernel at the start of training. A kernel given by name starts with a lengthscale for
-        each input, on the scale of the data; "se" is the default.
+        Kernel at the start of training. A kernel given by name starts on the scale of the data,
+        with lengthscales according to `ard`; "se" is the default.
+    ard : bool or "auto"
+        Whether a kernel given by name has a lengthscale for each input (automatic relevance
+        determination) or one for all, which needs inputs in comparable units: use it with
+        `standardize`. "auto" uses one where there are fewer than 10 distinct rows for each
+        input. A `Kernel` object is taken as it is.
     features : Features or list of them, optional
         Inducing features at the start of training; by default `n_inducing` points chosen by
         k-means. A list combines features of several kinds.
@@ -155,6 +160,7 @@ class Arguments(BaseEstimator):
     """
 
     kernel: Kernel | str | None = None
+    ard: bool | str = True
     features: Features | Sequence[Features] | None = None
     n_inducing: int | str = 100
     max_inducing: int = 1000
@@ -250,6 +256,7 @@ RULES = {
     **dict.fromkeys(("max_inducing", "max_iter", "batch_size", "n_epochs", "n_neighbours"), COUNT),
     "n_inducing": Rule("be a positive whole number, or 'auto'", interval=COUNT.interval, whole=True, texts=("auto",)),
     **dict.fromkeys(("normalize_y", "standardize", "tight"), FLAG),
+    "ard": Rule("be True, False or 'auto'", interval=FLAG.interval, whole=True, texts=("auto",), kinds=FLAG.kinds),
     "max_time": Rule("be a positive number of seconds, or None", interval=POSITIVE.interval, kinds=(NONE,)),
     "n_restarts": Rule("be a whole number", interval=(0, np.inf), whole=True),
     "verbose": Rule("be a whole number", interval=(0, np.inf), whole=True, kinds=(bool,)),

@@ -244,6 +244,14 @@ def with_priors(model: Model, given: Arguments, X: np.ndarray) -> Model:
     return replace(model, priors=priors)
 
 
+ROWS_PER_INPUT = 10  # where there are fewer, `ard="auto"` shares one lengthscale
+
+
+def has_ard(given: Arguments, X: np.ndarray) -> bool:
+    """Whether the kernel has a lengthscale for each column of the distinct rows X (N, D)."""
+    return len(X) >= ROWS_PER_INPUT * X.shape[1] if given.ard == "auto" else bool(given.ard)
+
+
 FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"` always tries
 
 
@@ -304,10 +312,11 @@ def starting_model(
     suggested = given.optimizer is not None and not isinstance(given.kernel, Kernel)
     kernel = given.kernel
     if kernel is None and given.optimizer is None:
-        kernel = KERNELS["se"](1.0, np.ones(X.shape[1]))
+        kernel = KERNELS["se"](1.0, np.ones(X.shape[1]) if has_ard(given, X) else 1.0)
     elif not isinstance(kernel, Kernel):
         scale = initial_kernel(X, rest, likelihood, weight)
-        kernel = KERNELS[kernel or "se"](scale.variance, scale.lengthscale)
+        each = scale.lengthscale
+        kernel = KERNELS[kernel or "se"](scale.variance, each if has_ard(given, X) else np.sqrt(np.mean(each**2)))
     features = starting_features(few, given, rng)
     features.Kuf_vjp(kernel, X[:1])  # raises here if the two cannot be combined
     start = Model(kernel, features, likelihood, mean)
