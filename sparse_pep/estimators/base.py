@@ -6,7 +6,7 @@
 __all__ = ['PowerEPEstimator']
 
 # %% ../../nbs/internals/estimators/base.ipynb #96353822
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +44,7 @@ from sparse_pep.estimators.fitting import (
     train_fit,
     with_priors,
 )
+from .relevance import Relevance, relevance
 from ..features import InducingPoints
 from ..local import local_covariance, local_predict
 from sparse_pep.model import (
@@ -238,6 +239,24 @@ class Predictor(Fitted):
         labels that `fit` was given.
         """
         return self._log_density(X, y)
+
+    def relevance(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        groups: Mapping[str, Sequence[int]] | None = None,
+        n_repeats: int = 5,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> Relevance:
+        """How much the model depends on each column of X (N, D), or on each of the `groups` of
+        columns: by the lengthscales, and by the loss of log density of y (N,) when the column is
+        shuffled. Rows that the model has not seen are best. `summary()` then shows the result.
+        Parameters are those of `sparse_pep.estimators.relevance.relevance`.
+        """
+        check_is_fitted(self)
+        found = relevance(self, X, y, groups, n_repeats, random_state)
+        self.diagnostics_["relevance"] = str(found)
+        return found
 
     def sample_f(
         self,
@@ -601,7 +620,7 @@ class PowerEPEstimator(Editable):
         `parameter_trace` (the parameters at up to 64 iterations), `power_sweep` (with
         `power="held_out"`), `inducing_sweep` and `growth_ended` (with `n_inducing="auto"`: the
         numbers that were tried, their measure in nats per data point, and why no more were; all
-        other entries are those of the number that was kept), with `local` also `local` (what
+        other entries are those of the number that was kept), `relevance` (after `relevance`, as text), with `local` also `local` (what
         predictions use), `local_gain` (by how much it raises the mean log density of left out
         rows, in nats) and `local_megabytes` (the size of the rows that are kept), and
         `drift_trace` (with Adam: how far the sums over the data were

@@ -128,6 +128,8 @@ def rows_of_trust(fit: Account) -> Lines:
         by = "" if gain is None else f" ({gain:+.2g} nats per row)"
         kept = "" if size is None else f"; keeps {size:.2g} MB of training rows"
         rows.append(("local prediction", f"{told['local']}{by}{kept}"))
+    if "relevance" in told:
+        rows.append(("relevance", told["relevance"]))
     if bounds is not None:
         rows.append(("exact GP lies between", f"{bounds[0]:.2f} and {bounds[1]:.2f} nats"))
     return rows
