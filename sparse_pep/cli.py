@@ -124,6 +124,16 @@ class Inducing(click.IntRange):
         return value if value == "auto" else super().convert(value, param, ctx)
 
 
+class Ard(click.Choice):
+    """True or False, or "auto"."""
+
+    def convert(self, value: object, param: object, ctx: object) -> bool | str:
+        """The value as True, False or "auto"; a usage error if it is none of them."""
+        if isinstance(value, bool):
+            return value
+        return {"true": True, "false": False}.get(super().convert(value, param, ctx), "auto")
+
+
 class Power(click.ParamType):
     """A number from 0 to 1, or the name of a rule that chooses one."""
 
@@ -221,6 +231,10 @@ fit_options = with_options(
         help="Noise variance at the start of training (gaussian only), in squared units of the target, standardised by default."),
     click.option("--mean", type=click.Choice(["constant", "linear"]),
         help="Mean function. Without one, predictions far from the data return to the mean of the target."),
+    click.option("--ard", default=True, show_default="true", type=Ard(["true", "false", "auto"]),
+        help="Whether each input has its own lengthscale; auto: unless there are fewer than 10 rows for each input."),
+    click.option("--priors", default=None, type=click.Choice(["weak"]),
+        help="Priors that keep lengthscales near their starting values and the noise from vanishing; they help with fewer than about 200 rows."),
     click.option("--local", default="off", show_default=True, type=click.Choice(LOCAL_NAMES),
         help="Predict also from nearby training rows: of the nearest of --blocks, or of --neighbours; auto if they predict left out rows better. The model file then holds the rows."),
     number_option("--neighbours", "n_neighbours", default=20, help="Number of neighbours for --local."),

@@ -9,7 +9,7 @@ __all__ = ['Model', 'model_evidence', 'model_gradient', 'model_predict', 'model_
 # %% ../nbs/17_model.ipynb #1ce59af0
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ from sparse_pep.numerics.memory import (
 )
 from .numerics.parameters import added
 from .numerics.threads import chunk_slices, map_chunks, one_blas_thread
+from .priors import Priors
 from .regression import predict_f, predict_f_cov, upper_bound
 from .shards import Kept, Piece, Shard, Shards, SiteState, per_row
 from .sites import Posterior, determined_directions, q_moments
@@ -66,6 +67,9 @@ class Model:
         If it has several latent functions, they share the kernel and the features.
     mean : ZeroMean
         Or another mean function of `sparse_pep.means`.
+    priors : dict of Prior
+        Priors by the names of `parameters()`, which training adds to the evidence
+        (`sparse_pep.priors`); none by default.
 
     Examples
     --------
@@ -93,6 +97,7 @@ class Model:
     features: Features
     likelihood: Likelihood = Gaussian()
     mean: ZeroMean = ZeroMean()
+    priors: Priors = field(default_factory=dict)
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Return all trained parameters by name; positive ones as logarithms."""
@@ -110,7 +115,7 @@ class Model:
             for name in own.parameters():
                 values[name] = parameters[prefix + name]
             parts[part] = own.with_parameters(values)
-        return Model(**parts)
+        return replace(self, **parts)
 
 # %% ../nbs/17_model.ipynb #d630889c
 def to_vector(parameters: dict[str, np.ndarray] | Sequence[np.ndarray]) -> np.ndarray:

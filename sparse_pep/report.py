@@ -12,7 +12,7 @@ import html
 import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import Template
 
 import numpy as np
@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from . import __version__
 from .estimators import SparsePEPClassifier, SparsePEPRegressor
 from .estimators.base import PowerEPEstimator
+from .estimators.relevance import ard_parts, relevance
 from .numerics.validation import as_floats, require_finite
 from sparse_pep.plots import (
     plot_calibration,
@@ -30,6 +31,7 @@ from sparse_pep.plots import (
     plot_classification_1d,
     plot_classification_2d,
     plot_energy_trace,
+    plot_importance,
     plot_inducing_points,
     plot_posterior_1d,
     plot_posterior_2d,
@@ -39,7 +41,7 @@ from sparse_pep.plots import (
     plot_residuals,
 )
 from .plots.fits import require_known, require_model
-from .plots.training import ard_parts, sweep_lines
+from .plots.training import sweep_lines
 
 # %% ../nbs/internals/report.ipynb #e974364e
 def as_text(value: object) -> str:
@@ -253,9 +255,10 @@ def training_part(model: PowerEPEstimator, names: Sequence[str]) -> Part | None:
     """
     told = model.diagnostics_
     trace = np.asarray(told.get("log_evidence_trace", ()), dtype=float)
+    trace = trace + np.asarray(told.get("log_prior_trace", 0.0), dtype=float)
     figures = []
     if np.isfinite(trace).any():
-        says = "Log evidence in training; the largest value is circled."
+        says = f"Log evidence{' plus log prior' * ('log_prior_trace' in told)} in training; the largest value is circled."
         figures.append(picture(lambda ax: plot_energy_trace(trace, ax=ax), says))
     record = (told.get("parameter_trace") or {}).get("values", {})
     if "features.Z" in record and len(names) <= 2:
@@ -380,6 +383,31 @@ def relevance_part(model: PowerEPEstimator, names: Sequence[str]) -> Part | None
     header = ("input", "lengthscale (its units)", "of")[: 2 + (len(parts) > 1)]
     listed = table([row[: len(header)] for row in lengths], header)
     return "Relevance of the inputs", side_by_side(figure, listed)
+
+# %% ../nbs/internals/report.ipynb #47215a92
+SHUFFLED_ROWS = 500  # at most, taken at even steps
+
+
+def importance_part(model: PowerEPEstimator, rows: Judged, names: Sequence[str]) -> Part:
+    """The part with the share and the loss of each input, see `relevance`."""
+    few = np.unique(np.linspace(0, len(rows.y) - 1, SHUFFLED_ROWS).astype(int))
+    groups = {f"{name}\0{d}": [d] for d, name in enumerate(names)}  # names may be equal
+    found = relevance(model, rows.X[few], rows.y[few], groups, n_repeats=3)
+    lines = [(name.partition("\0")[0], *numbers) for name, *numbers in found.rows()]
+    drawn = replace(found, names=tuple(map(in_figure, names)))
+
+    def draw(ax: Axes) -> None:
+        axes = ax.figure.subplots(1, 2)
+        ax.remove()
+        plot_importance(drawn, axes)
+
+    says = (
+        f"Share of each input in the distances between rows in units of the lengthscales, and loss of log density "
+        f"when it is shuffled among {len(few)} {rows.where.partition(' ')[2].split(',')[0]}."
+    )
+    figure = picture(draw, says, (6.0, 1.2 + 0.26 * len(names)))
+    header = ("input", "share", "loss (nats per row)", "standard deviation")
+    return "Effect of the inputs", side_by_side(figure, table(lines, header))
 
 # %% ../nbs/internals/report.ipynb #740a9ea7
 def posterior_part(
@@ -583,6 +611,7 @@ def fit_report(
         posterior_part(model, rows, names, target) if rows else None,
         judged_part(model, rows, target) if rows else None,
         relevance_part(model, names),
+        importance_part(model, rows, names) if rows and len(rows.y) and len(names) > 1 else None,
         training_part(model, names),
         parameters_part(model),
     ]

@@ -26,6 +26,7 @@ from sparse_pep.model import (
 )
 from .numerics.devices import require_host
 from .numerics.linalg import Factor, factorise
+from .priors import check_priors
 from .quadrature import Accuracy
 from .regression import through_factor, whitened_moments
 from sparse_pep.shards import (
@@ -43,7 +44,7 @@ from sparse_pep.shards import (
 )
 from .sites import Posterior, posterior_from_sums
 from .streaming import Memory, memory_shards
-from .training import TimeLimit, check_fixed, spaced_rows, weight_of
+from .training import LogPrior, TimeLimit, check_fixed, spaced_rows, weight_of
 
 # %% ../nbs/19_stochastic.ipynb #e6474fb0
 if TYPE_CHECKING:
@@ -472,25 +473,31 @@ class Climber:
     ):
         self.model, self.batches = model, batches
         self.trained = {k: v for k, v in model.parameters().items() if k not in fixed}
-        self.vector, self.n_steps = to_vector(self.trained), n_steps
+        self.prior, self.n_steps = LogPrior(model.priors, self.trained), n_steps
+        self.vector = np.clip(to_vector(self.trained), *self.prior.limits)
+        self.model = self.moved() if model.priors else model
         data = batches.data
         few = data.at(spaced_rows(data.n_data)).X
         self.units = learning_rate * step_lengths(self.trained, few)
         self.adam, self.n_skipped = Adam(len(self.vector)), 0
         (self.n_data,) = data.total(weight_of)
 
+    def moved(self) -> Model:
+        """The model at the present vector of parameters."""
+        moved = from_vector(self.vector, self.trained)
+        return self.model.with_parameters({**self.model.parameters(), **moved})
+
     def step(self, batch: Batch, found: Visit) -> None:
         """Move the parameters after a visit."""
         gradient = batch_gradient(self.model, batch, found, len(self.batches.rows))
         slope = to_vector({name: gradient[name] for name in self.trained})
-        slope *= len(self.batches.rows) / self.n_data
+        slope = (slope * len(self.batches.rows) + self.prior(self.vector)[1]) / self.n_data
         if not np.all(np.isfinite(slope)):
             self.n_skipped += 1
             return
         left = decay(self.adam.n_steps / self.n_steps)
-        self.vector = self.vector + left * self.units * self.adam(slope)
-        moved = from_vector(self.vector, self.trained)
-        self.model = self.model.with_parameters({**self.model.parameters(), **moved})
+        self.vector = np.clip(self.vector + left * self.units * self.adam(slope), *self.prior.limits)
+        self.model = self.moved()
 
     def epoch(self, order: np.ndarray, moving: bool) -> tuple[float, float]:
         """Mean estimate of log Z in a pass over the batches, and drift."""
@@ -532,7 +539,9 @@ class StochasticResult:
     n_steps, n_skipped : int
         Numbers of steps of the optimiser, and of visits that changed nothing.
     history : ndarray (n_iter + 1,)
-        Mean of the estimates of log Z in each epoch, from epoch 0 on.
+        Mean of the estimates of log Z in each epoch, from epoch 0 on, plus the log prior.
+    log_prior : ndarray (n_iter + 1,)
+        The log prior after each epoch; 0 without priors.
     drift : ndarray (n_iter + 1,)
         How far the sums were out of date in each epoch, relative to their size.
     path : dict
@@ -550,6 +559,7 @@ class StochasticResult:
     n_skipped: int
     history: np.ndarray
     drift: np.ndarray
+    log_prior: np.ndarray
     path: dict
 
     @property
@@ -609,7 +619,7 @@ def train_stochastic(
     Parameters
     ----------
     model : Model
-        Where training starts.
+        Where training starts. With `priors`, the sum of log evidence and log prior is maximised.
     data : Piece or Source
         Rows in memory, or arrays and memory maps as `ArraySource`. With Gaussian noise y may be
         (N, K), of K outputs.
@@ -686,6 +696,7 @@ def train_stochastic(
     require_numbers(**given, n_epochs=n_epochs, tol=tol)
     require_rows_by_number(data)
     check_fixed(model, fixed)
+    check_priors(model.priors, model.parameters())
     if np.ndim(power):
         data, power = data._replace(power=power), 0.5
     rng, begun, paused = rng or np.random.default_rng(0), perf_counter(), 0.0
@@ -698,14 +709,14 @@ def train_stochastic(
     for number in bar:
         for moving in [True] if number else [False] * FIRST_PASSES:
             found = climber.epoch(rng.permutation(len(rows)), moving)
-        told.append(found)
+        told.append((*found, climber.prior(climber.vector)[0]))
         bar.set_postfix_str(f"log Z per data point {told[-1][0] / climber.n_data:.4f}")
         late = 0 < number < n_epochs and limit.passed
         if number % every == 0 or number == n_epochs or late:
             points[number] = climber.vector
         if callback is not None:
             seconds, model = perf_counter() - begun - paused, climber.model
-            callback(Epoch(number, seconds, model, batches.posteriors(model), *told[-1]))
+            callback(Epoch(number, seconds, model, batches.posteriors(model), *found))
             paused = perf_counter() - begun - seconds
         if late:
             break
@@ -717,15 +728,16 @@ def train_stochastic(
 def outcome_of(
     climber: Climber,
     fit: Fit,
-    told: tuple[np.ndarray, np.ndarray],
+    told: tuple[np.ndarray, np.ndarray, np.ndarray],
     points: dict[int, np.ndarray],
     tol: float,
     reached: TimeLimit | None,
 ) -> StochasticResult:
-    """The result of training; `told` are the mean estimate and the drift of each epoch, `points`
-    the vectors of parameters (P,) that were stored, and `reached` the limit of time if that ended it.
+    """The result of training; `told` are the mean estimate, the drift and the log prior of each
+    epoch, `points` the vectors of parameters (P,) that were stored, and `reached` the limit of time if that ended it.
     """
-    history, drift = told
+    estimates, drift, log_prior = told
+    history = estimates + log_prior
     rise, n_epochs = rise_at_end(history) / climber.n_data, len(history) - 1
     steady = n_epochs >= 8 and rise <= tol and reached is None
     message = f"the last quarter of {n_epochs} epochs gained {rise:.1e} nats per data point"
@@ -742,5 +754,5 @@ def outcome_of(
     counts = n_epochs, climber.adam.n_steps, climber.n_skipped
     settled = bool(steady and fit.converged)
     return StochasticResult(
-        climber.model, fit, settled, message, "max_time" if reached else "n_epochs", *counts, history, drift, path
+        climber.model, fit, settled, message, "max_time" if reached else "n_epochs", *counts, history, drift, log_prior, path
     )

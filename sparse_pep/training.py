@@ -36,6 +36,7 @@ from .numerics.devices import as_numpy
 from .numerics.files import digest
 from .numerics.linalg import factorise, solve_lower
 from .numerics.threads import one_blas_thread
+from .priors import Priors, check_priors, limits_of, log_prior, priors_to_config
 from .shards import Piece
 from .streaming import Memory
 
@@ -225,14 +226,43 @@ SNAPSHOTS = 64  # maximal number of points of the path that are stored
 KEPT_NUMBERS = 4_000_000  # maximal number of values in all of them: 32 MB
 
 
+class LogPrior:
+    """The log prior as a function of the vector of trained parameters.
+
+    Parameters
+    ----------
+    priors : dict of Prior
+        Those of parameters that are not trained are left out.
+    trained : dict
+        The trained parameters by name.
+
+    Attributes
+    ----------
+    limits : ndarray (2, P)
+        The lower and the upper limit of each parameter.
+    """
+
+    def __init__(self, priors: Priors, trained: dict[str, np.ndarray]):
+        self.priors, self.trained = priors, trained
+        self.limits = limits_of(priors, trained)
+
+    def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray | float]:
+        """The value in nats and the gradient (P,); 0 and 0 without priors."""
+        if not self.priors:
+            return 0.0, 0.0
+        value, gradient = log_prior(self.priors, from_vector(vector, self.trained))
+        return value, to_vector(gradient)
+
+
 class Ascent:
-    """Minus the log evidence as a function of the vector of trained parameters, in the form that
-    L-BFGS expects, with a record of all evaluations.
+    """Minus the objective, log evidence plus log prior, as a function of the vector of trained
+    parameters, in the form that L-BFGS expects, with a record of all evaluations.
 
     Parameters
     ----------
     model : Model
-        The starting point, with the values of all parameters that are not trained.
+        The starting point, with the values of all parameters that are not trained, and the
+        priors. The start is moved into the limits that these set.
     gradient_of : callable
         gradient_of(model) → Fit (or an `Answer`, the part of it that a checkpoint stores),
         gradient with respect to `model.parameters()`.
@@ -262,7 +292,9 @@ class Ascent:
         for name, value in self.parameters.items():
             if name not in fixed:
                 self.trained[name], logs[name] = value, np.full(np.shape(value), "log_" in name)
-        self.start, self.logs, self.settled = to_vector(self.trained), to_vector(logs) > 0, False
+        self.prior, self.log_priors = LogPrior(model.priors, self.trained), []
+        self.start = np.clip(to_vector(self.trained), *self.prior.limits)
+        self.logs, self.settled = to_vector(logs) > 0, False
         self.n_evaluations, self.n_rejected, self.n_sweeps, self.jitter = 0, 0, 0, 0.0
         self.worst, self.best, self.best_vector, self.best_fit = -np.inf, np.inf, None, None
         self.history, self.path, self.stride = [], {0: self.start}, 1
@@ -273,8 +305,8 @@ class Ascent:
         return self.parameters | from_vector(vector, self.trained)
 
     def evaluate(self, vector: np.ndarray) -> tuple[Fit | Answer, np.ndarray]:
-        """The fit and the gradient (P,). Raises LinAlgError if they cannot be computed, or if the
-        sites do not converge at a point other than the start.
+        """The fit and the gradient (P,) of its evidence. Raises LinAlgError if they cannot be
+        computed, or if the sites do not converge at a point other than the start.
         """
         if not np.all(np.isfinite(vector)) or np.any(np.abs(vector[self.logs]) > LOG_LIMIT):
             raise np.linalg.LinAlgError("parameters out of range")
@@ -295,8 +327,8 @@ class Ascent:
         return fit, slope
 
     def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        """(−log Z, −gradient); if they cannot be computed, a value above all others and gradient
-        zero. The best point so far, where a second run of L-BFGS starts, is not evaluated again.
+        """(−objective, −gradient); if they cannot be computed, a value above all others and
+        gradient zero. The best point so far, where a second run of L-BFGS starts, is not evaluated again.
         """
         if self.best_vector is not None and np.array_equal(vector, self.best_vector):
             return self.best, self.best_slope.copy()
@@ -308,7 +340,8 @@ class Ascent:
                 raise  # nothing can be computed at the start
             self.n_rejected += 1
             return self.worst + 1e3 * (1.0 + abs(self.worst)), np.zeros_like(vector)
-        value = -fit.log_evidence
+        density, more = self.prior(vector)
+        value, slope = -fit.log_evidence - density, slope + more
         self.jitter = max(self.jitter, fit.jitter)
         self.worst = max(self.worst, value)
         uncertain = self.best_fit is None or not self.best_fit.converged
@@ -323,12 +356,13 @@ class Ascent:
         """
         iteration, vector = len(self.history), intermediate_result.x
         self.history.append(-float(intermediate_result.fun))
+        self.log_priors.append(self.prior(vector)[0])
         if iteration % self.stride == 0:
             self.path[iteration] = vector.copy()
         if len(self.path) >= self.room:
             self.stride *= 2
             self.path = {i: v for i, v in self.path.items() if i % self.stride == 0}
-        self.bar.set_postfix_str(f"log Z {self.history[-1]:.4g}")
+        self.bar.set_postfix_str(f"log Z{' + log prior' * bool(self.model.priors)} {self.history[-1]:.4g}")
         self.bar.update(iteration - self.bar.n)
         last = self.history[-1 - WINDOW :]
         self.settled = len(last) > WINDOW and last[-1] - last[0] < self.needed
@@ -347,6 +381,8 @@ class TrainingResult:
         The model with the best parameters found.
     log_evidence : float
         Its log evidence in nats.
+    objective : float
+        What was maximised, in nats: the log evidence, plus the log prior if there are priors.
     converged : bool
         False if a limit was reached or the line search failed; `message` says which.
     message : str
@@ -357,8 +393,8 @@ class TrainingResult:
         sweeps over the sites in all evaluations (0 in closed form).
     jitter : float
         The largest relative jitter used.
-    history : ndarray
-        The log evidence at the start and after each iteration.
+    history, log_prior : ndarray
+        The objective at the start and after each iteration, and the log prior in it.
     fit : Fit, or Answer
         At the best parameters; an `Answer` if it was recalled from a checkpoint. Further
         inference can start from its `start`.
@@ -388,6 +424,7 @@ class TrainingResult:
 
     model: Model
     log_evidence: float
+    objective: float
     converged: bool
     message: str
     limit: str
@@ -397,6 +434,7 @@ class TrainingResult:
     n_sweeps: int
     jitter: float
     history: np.ndarray
+    log_prior: np.ndarray
     fit: Fit | Answer
     path: dict
 
@@ -417,7 +455,7 @@ def climb(
     progress: bool = False,
     limit: TimeLimit = NO_LIMIT,
 ) -> TrainingResult:
-    """Maximise the evidence by L-BFGS, starting from `model`.
+    """Maximise the evidence, times the prior if there is one, by L-BFGS, starting from `model`.
 
     Parameters
     ----------
@@ -446,12 +484,14 @@ def climb(
         ascent = Ascent(model, gradient_of, fixed, tol * n_data, limit, bar)
         end = OptimizeResult(x=ascent.start, fun=ascent(ascent.start)[0], status=STALLED)
         ascent.record(end)
+        limits = ascent.prior.limits
+        bounds = limits.T if np.any(np.isfinite(limits)) else None
         memory = int(np.clip(KEPT_NUMBERS // max(1, 2 * len(end.x)), *REMEMBERED))
         options = {"maxcor": memory, "ftol": 0.0, "gtol": 1e-3 * ascent.needed}
         for _ in range(2):  # once more without history if the line search fails
             before, left = len(ascent.history), max(1, max_iter + 1 - len(ascent.history))
             options |= {"maxiter": left, "maxfun": 20 * left + 100}
-            given = {"jac": True, "method": "L-BFGS-B", "callback": ascent.record}
+            given = {"jac": True, "method": "L-BFGS-B", "callback": ascent.record, "bounds": bounds}
             end = minimize(ascent, end.x, **given, options=options)
             if end.status != STALLED or ascent.settled or ascent.late:
                 break
@@ -470,14 +510,15 @@ def outcome_of(ascent: Ascent, end: OptimizeResult, before: int, tol: float) -> 
     elif ascent.late:
         message = f"{ascent.limit} was reached after {n_iter} iterations"
     elif flat:
-        message = "the line search found no higher evidence, also without its history"
+        message = "the line search found no higher value, also without its history"
     elif end.status == EXHAUSTED:
         message = f"still rising after {n_iter} iterations"
     points = [ascent.at(vector) for vector in ascent.path.values()]
     values = {name: np.stack([point[name] for point in points]) for name in ascent.parameters}
     return TrainingResult(
         model=ascent.model.with_parameters(ascent.at(ascent.best_vector)),
-        log_evidence=-ascent.best,
+        log_evidence=ascent.best_fit.log_evidence,
+        objective=-ascent.best,
         converged=ascent.settled or flat or bool(end.success),
         message=message,
         limit="max_time" if ascent.late else "max_iter",
@@ -487,6 +528,7 @@ def outcome_of(ascent: Ascent, end: OptimizeResult, before: int, tol: float) -> 
         n_sweeps=ascent.n_sweeps,
         jitter=ascent.jitter,
         history=history,
+        log_prior=np.array(ascent.log_priors),
         fit=ascent.best_fit,
         path={"iteration": np.array(list(ascent.path)), "values": values},
     )
@@ -594,7 +636,8 @@ def owner_of(
     model: Model, data: "Piece | Source", memory: Memory | None, fixed: Collection[str], **given: object
 ) -> str:
     """Digest of everything that determines the path of training; not of limits and `tol`."""
-    kinds = repr((model.kernel, model.likelihood, model.mean, type(model.features)))
+    priors = priors_to_config(model.priors)
+    kinds = repr((model.kernel, model.likelihood, model.mean, type(model.features), priors))
     fields = [repr(field) for field in vars(model.features).values()]
     if data.resident:
         (piece,) = data.pieces()
@@ -644,7 +687,8 @@ def train(
     Parameters
     ----------
     model : Model
-        Where the first run starts; restarts begin from it with disturbed parameters.
+        Where the first run starts; restarts begin from it with disturbed parameters. With
+        `priors`, the sum of log evidence and log prior is maximised.
     data, power, jitter, chunk_size, memory, tight
         As in `model_gradient`.
     rng : Generator, optional
@@ -669,7 +713,8 @@ def train(
     numpy.linalg.LinAlgError
         If the evidence cannot be computed at the start.
     ValueError
-        If the checkpoint belongs to another training problem, or `fixed` has unknown names.
+        If the checkpoint belongs to another training problem, `fixed` has unknown names, or
+        `priors` do not fit the model.
 
     Examples
     --------
@@ -691,6 +736,7 @@ def train(
     0.1
     """
     check_fixed(model, fixed)
+    check_priors(model.priors, model.parameters())
     given, record = {"power": power, "jitter": jitter, "tight": tight}, None
     if checkpoint is not None:
         owner = owner_of(model, data, memory, fixed, **given)
@@ -711,7 +757,7 @@ def train(
         starts += 1
     if record is not None:
         record.save()
-    best = max(results, key=lambda result: (result.fit.converged, result.log_evidence))
+    best = max(results, key=lambda result: (result.fit.converged, result.objective))
     if best.converged and starts <= n_restarts:
         message = f"{limit} was reached after {starts} of {1 + n_restarts} starts"
         best = replace(best, converged=False, message=message, limit="max_time")

@@ -787,7 +787,18 @@ def test_nearly_equal_inducing_points_are_not_too_many_but_too_alike(tmp_path):
 def test_as_many_lengthscales_as_rows_are_too_many(arguments, count, recwarn):
     model = SparsePEPRegressor(**{"n_inducing": 3, "max_iter": 2, "random_state": 0} | arguments).fit(np.tile(X, 30) + np.random.default_rng(0).normal(size=(40, 60)), y)
     assert model.diagnostics_["n_lengthscales"] == count
-    assert ("60 lengthscales were trained on 40 rows" in model.summary()) == (count == 60)
+    assert ("60 lengthscales were trained on 40 rows, too few to determine them: use one for all inputs (`ard=False`" in model.summary()) == (count == 60)
+
+
+@pytest.mark.parametrize("rows", [19, 20])
+@pytest.mark.parametrize("start", [{}, {"kernel": "matern32"}, {"optimizer": None}, {"kernel": SquaredExponential(1.0, [1.0, 1.0])}], ids=str)
+def test_ten_rows_for_each_input_have_lengthscales_of_their_own(start, rows):
+    own = {}
+    for ard in (True, False, "auto"):
+        given = {"n_inducing": 3, "max_iter": 1, "tol": 1e6, "ard": ard} | start
+        own[ard] = SparsePEPRegressor(**given).fit(X[:rows], y[:rows]).kernel_.lengthscale.ndim == 1
+    taken = isinstance(start.get("kernel"), SquaredExponential)
+    assert own == {True: True, False: taken, "auto": taken or rows == 20}
 
 
 @pytest.mark.parametrize("arguments", [{}, {"normalize_y": True}, {"power": "held_out"}, {"optimizer": "adam"}, {"mean": "linear"}, {"blocks": 5}], ids=str)

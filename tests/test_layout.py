@@ -19,7 +19,7 @@ FLOORS = (
     "sites regression quadrature likelihoods multiclass",
     "shards inference blocks energies",
     "surrogate streaming",
-    "model training stochastic local draws",
+    "priors model training stochastic local draws",
     "data",
     "estimators",
     "datasets plots report studies commands cli",

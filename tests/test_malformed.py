@@ -60,6 +60,7 @@ from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
 from sparse_pep.model import Model
 from sparse_pep.multiclass import MultinomialProbit, Softmax
 from sparse_pep.numerics.files import read_archive, write_archive
+from sparse_pep.priors import LogNormal, Normal
 from sparse_pep.shards import Piece
 from sparse_pep.training import train
 
@@ -423,6 +424,8 @@ OPTIONS = {  # command line, words of the message
             "blocks": ["0", "-1", "2.5", "x"],
             "kernel": ["rbf", "SE2", "''"],
             "mean": ["quadratic", "0", "''"],
+            "priors": ["strong", "''"],
+            "ard": ["yes", "1", "''"],
             "likelihood": ["normal", "binomial", "''"],
         }.items()
         for value in values
@@ -920,6 +923,7 @@ ARGUMENTS = {
     "jitter": [-1e-8, 1.0, NAN, INF, None, "x", [1e-8], True, {}],
     "chunk_size": [0, *WHOLE],
     **dict.fromkeys(("normalize_y", "standardize"), [None, "yes", "False", 2, NAN, [True], {}, np.array([True, False])]),
+    "ard": [None, "yes", "False", 2, NAN, [True], {}, np.array([True, False])],
     "random_state": ["a", -1, 1.5, NAN, [1, "a"], {}, 2**40, [[1]]],
     "verbose": ["yes", None, NAN, -1, 1.5, [1], {}],
     "tol": POSITIVE,
@@ -928,6 +932,7 @@ ARGUMENTS = {
     "local": ["on", "", True, 1, None, NAN, ["auto"], {}, "blocks"],
     "n_neighbours": [0, None, *WHOLE],
     "fixed": ["features.Z", ["nothing"], 3, None, [3], True, NAN, [None], [["features.Z"]], np.array(0)],
+    "priors": ["strong", "", 3, True, NAN, ["weak"], [Normal()], np.ones(2), {"lengthscale": Normal()}, {"log_noise_variance": 3.0}, {"log_noise_variance": Normal}, {"features.Z": LogNormal()}, {"log_noise_variance": Normal([0.0, 1.0])}, {"kernel.log_lengthscale": Normal(0.0, np.ones(3))}, {3: Normal()}],
     "mean": ["quadratic", "", 3, True, NAN, ["constant"], {}, np.ones(2), ZeroMean, LinearMean(0.0, [1.0]), LinearMean(0.0, np.ones((2, 3))), ConstantMean([1.0, 2.0, 3.0])],
     "checkpoint": [3, True, NAN, ["a"], {}, ".", "absent/run.ckpt", ""],
     "checkpoint_every": [-1, NAN, None, "a", [1.0], True, {}],
@@ -1297,6 +1302,10 @@ class OwnMean(ConstantMean):
     """A mean that no file knows."""
 
 
+class OwnPrior(Normal):
+    """A prior that no file knows."""
+
+
 UNSAVED = {  # argument, its value, words of the message
     "kernel": ("regressor", "kernel", Own(), ["`kernel`", "Own"]),
     "kernel with a field": ("regressor", "kernel", Lifted(floor=2.0), ["`kernel`"]),
@@ -1306,6 +1315,7 @@ UNSAVED = {  # argument, its value, words of the message
     "features in a mixture": ("regressor", "features", [Z, OwnPoints(X[5:7])], ["`features`", "OwnPoints"]),
     "likelihood": ("counts", "likelihood", OwnNoise(0.5), ["`likelihood`", "OwnNoise"]),
     "mean": ("regressor", "mean", OwnMean(1.0), ["`mean`", "OwnMean"]),
+    "priors": ("regressor", "priors", {"log_noise_variance": OwnPrior()}, ["`priors`", "OwnPrior"]),
 }
 
 

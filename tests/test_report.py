@@ -175,6 +175,7 @@ def test_every_kind_of_model_has_a_report(models, name):
     expected += ["Posterior"] * (X.shape[1] < 3)
     expected += ["Reliability" if labels else "Residuals and calibration"]
     expected += ["Relevance of the inputs"] * (X.shape[1] > 1 and name != "untrained")
+    expected += ["Effect of the inputs"] * (X.shape[1] > 1)
     expected += ["Training"] * (name != "untrained")
     assert found.titles == [*expected, "Parameters"]
     where = "training rows, which the model has seen" if "blocks" in name else "training rows, each left out"
@@ -192,8 +193,8 @@ def test_a_loaded_model_has_a_report_too(models, name, tmp_path):
     assert judged(loaded, X, y, False).where == "60 training rows, which the model has seen"
     alone, held = read(fit_report(loaded)), read(fit_report(loaded, X[:20], y[:20], held_out=True))
     assert "Judged on 20 held-out rows." in held.text
-    want_rows = {"Residuals and calibration", "Reliability", "Posterior"}
-    assert len(want_rows & set(held.titles)) == 1 + (X.shape[1] < 3)
+    want_rows = {"Residuals and calibration", "Reliability", "Posterior", "Effect of the inputs"}
+    assert len(want_rows & set(held.titles)) == 1 + (X.shape[1] < 3) + (X.shape[1] > 1)
     assert alone.titles == [title for title in held.titles if title not in want_rows]
 
 

@@ -56,6 +56,7 @@ def test_options_offer_what_the_estimators_take():
     fit, compare = options(cli.fit_command), options(cli.compare_command)
     assert tuple(arguments.KERNELS) == cli.KERNELS == tuple(fit["kernel"].type.choices)
     assert arguments.POWER_NAMES == cli.POWER_NAMES
+    assert arguments.RULES["priors"].texts == tuple(fit["priors"].type.choices)
     assert arguments.LOCAL_NAMES == cli.LOCAL_NAMES == tuple(fit["local"].type.choices)
     assert trials.CLASSIFIERS == cli.CLASSIFIERS
     assert ("gaussian", *trials.CLASSIFIERS, *trials.NUMERIC) == cli.LIKELIHOODS
@@ -64,7 +65,7 @@ def test_options_offer_what_the_estimators_take():
 
 @pytest.mark.parametrize(
     "name",
-    ["power", "n_inducing", "max_inducing", "max_iter", "tol", "max_time", "n_restarts", "checkpoint_every", "local", "n_neighbours"],
+    ["power", "n_inducing", "max_inducing", "max_iter", "tol", "max_time", "n_restarts", "checkpoint_every", "local", "n_neighbours", "priors", "ard"],
 )
 def test_options_have_the_defaults_of_the_estimators(name):
     fitted = [estimator().get_params()[name] for estimator in (SparsePEPRegressor, SparsePEPClassifier)]

@@ -8,7 +8,7 @@ __all__ = []
 # %% ../../nbs/internals/estimators/arguments.ipynb #28166bfc
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from sparse_pep.kernels import (
 from ..means import ZeroMean
 from ..numerics.devices import place_named
 from ..numerics.validation import is_number, shown
+from ..priors import Prior
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #aa4062e6
 def section_of(docstring: str, name: str) -> str:
@@ -55,10 +56,15 @@ class Arguments(BaseEstimator):
     Parameters
     ----------
     kernel : Kernel, or "se", "matern12", "matern32", "matern52", "rq", optional
-        Kernel at the start of training. A kernel given by name starts with a lengthscale for
-        each input, on the scale of the data; "se" is the default. Beside a kernel of codes
+        Kernel at the start of training. A kernel given by name starts on the scale of the data,
+        with lengthscales according to `ard`; "se" is the default. Beside a kernel of codes
         (`Coregion`, `Categorical`) or places (`SphericalMatern32`), parts that name no columns use
         all other columns.
+    ard : bool or "auto"
+        Whether a kernel given by name has a lengthscale for each input (automatic relevance
+        determination) or one for all, which needs inputs in comparable units: use it with
+        `standardize`. "auto" uses one where there are fewer than 10 distinct rows for each
+        input. A `Kernel` object is taken as it is.
     features : Features or list of them, optional
         Inducing features at the start of training; by default `n_inducing` points chosen by
         k-means. A list combines features of several kinds.
@@ -128,6 +134,13 @@ class Arguments(BaseEstimator):
         Number of further starts from perturbed parameters; the best result is kept.
     fixed : collection of str
         Names of `parameters()` that are not trained, such as "features.Z".
+    priors : dict or "weak", optional
+        Priors of hyper-parameters by their names in `parameters()`, such as
+        `{"kernel.log_lengthscale": LogNormal(1.0, 0.5)}` (`sparse_pep.priors`). Training then
+        maximises log evidence plus log prior; `Uniform` and `LogUniform` set limits. With
+        `standardize` and `normalize_y` they refer to the scaled data, like `parameters()`.
+        "weak" keeps lengthscales near their starting values and the noise from vanishing, which
+        helps with fewer than about 200 rows. A prior of a `fixed` parameter has no effect.
     mean : None, "constant", "linear" or a mean function
         Prior mean of f, see `sparse_pep.means`. Its coefficients are trained.
     checkpoint : str or path, optional
@@ -156,6 +169,7 @@ class Arguments(BaseEstimator):
     """
 
     kernel: Kernel | str | None = None
+    ard: bool | str = True
     features: Features | Sequence[Features] | None = None
     n_inducing: int | str = 100
     max_inducing: int = 1000
@@ -176,6 +190,7 @@ class Arguments(BaseEstimator):
     max_time: float | None = None
     n_restarts: int = 0
     fixed: Collection[str] = ()
+    priors: Mapping[str, Prior] | str | None = None
     mean: ZeroMean | str | None = None
     checkpoint: str | os.PathLike | None = None
     checkpoint_every: float = 30.0
@@ -251,6 +266,7 @@ RULES = {
     **dict.fromkeys(("max_inducing", "max_iter", "batch_size", "n_epochs", "n_neighbours"), COUNT),
     "n_inducing": Rule("be a positive whole number, or 'auto'", interval=COUNT.interval, whole=True, texts=("auto",)),
     **dict.fromkeys(("normalize_y", "standardize", "tight"), FLAG),
+    "ard": Rule("be True, False or 'auto'", interval=FLAG.interval, whole=True, texts=("auto",), kinds=FLAG.kinds),
     "max_time": Rule("be a positive number of seconds, or None", interval=POSITIVE.interval, kinds=(NONE,)),
     "n_restarts": Rule("be a whole number", interval=(0, np.inf), whole=True),
     "verbose": Rule("be a whole number", interval=(0, np.inf), whole=True, kinds=(bool,)),
@@ -262,6 +278,7 @@ RULES = {
     "power": Rule(f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}", texts=POWER_NAMES, kinds=(object,)),
     "fixed": Rule("be a list of names, such as ['features.Z']", entries=str),
     "kernel": Rule(f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None", texts=KERNELS, kinds=(NONE, Kernel)),
+    "priors": Rule("be a dictionary from names of parameters to priors, or 'weak', or None", texts=("weak",), kinds=(NONE, Mapping)),
     "features": Rule("be a sparse_pep Features object, or a list of them, or None", kinds=(NONE, Features), entries=Features, fewest=1),
 }  # fmt: skip
 

@@ -6,7 +6,7 @@
 __all__ = ['PowerEPEstimator']
 
 # %% ../../nbs/internals/estimators/base.ipynb #96353822
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +44,9 @@ from sparse_pep.estimators.fitting import (
     rows_for_prediction,
     starting_model,
     train_fit,
+    with_priors,
 )
+from .relevance import Relevance, relevance
 from ..features import InducingPoints
 from ..local import local_covariance, local_predict
 from sparse_pep.model import (
@@ -250,6 +252,24 @@ class Predictor(Fitted):
         labels that `fit` was given.
         """
         return self._log_density(X, y)
+
+    def relevance(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        groups: Mapping[str, Sequence[int]] | None = None,
+        n_repeats: int = 5,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> Relevance:
+        """How much the model depends on each column of X (N, D), or on each of the `groups` of
+        columns: by the lengthscales, and by the loss of log density of y (N,) when the column is
+        shuffled. Rows that the model has not seen are best. `summary()` then shows the result.
+        Parameters are those of `sparse_pep.estimators.relevance.relevance`.
+        """
+        check_is_fitted(self)
+        found = relevance(self, X, y, groups, n_repeats, random_state)
+        self.diagnostics_["relevance"] = str(found)
+        return found
 
     def sample_f(
         self,
@@ -625,6 +645,8 @@ class PowerEPEstimator(Editable):
     ----------
     kernel_, features_, likelihood_, mean_
         The model after training. With `standardize` it refers to the standardised inputs.
+    priors_ : dict
+        The priors that were used, by the names of `parameters()`.
     x_mean_, x_scale_ : ndarray (D,)
         The numbers that are subtracted from the columns of X and by which the result is
         divided; 0 and 1 without `standardize`.
@@ -653,10 +675,11 @@ class PowerEPEstimator(Editable):
         unexplained variances that rounding made negative), `unexplained_variance` (the mean of D over the data, in units of y²) and its fraction
         of the prior variance, `determined_directions`, `learned_nothing` (whether the
         predictions are those of the prior), `n_lengthscales` (the number that were trained), `log_evidence_trace`,
+        with `priors` also `log_prior` and `log_prior_trace` (the sum of the two traces was maximised),
         `parameter_trace` (the parameters at up to 64 iterations), `power_sweep` (with
         `power="held_out"`), `inducing_sweep` and `growth_ended` (with `n_inducing="auto"`: the
         numbers that were tried, their measure in nats per data point, and why no more were; all
-        other entries are those of the number that was kept), with `local` also `local` (what
+        other entries are those of the number that was kept), `relevance` (after `relevance`, as text), with `local` also `local` (what
         predictions use), `local_gain` (by how much it raises the mean log density of left out
         rows, in nats) and `local_megabytes` (the size of the rows that are kept), and
         `drift_trace` (with Adam: how far the sums over the data were
@@ -787,7 +810,7 @@ class PowerEPEstimator(Editable):
 
     def _start_again(self, data: Data) -> tuple[Model, bool]:
         """The model from which `partial_fit` starts, and whether its features stay as they are."""
-        start = self._model
+        start = with_priors(self._model, self, data.judged.X)
         check_fixed(start, self.fixed)
         moving = any(f"features.{name}" not in self.fixed for name in start.features.parameters())
         moving &= self.optimizer is not None
@@ -869,7 +892,7 @@ class PowerEPEstimator(Editable):
         self._blocks = data.rows.blocks if isinstance(data.rows, Piece) else None
         self._local, told = rows_for_prediction(model, fit, data, numerics)
         self.kernel_, self.features_ = model.kernel, model.features
-        self.likelihood_, self.mean_ = model.likelihood, model.mean
+        self.likelihood_, self.mean_, self.priors_ = model.likelihood, model.mean, model.priors
         self.power_ = float(data.power) if data.power.ndim == 0 else data.power
         self.log_marginal_likelihood_value_ = fit.log_evidence
         self.converged_, self.n_iter_ = outcome.converged and fit.converged, outcome.n_iter

@@ -84,6 +84,12 @@ def rows_of_growth(told: dict) -> Lines:
     ]
 
 
+def rows_of_prior(told: dict) -> Lines:
+    """The row about the priors of a fit, which says what was maximised; none without priors."""
+    value = told.get("log_prior")
+    return [] if value is None else [("log prior", f"{value:.2f} nats; training maximised the sum of both")]
+
+
 def rows_of_fit(fit: Account) -> Lines:
     """The rows of the summary that say what was fitted and how training went."""
     told, alpha, C = fit.diagnostics, np.unique(fit.power), fit.n_latent
@@ -96,6 +102,7 @@ def rows_of_fit(fit: Account) -> Lines:
         ("inducing variables", features),
         *rows_of_growth(told),
         ("log marginal likelihood", f"{fit.log_evidence:.2f} nats"),
+        *rows_of_prior(told),
         ("converged", ended if fit.converged else f"NO: {told['message']}"),
     ]
     if "n_evaluations" in told:
@@ -121,6 +128,8 @@ def rows_of_trust(fit: Account) -> Lines:
         by = "" if gain is None else f" ({gain:+.2g} nats per row)"
         kept = "" if size is None else f"; keeps {size:.2g} MB of training rows"
         rows.append(("local prediction", f"{told['local']}{by}{kept}"))
+    if "relevance" in told:
+        rows.append(("relevance", told["relevance"]))
     if bounds is not None:
         rows.append(("exact GP lies between", f"{bounds[0]:.2f} and {bounds[1]:.2f} nats"))
     return rows
@@ -182,7 +191,7 @@ def advice(fit: Account) -> list[str]:
         (not dead and not settled and few < FEW_DIRECTIONS * fit.n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good"),
         (told["jitter"] > max(fit.jitter, HARMLESS), f"Kuu needed a jitter of {told['jitter']:g}, more than was asked for, because some inducing variables nearly coincide: a smaller `n_inducing` may do"),
         (noise < NOISE_FLOOR * floor, f"the jitter leaves a variance of {floor:.1g} unexplained, and the noise variance {noise:.1g} may be due to it: try a smaller `jitter`, or fewer inducing points"),
-        (scales > MANY_LENGTHSCALES * told["n_samples"], f"{scales} lengthscales were trained on {told['n_samples']} rows, too few to determine them: leave columns out, use one lengthscale (`kernel=SquaredExponential(1.0, 1.0)`), or add rows"),
+        (scales > MANY_LENGTHSCALES * told["n_samples"], f"{scales} lengthscales were trained on {told['n_samples']} rows, too few to determine them: use one for all inputs (`ard=False` with `standardize=True`, or a `kernel` that has one), leave columns out, or add rows"),
         (noise < scale, "the noise variance is very small, which near power 1 is often an artefact: compare with a lower `power`; for data with outliers use `SparsePEP(likelihood='student_t')`"),
         (told.get("quadrature_error", 0.0) > COARSE, "the quadrature is inaccurate for some data points, because the kernel's variance is very large: start from a suitable `kernel`"),
         (told.get("smallest_cavity", 1.0) < SHALLOW, "the posterior at some data point is determined almost entirely by this point itself: look for it with `leave_one_out()`"),

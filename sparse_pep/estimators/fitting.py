@@ -41,6 +41,7 @@ from sparse_pep.model import (
 )
 from ..numerics.devices import place_named
 from ..numerics.validation import as_floats
+from ..priors import check_priors, log_prior, weak_priors
 from ..shards import Piece
 from ..stochastic import train_stochastic
 from ..streaming import Memory
@@ -262,6 +263,26 @@ def beside_codes(kernel: Kernel, n_dims: int) -> Kernel:
     return placed(kernel) if kernel.unscaled and rest else kernel
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #3e6eb778
+def with_priors(model: Model, given: Arguments, X: np.ndarray) -> Model:
+    """The model with the priors that the arguments ask for; "weak" keeps those of an earlier fit.
+    Rows of the inputs X (N, D) tell the variance of the kernel.
+    """
+    priors = given.priors or {}
+    if isinstance(priors, str):
+        variance = float(np.mean(model.kernel.diag(X[:100])))
+        priors = model.priors or weak_priors(model.parameters(), variance)
+    check_priors(priors, model.parameters())
+    return replace(model, priors=priors)
+
+
+ROWS_PER_INPUT = 10  # where there are fewer, `ard="auto"` shares one lengthscale
+
+
+def has_ard(given: Arguments, X: np.ndarray) -> bool:
+    """Whether the kernel has a lengthscale for each column of the distinct rows X (N, D)."""
+    return len(X) >= ROWS_PER_INPUT * X.shape[1] if given.ard == "auto" else bool(given.ard)
+
+
 FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"` always tries
 
 
@@ -323,15 +344,17 @@ def starting_model(
     suggested = given.optimizer is not None and not isinstance(given.kernel, Kernel)
     kernel = given.kernel
     if kernel is None and given.optimizer is None:
-        kernel = KERNELS["se"](1.0, np.ones(X.shape[1]))
+        kernel = KERNELS["se"](1.0, np.ones(X.shape[1]) if has_ard(given, X) else 1.0)
     elif not isinstance(kernel, Kernel):
         scale = initial_kernel(X, rest, likelihood, weight)
-        kernel = KERNELS[kernel or "se"](scale.variance, scale.lengthscale)
+        each = scale.lengthscale
+        kernel = KERNELS[kernel or "se"](scale.variance, each if has_ard(given, X) else np.sqrt(np.mean(each**2)))
     kernel = beside_codes(kernel, X.shape[1])
     features = starting_features(few, given, rng, kernel.codes)
     features.Kuf_vjp(kernel, X[:1])  # raises here if the two cannot be combined
     start = Model(kernel, features, likelihood, mean)
     check_fixed(start, given.fixed)
+    start = with_priors(start, given, X)
     if suggested:
         start = replace(start, likelihood=likelihood.within_range(rest, *(() if weight is None else (weight,))))
         start = starting_lengthscale(start, few) if closed else start
@@ -398,9 +421,12 @@ def trained(
         result = train(start, **asked, **{name: getattr(given, name) for name in names})
         counts = {"n_evaluations": result.n_evaluations, "n_rejected": result.n_rejected}
         counts |= {"n_sweeps": result.n_sweeps, "jitter_largest": result.jitter}
-    sites, traces = result.fit.start, {"log_evidence_trace": result.history, "parameter_trace": result.path}
-    free = (value for name, value in start.parameters().items() if "log_lengthscale" in name and name not in given.fixed)
-    counts["n_lengthscales"] = sum(map(np.size, free))
+    evidences = {"log_evidence_trace": result.history - result.log_prior}
+    sites, traces = result.fit.start, evidences | {"parameter_trace": result.path}
+    free = {name: value for name, value in result.model.parameters().items() if name not in given.fixed}
+    counts["n_lengthscales"] = sum(np.size(value) for name, value in free.items() if "log_lengthscale" in name)
+    if start.priors:
+        traces |= {"log_prior": log_prior(start.priors, free)[0], "log_prior_trace": result.log_prior}
     if data.inverse is not None and isinstance(sites, np.ndarray):
         sites = sites[:, :, data.inverse]
     return Outcome(result.model, sites, result.converged, result.n_iter, {"message": result.message, "limit": result.limit, **counts, **traces})

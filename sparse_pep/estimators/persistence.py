@@ -38,6 +38,7 @@ from sparse_pep.numerics.files import (
 )
 from ..numerics.linalg import Factor
 from ..numerics.validation import is_names, is_number, require_kind, shown
+from ..priors import check_priors, priors_from_config, priors_to_config
 from ..sites import Posterior
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #1dda7316
@@ -81,7 +82,7 @@ SAVED = (
     "site_shift_",
     "diagnostics_",
 )
-NOT_SAVED = ("device", "dtype", "kernel", "features", "power", "blocks", "random_state", "likelihood", "mean", "checkpoint", "checkpoint_every")  # fmt: skip
+NOT_SAVED = ("device", "dtype", "kernel", "features", "power", "blocks", "random_state", "likelihood", "mean", "priors", "checkpoint", "checkpoint_every")  # fmt: skip
 
 
 def require_features(features: Features) -> None:
@@ -149,6 +150,7 @@ def save(model: "PowerEPEstimator", path: str | Path, extra: dict | None = None)
         "features": features_to_config(model.features_),
         "likelihood": likelihood_to_config(model.likelihood_),
         "mean": mean_to_config(model.mean_),
+        "priors": priors_to_config(model.priors_),
         "fitted": fitted_state(model),
         "feature_names": list(getattr(model, "feature_names_in_", [])),
         "posterior": posteriors_to_parts(model._posteriors),
@@ -258,6 +260,7 @@ WHOLE = Rule("be a whole number", interval=(0, np.inf), whole=True)
 FACTOR = Check("be a Cholesky factor", is_factor)
 ENTRIES: dict[str, list[Rule | Check | Numbers]] = {
     **dict.fromkeys(("arguments", "numerics", "fitted", "diagnostics_", "posterior", "more", "extra"), [DICTIONARY]),
+    "priors": [DICTIONARY],
     **dict.fromkeys(("kernel", "likelihood", "mean", "classes_"), [DICTIONARY]),
     "estimator": [Rule(f"be one of {', '.join(ESTIMATORS)}", texts=ESTIMATORS)],
     **dict.fromkeys(("Kuu", "B"), [Numbers(("MM",)), FACTOR]),
@@ -292,12 +295,13 @@ ENTRIES: dict[str, list[Rule | Check | Numbers]] = {
 
 def entries_of(value: object, above: str = "") -> Iterator[tuple[str, object]]:
     """Names and values in a state, at any depth, except in what the user saved along. Names within
-    the features begin with "features.", within the rows for local predictions with "rows.".
+    the features begin with "features.", within the rows for local predictions with "rows.", within
+    the priors with "priors.".
     """
     parts = value.items() if isinstance(value, dict) else ()
     for name, part in parts:
         yield above + name, part
-        within = f"{name}." if name in ("features", "rows") else above
+        within = f"{name}." if name in ("features", "rows", "priors") else above
         yield from entries_of(part, within) if name != "extra" else ()
     for part in value if isinstance(value, list) else ():
         yield from entries_of(part, above)
@@ -322,14 +326,15 @@ def restored(state: dict) -> "PowerEPEstimator":
     features = features_from_config(state["features"])
     likelihood = likelihood_from_config(state["likelihood"])
     mean = mean_from_config(state["mean"]) if "mean" in state else ZeroMean()
-    labels = state.get("blocks")  # older files have none
+    labels, priors = state.get("blocks"), priors_from_config(state.get("priors", {}))  # older files have none
     arguments = state["arguments"] | {"fixed": tuple(state["arguments"]["fixed"])}
-    arguments |= {"power": state["power"], "blocks": labels, "mean": mean if mean.parameters() else None}
+    arguments |= {"power": state["power"], "blocks": labels, "mean": mean if mean.parameters() else None, "priors": priors or None}
     if hasattr(kind, "likelihood"):
         arguments["likelihood"] = likelihood
     model = kind(kernel=kernel, features=features, **arguments)
     restore_attributes(model, state["fitted"])
-    model._model = Model(kernel, features, likelihood, mean)
+    model._model, model.priors_ = Model(kernel, features, likelihood, mean, priors), priors
+    check_priors(priors, model.parameters())
     model.kernel_, model.features_, model.likelihood_, model.mean_ = kernel, features, likelihood, mean
     model.power_ = float(state["power"]) if np.ndim(state["power"]) == 0 else state["power"]
     model._blocks = labels

@@ -2,7 +2,7 @@
 
 from sparse_pep.plots.calibration import plot_calibration, plot_calibration_draws, plot_reliability, plot_residuals
 from sparse_pep.plots.fits import plot_classification_1d, plot_classification_2d, plot_posterior_1d, plot_posterior_2d
-from sparse_pep.plots.training import plot_energy_trace, plot_inducing_points, plot_power_sweep, plot_relevance
+from sparse_pep.plots.training import plot_energy_trace, plot_importance, plot_inducing_points, plot_power_sweep, plot_relevance
 
 __all__ = [
     "plot_calibration",
@@ -10,6 +10,7 @@ __all__ = [
     "plot_classification_1d",
     "plot_classification_2d",
     "plot_energy_trace",
+    "plot_importance",
     "plot_inducing_points",
     "plot_posterior_1d",
     "plot_posterior_2d",

@@ -1,0 +1,136 @@
+"""Priors of the hyper-parameters: the objective, its gradient, and its maximum wherever and however a model is trained."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from sklearn.base import clone
+
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.data.sources import ArraySource
+from sparse_pep.datasets import load_regression
+from sparse_pep.features import InducingPoints
+from sparse_pep.kernels import SquaredExponential
+from sparse_pep.likelihoods import Gaussian
+from sparse_pep.model import Model, model_gradient, to_vector
+from sparse_pep.priors import (
+    Gamma,
+    HalfNormal,
+    LogNormal,
+    LogUniform,
+    Normal,
+    PenalizedComplexity,
+    Uniform,
+    limits_of,
+    log_prior,
+)
+from sparse_pep.shards import Piece
+from sparse_pep.training import Ascent, train
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(40, 2))
+y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=40)
+DATA = Piece(0, X, y)
+MODEL = Model(SquaredExponential(1.0, [1.0, 1.0]), InducingPoints(X[:8]), Gaussian(0.1))
+PRIORS = {
+    "kernel.log_lengthscale": LogNormal([1.0, 3.0], 0.5),
+    "kernel.log_variance": HalfNormal(2.0),
+    "log_noise_variance": Gamma(2.0, 0.1),
+}
+LIMITS = {"kernel.log_lengthscale": LogUniform([0.1, 0.1], [0.5, 3.0]), "log_noise_variance": Uniform(-9.0, -3.0)}
+
+
+@pytest.mark.parametrize("priors", [PRIORS, PRIORS | {"kernel.log_lengthscale": PenalizedComplexity([0.5, 2.0])}])
+def test_the_gradient_is_that_of_the_sum(priors):
+    ascent = Ascent(replace(MODEL, priors=priors), lambda model: model_gradient(model, DATA), fixed=("features.Z",))
+    at = ascent.start + 0.1
+    value, slope = ascent(at)
+    assert value == pytest.approx(-ascent.best_fit.log_evidence - log_prior(priors, ascent.at(at))[0], rel=1e-12)
+    np.testing.assert_allclose(slope, approx_fprime(at, lambda vector: ascent(vector)[0], 1e-6), rtol=1e-3, atol=1e-4)
+
+
+GIVEN = {"n_inducing": 5, "random_state": 0, "tol": 1e-8, "fixed": ("features.Z",)}
+ROUTES = {
+    "arrays": {},
+    "pieces": {},
+    "blocks": {"blocks": 4},
+    "tight": {"tight": True, "power": 0.0},
+    "restarts": {"n_restarts": 1, "n_inducing": "auto", "max_inducing": 6},
+    "held out": {"power": "held_out"},
+    "batches": {"optimizer": "adam", "batch_size": 20, "n_epochs": 80, "learning_rate": 0.1, "tol": 1e-2},
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("route", ROUTES)
+def test_training_ends_where_the_sum_is_largest_within_the_limits(route):
+    rows = (ArraySource(X, y, piece_rows=11),) if route == "pieces" else (X, y)
+    for priors in (PRIORS, LIMITS):
+        model = SparsePEPRegressor(priors=priors, **GIVEN | ROUTES[route]).fit(*rows)
+        gradient, told = model.log_marginal_likelihood_gradient(), model.diagnostics_
+        free = {name: value for name, value in model.parameters().items() if name != "features.Z"}
+        value, more = log_prior(priors, free)
+        slope = to_vector({name: gradient[name] + more[name] for name in free})
+        (low, high), at = limits_of(priors, free), to_vector(free)
+        assert np.all((low <= at) & (at <= high)) and np.any(at == high) == (priors is LIMITS)
+        assert np.max(np.abs(slope[at < high])) < (0.5 if route == "batches" else 0.05) and np.all(slope[at == high] > 0.0)
+        assert told["log_prior"] == pytest.approx(value) and "maximised the sum" in model.summary()
+        objective = model.log_marginal_likelihood_value_ + value
+        within = 1.0 if route == "batches" else 1e-3
+        if route != "held out":
+            assert abs(told["log_evidence_trace"][-1] + told["log_prior_trace"][-1] - objective) < within
+
+
+def test_the_best_start_is_that_of_the_largest_sum():
+    narrow = replace(MODEL, priors={"kernel.log_lengthscale": LogNormal(0.05, 0.02)})
+    result = train(narrow, DATA, n_restarts=2, max_iter=50)
+    assert result.objective == pytest.approx(result.log_evidence + result.log_prior[-1])
+    assert result.objective >= train(narrow, DATA, max_iter=50).objective
+
+
+def test_a_checkpoint_belongs_to_its_priors(tmp_path):
+    file, fitted = tmp_path / "run.ckpt", replace(MODEL, priors=PRIORS)
+    train(fitted, DATA, max_iter=3, checkpoint=file)
+    resumed, whole = train(fitted, DATA, max_iter=9, checkpoint=file), train(fitted, DATA, max_iter=9)
+    np.testing.assert_array_equal(resumed.history, whole.history)
+    other = PRIORS | {"log_noise_variance": Gamma(2.0, 0.2)}
+    for priors in ({}, other):
+        with pytest.raises(ValueError, match="another"):
+            train(replace(MODEL, priors=priors), DATA, checkpoint=file)
+
+
+def test_later_data_copies_and_files_keep_the_priors(tmp_path):
+    model = SparsePEPRegressor(priors="weak", **GIVEN).fit(X[:30], y[:30])
+    assert clone(model).priors == "weak" and model.priors_
+    model.save(tmp_path / "model.npz")
+    again, before = load(tmp_path / "model.npz"), repr(model.priors_)
+    assert repr(again.priors_) == repr(again.priors) == before and "log prior" in again.summary()
+    for one in (model, again):
+        one.partial_fit(X[30:], y[30:])
+        assert repr(one.priors_) == before and "log_prior" in one.diagnostics_
+    np.testing.assert_allclose(to_vector(again.parameters()), to_vector(model.parameters()), rtol=1e-9)
+    assert repr(clone(again.set_params(priors=PRIORS)).priors) == repr(PRIORS)
+
+
+def test_what_is_not_trained_needs_no_prior():
+    given = GIVEN | {"fixed": ("log_noise_variance",), "priors": {"log_noise_variance": Normal(3.0, 0.01)}}
+    model = SparsePEPRegressor(noise_variance=0.01, **given).fit(X, y)
+    assert model.noise_variance_ == pytest.approx(0.01) and model.diagnostics_["log_prior"] == 0.0
+    kept = SparsePEPRegressor(n_inducing=8, optimizer=None, priors="weak").fit(X, y)
+    assert "log_prior" not in kept.diagnostics_
+
+
+def test_a_classifier_takes_priors():
+    given = {"n_inducing": 4, "max_iter": 5, "tol": 1e3, "priors": {"kernel.log_lengthscale": LogUniform(2.0, 9.0)}}
+    model = SparsePEPClassifier(**given).fit(X, y > 0.0)
+    assert np.min(model.kernel_.lengthscale) == pytest.approx(2.0)
+
+
+def test_weak_priors_help_where_one_lengthscale_for_each_input_learns_chance(data_dir):
+    data, order = load_regression("wine_red", data_dir), np.random.default_rng(2).permutation(1599)
+    given = {"n_inducing": 20, "standardize": True, "normalize_y": True, "random_state": 0}
+    learn, judge = order[:20], order[20:320]
+    plain, weak = (SparsePEPRegressor(priors=priors, **given).fit(data.X[learn], data.y[learn]) for priors in (None, "weak"))
+    gain = weak.predict_log_density(data.X[judge], data.y[judge]) - plain.predict_log_density(data.X[judge], data.y[judge])
+    assert np.mean(gain) > 0.1
