@@ -315,7 +315,7 @@ REFUSED = {  # command line, words of the message
     "fit . --target y": ["'.' cannot be read"],
     "fit trial.csv": ["--target", "fit --help"],
     "fit trial.csv --target Response1": ["'Response1'", "Did you mean 'response'"],
-    "fit text.csv --target response": ["text.csv", "row 3", "'age'", "'old'"],
+    "fit text.csv --target response": ["text.csv", "no column is left", "'age'"],
     "fit same.csv --target response": ["target", "different values"],
     "compare same.csv --target response": ["target", "different values"],
     f"{FIT} --power 1.5": ["--power", "1.5", "from 0 to 1"],
@@ -383,7 +383,16 @@ REFUSED = {  # command line, words of the message
     f"{PIECES} --likelihood auto": ["--likelihood auto", "continuous"],
     "fit parts --target site --in-pieces": ["target 'site' has fewer than two different values in"],
     "fit parts --target site --in-pieces --likelihood auto": ["one class only"],
-    "fit text.csv --target response --in-pieces": ["text.csv", "row 3", "'age'", "'old'"],
+    "fit text.csv --target response --in-pieces": ["text.csv", "no column is left", "'age'"],
+    f"{FIT} --drop age --only dose": ["--drop", "--only"],
+    f"{FIT} --drop weight": ["--drop", "no column 'weight'", "Its columns"],
+    f"{FIT} --drop response": ["--drop", "'response'", "not an input"],
+    f"{FIT} --only response": ["--only", "'response'", "not an input"],
+    f"{FIT} --columns age": ["--columns", "NAME=KIND", "'age'"],
+    f"{FIT} --columns age=word": ["--columns", "'age'", "category", "'word'"],
+    f"{FIT} --columns weight=number": ["--columns", "'weight'"],
+    f"{FIT} --decimal ;": ["--decimal"],
+    "compare --drop age": ["--drop", "CSV file"],
     "fit head.csv --target response --in-pieces": ["no rows"],
     "fit once.csv --target response --weight w --in-pieces": ["--weight", "'w'", "two rows"],
     f"{PIECES} --cache-dir nowhere": ["`cache_dir`", "cannot be written to 'nowhere'"],
@@ -455,7 +464,7 @@ def test_an_odd_table_is_refused_in_the_same_words_in_memory_and_in_pieces(case)
 @pytest.mark.parametrize("command", ["fit", "compare"])
 def test_text_to_predict_is_told_of_labels(command):
     Path("labels.csv").write_text("a,b,c\n1,2,x\n2,1,y\n3,1,x\n")
-    Path("wrong.csv").write_text("a,b,c\n1,2,3\nx,1,2\n")
+    Path("wrong.csv").write_text("a,b,c\n1,2,3\n1,x,2\n")
     error = refused(command, "labels.csv", "--target", "c")
     assert "column 'c' holds text, 'x'" in error and "--likelihood auto" in error
     for file, target in (("labels.csv", "d"), ("wrong.csv", "c")):
@@ -1117,12 +1126,12 @@ def test_a_folder_with_a_csv_file_and_labels_on_a_cluster(pieces, scheduler):
 
 def test_what_goes_wrong_on_a_cluster_is_one_line(pieces, monkeypatch):
     train = sparse_pep.estimators.fitting.train
-    pieces.assign(age=np.where(pieces["times"] > 2, np.nan, 0.0)).to_parquet("bad.parquet")
+    pieces.assign(age=np.where(pieces["times"] > 2, np.inf, 0.0)).to_parquet("bad.parquet")
     row = int(np.argmax(pieces["times"] > 2))
     with LocalCluster(1, threads_per_worker=1, processes=False, **ALONE) as cluster:
         monkeypatch.setattr("sparse_pep.commands.connect", partial(connect, timeout=0.3))
         error = refused("fit", "bad.parquet", "--target", "response", "--scheduler", cluster.scheduler_address)
-        assert f"`X`, row {row}" in error and "got nan" in error
+        assert f"`X`, row {row}" in error and "got inf" in error
 
         def gone(*given, **more):
             cluster.close()
