@@ -1022,6 +1022,59 @@ def test_blocks_in_pieces_are_those_of_neighbours_in_each_piece(pieces, monkeypa
     assert said["log_marginal_likelihood"] != document("fit", "table.csv", *LEARN, "--power", 1, *more, "--in-pieces")["log_marginal_likelihood"]
 
 
+@pytest.fixture
+def houses():
+    """The rows of one mixed table as houses.csv, houses.parquet, german.csv and in houses/, and new ones in other.csv."""
+    rng = np.random.default_rng(0)
+    city, area = rng.choice(["Bern", "Rome"], 60), rng.normal(70.0, 20.0, 60)
+    table = pd.DataFrame({"id": np.arange(60), "city": city, "area": area, "sold": pd.date_range("2022-01-01", periods=60).astype(str)})
+    table["price"] = area + 30.0 * (city == "Rome")
+    table.loc[::7, "area"] = np.nan
+    table.loc[[3, 20], "city"] = None
+    Path("houses").mkdir()
+    table.to_csv("houses.csv", index=False)
+    table.to_parquet("houses.parquet")
+    table.to_csv("german.csv", index=False, sep=";", decimal=",")
+    table[:25].to_csv("houses/a.csv", index=False)
+    table[25:].astype({"city": "category"}).to_parquet("houses/b.parquet")
+    pd.DataFrame({"sold": ["2022-02-01", None], "area": [None, 50.0], "city": ["Ulm", None], "more": ["x", "y"]}).to_csv("other.csv", index=False)
+    return table
+
+
+HOUSES = ["--target", "price", "--inducing", 5, "--max-iter", 2, "--quiet"]
+
+
+@pytest.mark.parametrize("words", [["houses.parquet"], ["german.csv", "--decimal", ","], ["houses.csv", "--in-pieces"], ["houses", "--in-pieces"]])
+def test_a_mixed_table_in_every_form_gives_the_same_model(houses, words):
+    whole = told("houses.csv", *HOUSES, "--out", "whole.npz")
+    assert "id      left out   it identifies rows\n" in whole and "2 empty cells as a level" in whole
+    assert told(*words, *HOUSES, "--out", "other.npz") == whole
+    accept("predict", "whole.npz", "other.csv", "--out", "a.csv")
+    accept("predict", "other.npz", "other.csv", "--out", "b.csv")
+    found = pd.read_csv("a.csv")
+    assert len(found) == 2 and np.all(np.isfinite(found))
+    np.testing.assert_allclose(pd.read_csv("b.csv"), found, rtol=1e-6)
+
+
+def test_the_user_decides_what_columns_are_taken_for(houses):
+    words = ["--columns", "id=number", "--columns", "sold=leave out", "--drop", "area", "--json"]
+    columns = json.loads(accept("fit", "houses.csv", *HOUSES, *words).stdout)["columns"]
+    assert {c["name"]: c["kind"] for c in columns} == {"id": "number", "city": "category", "sold": "left out"}
+    model = load("model.npz")
+    assert model.columns_.to_json() == columns and model.extra_["feature_names"] == ["id", "city"]
+    assert np.all(np.isfinite(model.predict(houses)))  # and the table itself
+    only = told("houses.csv", *HOUSES, "--only", "area", "--only", "city", "--test-fraction", 0.2)
+    assert "area" in only and "sold" not in only and "held out" in only
+    compared = accept("compare", "houses.csv", *HOUSES, "--splits", 1, "--powers", 0.5)
+    assert "left out" in compared.stderr and "averages" in compared.stdout
+
+
+def test_numbers_without_gaps_are_fitted_as_ever(trial):
+    assert "taken for" not in accept("fit", "trial.csv", *LEARN).stdout
+    assert load("model.npz").columns_ is None
+
+
+
 @pytest.mark.parametrize("likelihood", ["gaussian", "auto"])
 def test_a_large_file_is_read_once_and_kept_on_disk(pieces, monkeypatch, likelihood):
     opened, kept, open_csv, arrays = [], [], pyarrow.csv.open_csv, sparse_pep.data.tables.TableArrays

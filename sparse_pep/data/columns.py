@@ -695,7 +695,8 @@ class Columns:
 
     def to_json(self) -> list[dict]:
         """The same in types of JSON."""
-        return [asdict(column) for column in self.columns]
+        lists = ({"levels": list(column.levels), "periods": list(column.periods)} for column in self.columns)
+        return [asdict(column) | parts for column, parts in zip(self.columns, lists)]
 
     @classmethod
     def from_json(cls, given: object) -> "Columns":
