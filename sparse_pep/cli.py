@@ -202,6 +202,17 @@ def inducing_options(default: int) -> Callable:
     )  # fmt: skip
 
 
+decimal_option = click.option("--decimal", default=".", show_default=True, type=click.Choice([".", ","]),
+    help="Decimal mark of the numbers in CSV. With a comma, columns may be separated by semicolons or tabs.")  # fmt: skip
+table_options = with_options(
+    click.option("--columns", multiple=True, metavar="NAME=KIND",
+        help="Take a column for a number, a category, a date, or leave it out (number, category, date, leave out); of a date also its form, D/M/Y or M/D/Y. May be given more than once. By default the cells decide."),
+    click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out. May be given more than once."),
+    click.option("--only", multiple=True, metavar="COLUMN", help="Use only the columns that are named in this way."),
+    decimal_option,
+)  # fmt: skip
+
+
 training_options = with_options(
     click.option("--blocks", type=click.IntRange(1), metavar="SIZE",
         help="Approximate neighbouring rows jointly, in blocks of at most SIZE rows (PITC at power 1)."),
@@ -294,16 +305,23 @@ def demo_command(**options: object) -> None:
 @click.option("--target", required=True,
     help="Column to predict; every other column is an input.")  # fmt: skip
 @click.option("--out", default="model.npz", show_default=True, help="Model file to write.")
+@table_options
 @fit_options
 @training_options
 @json_option
 def fit_command(**options: object) -> None:
     """Train on the CSV or Parquet file DATA and write a model file.
 
-    A CSV file has a header line and then rows of numbers. It may be gzipped, and - stands for
-    standard input. A file named *.parquet is read as Parquet, which needs
+    A CSV file has a header line and then rows. It may be gzipped, and - stands for standard
+    input. A file named *.parquet is read as Parquet, which needs
     pip install 'sparse_pep[tables]'. The target is a number. With --likelihood it may also be
     a label (any text or number) or a count.
+
+    The other columns may hold numbers, categories, dates and empty cells. If they do not all
+    hold numbers, a table is printed that says what each column was taken for and what was done:
+    categories get a column of 0 and 1 for each level, with a lengthscale of its own; empty
+    cells are filled and marked; dates become days, and parts of the year, the week and the day;
+    constant columns and those that only identify rows are left out. --columns overrides this.
 
     The model file holds the scaling and the column names, so `predict` needs no other file.
     It is written when training is done. If the command is stopped before, an older model file
@@ -328,6 +346,7 @@ def fit_command(**options: object) -> None:
     \b
     Example: sparse-pep fit mydata.csv --target price --power 0.5 --out model.npz
     Example: sparse-pep fit iris.csv --target species --likelihood auto --test-fraction 0.2
+    Example: sparse-pep fit houses.csv --target price --columns zip=category --drop remarks
     Example: sparse-pep fit big.csv --target y --checkpoint big.ckpt --report big.html
     Example: sparse-pep fit parts/ --target y --in-pieces
     Example: sparse-pep fit parts/ --target y --scheduler tcp://10.0.0.1:8786
@@ -344,6 +363,7 @@ def fit_command(**options: object) -> None:
     help="CSV file to write; - stands for standard output.")
 @click.option("--in-pieces", is_flag=True,
     help="For data larger than memory: read a file or a folder of files, and write to a file, piece by piece.")  # fmt: skip
+@decimal_option
 @json_option
 def predict_command(**options: object) -> None:
     """Predict the rows of the CSV or Parquet file DATA with a model file written by `fit`.
@@ -354,6 +374,9 @@ def predict_command(**options: object) -> None:
     within two standard deviations of the mean. For labels, a row holds the most probable
     label and the probability of each label, in columns named p_LABEL. A DATA of - stands for
     standard input.
+
+    The columns may be in any order, and further columns are ignored. If the model was trained on
+    a table with categories, dates or empty cells, DATA may have empty cells and new levels.
 
     With --json and without --out, the document contains the rows, and no file is written.
     With --in-pieces, DATA may be a folder, and neither the data nor the predictions need to
@@ -384,6 +407,7 @@ def predict_command(**options: object) -> None:
 @click.option("--figure", help="PNG file to write, with the scores plotted against the power.")
 @click.option("--report",
     help="HTML file to write: one page with tables and figures, without scripts.")  # fmt: skip
+@table_options
 @training_options
 @json_option
 def compare_command(**options: object) -> None:

@@ -29,13 +29,16 @@ from tqdm import tqdm
 
 from .blocks import clustered_blocks
 from .data.cluster import DaskSource, connect
+from .data.columns import KINDS
 from .data.sources import ArraySource, Source
 from sparse_pep.data.tables import (
     TABLES,
     BadCell,
     Layout,
     TableArrays,
-    arrays_of,
+    arrays_of_any,
+    names_in,
+    require_column,
     table_files,
     table_layout,
 )
@@ -305,14 +308,47 @@ def require_discrete(labels: np.ndarray, target: str, likelihood: str) -> None:
 
 
 def training_layout(
-    data: str, target: str, likelihood: str, many: bool = False, **parts: str | None
+    data: str,
+    target: str,
+    likelihood: str,
+    many: bool = False,
+    columns: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    only: Sequence[str] = (),
+    decimal: str = ".",
+    **parts: str | None,
 ) -> Layout:
     """The layout of a file, or with `many` of the files of a folder: which columns are the target
-    and the inputs. `parts` names the columns of weights and known variances.
+    and the inputs, and what the inputs are taken for, in `columns` as NAME=KIND. `parts` names the
+    columns of weights and known variances.
     """
     called = {"y": "`target`", **OPTIONS_OF_PARTS}
-    labels = likelihood in CLASSIFIERS
-    return table_layout(table_files(data, many), {"y": target, **parts}, None, labels, called)
+    files, labels = table_files(data, many, decimal), likelihood in CLASSIFIERS
+    chosen, named = tuple(dict.fromkeys(only)) or None, {"y": target, **parts}
+    if drop and only:
+        raise ValueError("--drop and --only exclude each other; leave one of them out.")
+    if drop or only:
+        names = names_in(files[0])
+        for option, name in [*(("--drop", name) for name in drop), *(("--only", name) for name in only)]:
+            require_column(name, names, option, files[0].name)
+            if name in named.values():
+                raise ValueError(f"{option}: {name!r} is not an input: it has another use.")
+    if drop:
+        used = {*drop, *named.values()}
+        chosen = tuple(name for name in names if name not in used)
+    if chosen == ():
+        raise ValueError("--drop: no input column would be left.")
+    layout = table_layout(files, named, chosen, labels, called)
+    return replace(layout, column_types=column_kinds(columns))
+
+
+def column_kinds(columns: Sequence[str]) -> dict[str, str]:
+    """What columns are to be taken for, from texts NAME=KIND."""
+    pairs = [text.rpartition("=") for text in columns]
+    for text, (name, _, kind) in zip(columns, pairs):
+        if not name or not kind:
+            raise ValueError(f"--columns: write NAME=KIND, with KIND one of {', '.join(KINDS)}; got {text!r}.")
+    return {name: kind for name, _, kind in pairs}
 
 
 def read_training(
@@ -323,7 +359,7 @@ def read_training(
     """
     target = layout.parts["y"]
     try:
-        rows = arrays_of(layout, cache_dir, verbose=verbose)
+        rows = arrays_of_any(layout, "--columns", cache_dir, verbose=verbose)
     except BadCell as error:
         if error.column == target and error.is_text:
             raise ValueError(f"{error} For labels use --likelihood auto.") from None
@@ -481,6 +517,7 @@ class BlockedSource(Source):
         super().__init__(source.sites_dir)
         self.source, self.n_dims, self.counted = source, source.n_dims, source.n_data
         self.feature_names, self.classes = source.feature_names, source.classes
+        self.encoded_by = source.encoded_by
         rng, self.blocks = np.random.default_rng(seed), np.empty(0, dtype=int)
         for piece in source.pieces():
             found = clustered_blocks(piece.X, size, rng, [piece.weight]).labels
@@ -536,6 +573,7 @@ def rows_to_fit(
             yield DaskSource(read(), **cluster)
             return
         files, given = [file.name for file in layout.files], dict(layout.parts)
+        given |= {"columns": layout.inputs, "column_types": layout.column_types}
         given["target"] = given.pop("y")
         if layout.labels:
             given["labels"] = layout.classes()
@@ -576,11 +614,18 @@ def require_different(rows: Source, target: str) -> None:
         )
 
 
+def tell_columns(rows: Source, show: bool) -> None:
+    """Print what the columns of a mixed table were taken for, before the training begins."""
+    if show and rows.encoded_by is not None:
+        click.echo(f"{rows.encoded_by.describe()}\n")
+
+
 def fit_source(
-    rows: Source, target: str, standardize: bool, training: Mapping
+    rows: Source, target: str, standardize: bool, training: Mapping, show: bool
 ) -> PowerEPEstimator:
     """The estimator trained on all rows of a source. The blocks are those of the source."""
     require_different(rows, target)
+    tell_columns(rows, show)
     return estimator_for(standardize=standardize, **training | {"blocks": None}).fit(rows)
 
 
@@ -590,6 +635,7 @@ def fit_arrays(
     standardize: bool,
     test_fraction: float | None,
     training: Mapping,
+    show: bool,
 ) -> tuple[PowerEPEstimator, np.ndarray, np.ndarray]:
     """The trained estimator, and the numbers of the training and of the held-out rows."""
     X, y, seed = rows.columns["X"], rows.targets(), training["random_state"]
@@ -599,7 +645,9 @@ def fit_arrays(
     given = {name: values[train] for name, values in given.items() if values.ndim}
     trained = ArraySource(X[train], rows.columns["y"][train], given.get("sample_weight", 1.0))
     require_different(trained, target)
+    tell_columns(rows, show)
     model = estimator_for(standardize=standardize, **training).fit(X[train], y[train], **given)
+    model.take_columns(rows.encoded_by)
     return model, train, test
 
 # %% ../nbs/internals/commands.ipynb #1ef758a6
@@ -646,6 +694,10 @@ def fit(
     cache_dir: str | None,
     scheduler: str | None,
     cluster_timeout: float | None,
+    columns: Sequence[str],
+    drop: Sequence[str],
+    only: Sequence[str],
+    decimal: str,
     quiet: bool,
     as_json: bool,
     **training: object,
@@ -660,18 +712,22 @@ def fit(
     training |= {} if noise is None else {"noise_variance": noise}
     training |= {"verbose": int(not quiet)}
     named = {"weight": weight, "known_variance": known_variance}
+    named |= {"columns": columns, "drop": drop, "only": only, "decimal": decimal}
     layout = training_layout(data, target, training["likelihood"], large, **named)
     cache_dir = (cache_dir or tempfile.gettempdir()) if large else None
     given = layout, training, cache_dir, scheduler, cluster_timeout, large
     with one_line_warnings() as said, rows_to_fit(*given) as rows:
         if large:
-            model, parts = fit_source(rows, target, standardize, training), (range(rows.n_data), ())
+            model = fit_source(rows, target, standardize, training, not as_json)
+            parts = range(rows.n_data), ()
         else:
-            model, *parts = fit_arrays(rows, target, standardize, test_fraction, training)
-    save_model(out, model, rows.feature_names, target)
+            model, *parts = fit_arrays(rows, target, standardize, test_fraction, training, not as_json)
+    encoded_by = model.columns_
+    save_model(out, model, rows.feature_names if encoded_by is None else encoded_by.used, target)
     if checkpoint is not None:
         Path(checkpoint).unlink(missing_ok=True)
     result = fit_result(model, len(parts[0]), target) | {"file": out}
+    result |= {} if encoded_by is None else {"columns": encoded_by.to_json()}
     if len(parts[1]):
         with after_training(out, "the held-out rows are not scored"):
             result |= {"scores": held_out_scores(model, rows, *parts), "n_held_out": len(parts[1])}
@@ -708,7 +764,7 @@ def check_many(data: str, out: str | None) -> None:
 
 # %% ../nbs/internals/commands.ipynb #e52ee02d
 def predict(
-    model: str, data: str, out: str | None, in_pieces: bool, as_json: bool
+    model: str, data: str, out: str | None, in_pieces: bool, decimal: str, as_json: bool
 ) -> None:
     """Write the predictions of a model file for the rows of a file, or print them as JSON."""
     check_json(as_json, out)
@@ -718,13 +774,15 @@ def predict(
     fitted = load(model)
     extra = getattr(fitted, "extra_", None) or {}
     columns = extra.get("feature_names")
-    if "target" not in extra or not is_names(columns) or len(columns) != fitted.n_features_in_:
+    wanted = fitted.n_features_in_ if fitted.columns_ is None else len(fitted.columns_.used)
+    if "target" not in extra or not is_names(columns) or len(columns) != wanted:
         raise ValueError(
             f"'{model}' was not written by `sparse-pep fit`: it does not name its columns. Load it in Python instead, with `sparse_pep.load`."
         )
     if in_pieces:
         check_many(data, out)
-    layout = table_layout(table_files(data, in_pieces), {}, list(columns))
+    layout = table_layout(table_files(data, in_pieces, decimal), {}, list(columns))
+    layout = replace(layout, encoded_by=fitted.columns_)
     names, what = ["mean", "std"], "mean and standard deviation"
     if isinstance(fitted, SparsePEPClassifier):
         names = ["label", *(f"p_{label}" for label in fitted.classes_.tolist())]
@@ -787,9 +845,11 @@ def chosen_data(
     data_dir: str | None,
     splits: int,
     likelihood: str | None = None,
+    **reading: object,
 ) -> list[tuple[Dataset, str]]:
     """The data sets that the arguments of `compare` select, with at most `splits` splits each, and
-    their likelihoods. ValueError if both a file and names are given, if a file is given without
+    their likelihoods. `reading` are the options that say how a file is read, and what its columns are
+    taken for. ValueError if both a file and names are given, if a file is given without
     its target, if the likelihood does not suit the data, or if there is nothing to learn.
     """
     if data is None and target is not None:
@@ -798,12 +858,15 @@ def chosen_data(
         raise ValueError("name either a CSV file or --data, not both.")
     if data is not None and target is None:
         raise ValueError("--target: say which column of the CSV file to predict.")
+    option = next((name for name in ("columns", "drop", "only") if reading.get(name)), None)
+    if data is None and option is not None:
+        raise ValueError(f"--{option} belongs to a CSV file; name the file as well.")
     if data is None:
         sets = [load_named(name, likelihood, data_dir) for name in names or ("diabetes",)]
         sets = [(replace(one, splits=one.splits[:splits]), kind) for one, kind in sets]
     else:
         likelihood = likelihood or "gaussian"
-        rows = read_training(training_layout(data, target, likelihood), likelihood)
+        rows = read_training(training_layout(data, target, likelihood, **reading), likelihood)
         X, y = rows.columns["X"], rows.targets()
         require_learnable(X, y, rows.feature_names, target)
         name = "stdin" if data == "-" else Path(data).name.split(".")[0]
@@ -813,6 +876,8 @@ def chosen_data(
         require_learnable(one.X, one.y, one.feature_names)
         for split, (train, test) in enumerate(one.splits):
             check_held_out(one.y, train, test, kind, f"{one.name}, split {split}")
+    if data is not None and rows.encoded_by is not None:
+        click.echo(f"{rows.encoded_by.describe()}\n", err=True)
     return sets
 
 # %% ../nbs/internals/commands.ipynb #c37b5b8d
@@ -891,6 +956,10 @@ def compare(
     out: str | None,
     figure: str | None,
     report: str | None,
+    columns: Sequence[str],
+    drop: Sequence[str],
+    only: Sequence[str],
+    decimal: str,
     quiet: bool,
     as_json: bool,
     **training: object,
@@ -899,7 +968,8 @@ def compare(
     check_json(as_json, out)
     check_files([data], {"--out": out, "--figure": figure, "--report": report})
     chosen = parse_powers(powers)
-    sets = chosen_data(data, target, names, data_dir, splits, likelihood)
+    reading = {"columns": columns, "drop": drop, "only": only, "decimal": decimal}
+    sets = chosen_data(data, target, names, data_dir, splits, likelihood, **reading)
     jobs = [
         (one, kind, power, split)
         for one, kind in sets

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from . import __version__
+from .data.columns import is_table
 from .estimators import SparsePEPClassifier, SparsePEPRegressor
 from .estimators.base import PowerEPEstimator
 from .estimators.relevance import ard_parts, relevance
@@ -622,9 +623,10 @@ def fit_report(
 # %% ../nbs/internals/report.ipynb #8141fe4f
 def input_names(model: PowerEPEstimator, names: Sequence[str] | None) -> list[str]:
     """One name for each input. ValueError if their number is wrong."""
-    D = model.n_features_in_
+    D, columns = len(model.x_mean_), model.columns_
     if names is None:
         names = getattr(model, "feature_names_in_", [f"x{d + 1}" for d in range(D)])
+        names = names if columns is None else columns.names
     if len(names) != D:
         raise ValueError(
             f"`names` must hold one name for each of the {D} inputs; got {len(names)}."
@@ -636,10 +638,12 @@ def checked_rows(
     model: PowerEPEstimator, X: ArrayLike, y: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
     """X and y as arrays (N, D) and (N,). ValueError if they do not match the model or each other."""
-    X, y = as_floats(X, "X"), np.asarray(y)
-    if X.ndim != 2 or X.shape[1] != model.n_features_in_ or len(X) == 0:
+    if model.columns_ is not None and is_table(X):
+        X = model.columns_.transform(X)
+    X, y, D = as_floats(X, "X"), np.asarray(y), len(model.x_mean_)
+    if X.ndim != 2 or X.shape[1] != D or len(X) == 0:
         raise ValueError(
-            f"`X` must have at least one row and {model.n_features_in_} columns, as in `fit`; its shape is {X.shape}."
+            f"`X` must have at least one row and {D} columns, as in `fit`; its shape is {X.shape}."
         )
     if y.shape != (len(X),):
         raise ValueError(

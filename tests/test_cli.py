@@ -319,7 +319,7 @@ REFUSED = {  # command line, words of the message
     "fit . --target y": ["'.' cannot be read"],
     "fit trial.csv": ["--target", "fit --help"],
     "fit trial.csv --target Response1": ["'Response1'", "Did you mean 'response'"],
-    "fit text.csv --target response": ["text.csv", "row 3", "'age'", "'old'"],
+    "fit text.csv --target response": ["text.csv", "no column is left", "'age'"],
     "fit same.csv --target response": ["target", "different values"],
     "compare same.csv --target response": ["target", "different values"],
     f"{FIT} --power 1.5": ["--power", "1.5", "from 0 to 1"],
@@ -388,7 +388,16 @@ REFUSED = {  # command line, words of the message
     f"{PIECES} --likelihood auto": ["--likelihood auto", "continuous"],
     "fit parts --target site --in-pieces": ["target 'site' has fewer than two different values in"],
     "fit parts --target site --in-pieces --likelihood auto": ["one class only"],
-    "fit text.csv --target response --in-pieces": ["text.csv", "row 3", "'age'", "'old'"],
+    "fit text.csv --target response --in-pieces": ["text.csv", "no column is left", "'age'"],
+    f"{FIT} --drop age --only dose": ["--drop", "--only"],
+    f"{FIT} --drop weight": ["--drop", "no column 'weight'", "Its columns"],
+    f"{FIT} --drop response": ["--drop", "'response'", "not an input"],
+    f"{FIT} --only response": ["--only", "'response'", "not an input"],
+    f"{FIT} --columns age": ["--columns", "NAME=KIND", "'age'"],
+    f"{FIT} --columns age=word": ["--columns", "'age'", "category", "'word'"],
+    f"{FIT} --columns weight=number": ["--columns", "'weight'"],
+    f"{FIT} --decimal ;": ["--decimal"],
+    "compare --drop age": ["--drop", "CSV file"],
     "fit head.csv --target response --in-pieces": ["no rows"],
     "fit once.csv --target response --weight w --in-pieces": ["--weight", "'w'", "two rows"],
     f"{PIECES} --cache-dir nowhere": ["`cache_dir`", "cannot be written to 'nowhere'"],
@@ -460,7 +469,7 @@ def test_an_odd_table_is_refused_in_the_same_words_in_memory_and_in_pieces(case)
 @pytest.mark.parametrize("command", ["fit", "compare"])
 def test_text_to_predict_is_told_of_labels(command):
     Path("labels.csv").write_text("a,b,c\n1,2,x\n2,1,y\n3,1,x\n")
-    Path("wrong.csv").write_text("a,b,c\n1,2,3\nx,1,2\n")
+    Path("wrong.csv").write_text("a,b,c\n1,2,3\n1,x,2\n")
     error = refused(command, "labels.csv", "--target", "c")
     assert "column 'c' holds text, 'x'" in error and "--likelihood auto" in error
     for file, target in (("labels.csv", "d"), ("wrong.csv", "c")):
@@ -1021,6 +1030,59 @@ def test_blocks_in_pieces_are_those_of_neighbours_in_each_piece(pieces, monkeypa
     assert said["log_marginal_likelihood"] != document("fit", "table.csv", *LEARN, "--power", 1, *more, "--in-pieces")["log_marginal_likelihood"]
 
 
+@pytest.fixture
+def houses():
+    """The rows of one mixed table as houses.csv, houses.parquet, german.csv and in houses/, and new ones in other.csv."""
+    rng = np.random.default_rng(0)
+    city, area = rng.choice(["Bern", "Rome"], 60), rng.normal(70.0, 20.0, 60)
+    table = pd.DataFrame({"id": np.arange(60), "city": city, "area": area, "sold": pd.date_range("2022-01-01", periods=60).astype(str)})
+    table["price"] = area + 30.0 * (city == "Rome")
+    table.loc[::7, "area"] = np.nan
+    table.loc[[3, 20], "city"] = None
+    Path("houses").mkdir()
+    table.to_csv("houses.csv", index=False)
+    table.to_parquet("houses.parquet")
+    table.to_csv("german.csv", index=False, sep=";", decimal=",")
+    table[:25].to_csv("houses/a.csv", index=False)
+    table[25:].astype({"city": "category"}).to_parquet("houses/b.parquet")
+    pd.DataFrame({"sold": ["2022-02-01", None], "area": [None, 50.0], "city": ["Ulm", None], "more": ["x", "y"]}).to_csv("other.csv", index=False)
+    return table
+
+
+HOUSES = ["--target", "price", "--inducing", 5, "--max-iter", 2, "--quiet"]
+
+
+@pytest.mark.parametrize("words", [["houses.parquet"], ["german.csv", "--decimal", ","], ["houses.csv", "--in-pieces"], ["houses", "--in-pieces"]])
+def test_a_mixed_table_in_every_form_gives_the_same_model(houses, words):
+    whole = told("houses.csv", *HOUSES, "--out", "whole.npz")
+    assert "id      left out   it identifies rows\n" in whole and "2 empty cells as a level" in whole
+    assert told(*words, *HOUSES, "--out", "other.npz") == whole
+    accept("predict", "whole.npz", "other.csv", "--out", "a.csv")
+    accept("predict", "other.npz", "other.csv", "--out", "b.csv")
+    found = pd.read_csv("a.csv")
+    assert len(found) == 2 and np.all(np.isfinite(found))
+    np.testing.assert_allclose(pd.read_csv("b.csv"), found, rtol=1e-6)
+
+
+def test_the_user_decides_what_columns_are_taken_for(houses):
+    words = ["--columns", "id=number", "--columns", "sold=leave out", "--drop", "area", "--json"]
+    columns = json.loads(accept("fit", "houses.csv", *HOUSES, *words).stdout)["columns"]
+    assert {c["name"]: c["kind"] for c in columns} == {"id": "number", "city": "category", "sold": "left out"}
+    model = load("model.npz")
+    assert model.columns_.to_json() == columns and model.extra_["feature_names"] == ["id", "city"]
+    assert np.all(np.isfinite(model.predict(houses)))  # and the table itself
+    only = told("houses.csv", *HOUSES, "--only", "area", "--only", "city", "--test-fraction", 0.2)
+    assert "area" in only and "sold" not in only and "held out" in only
+    compared = accept("compare", "houses.csv", *HOUSES, "--splits", 1, "--powers", 0.5)
+    assert "left out" in compared.stderr and "averages" in compared.stdout
+
+
+def test_numbers_without_gaps_are_fitted_as_ever(trial):
+    assert "taken for" not in accept("fit", "trial.csv", *LEARN).stdout
+    assert load("model.npz").columns_ is None
+
+
+
 @pytest.mark.parametrize("likelihood", ["gaussian", "auto"])
 def test_a_large_file_is_read_once_and_kept_on_disk(pieces, monkeypatch, likelihood):
     opened, kept, open_csv, arrays = [], [], pyarrow.csv.open_csv, sparse_pep.data.tables.TableArrays
@@ -1137,12 +1199,12 @@ def test_a_cluster_without_workers_is_given_up(pieces):
 
 def test_what_goes_wrong_on_a_cluster_is_one_line(pieces, monkeypatch):
     train = sparse_pep.estimators.fitting.train
-    pieces.assign(age=np.where(pieces["times"] > 2, np.nan, 0.0)).to_parquet("bad.parquet")
+    pieces.assign(age=np.where(pieces["times"] > 2, np.inf, 0.0)).to_parquet("bad.parquet")
     row = int(np.argmax(pieces["times"] > 2))
     with LocalCluster(1, threads_per_worker=1, processes=False, **ALONE) as cluster:
         monkeypatch.setattr("sparse_pep.commands.connect", partial(connect, timeout=0.3))
         error = refused("fit", "bad.parquet", "--target", "response", "--scheduler", cluster.scheduler_address)
-        assert f"`X`, row {row}" in error and "got nan" in error
+        assert f"`X`, row {row}" in error and "got inf" in error
 
         def gone(*given, **more):
             cluster.close()

@@ -27,6 +27,7 @@ from dask import dataframe as dd
 from dask import delayed
 from distributed import Client, LocalCluster, default_client
 
+from sparse_pep import SparsePEPRegressor
 from sparse_pep.data import cluster as module
 from sparse_pep.data.cluster import (
     ALONE,
@@ -40,6 +41,7 @@ from sparse_pep.data.cluster import (
     summed,
     workers_at_work,
 )
+from sparse_pep.data.columns import Columns
 from sparse_pep.data.sources import ArraySource, Largest, Piece
 from sparse_pep.data.tables import convert_table
 from sparse_pep.features import InducingPoints
@@ -813,3 +815,27 @@ def test_worker_killed_in_the_middle_of_a_search(processes):
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-8)
     for k in range(len(fit.start)):
         np.testing.assert_allclose(fit.start[k][0], whole.start[k][0], rtol=1e-8, atol=1e-8)
+
+
+def test_a_mixed_table_on_workers_is_that_in_memory(client, tmp_path):
+    words = np.random.default_rng(1).choice(["u", "v", "w"], N)
+    mixed = TABLE.assign(word=words, day=pd.date_range("2020-01-01", periods=N), note=[f"n{k}" for k in range(N)])
+    mixed.loc[::7, "a"], mixed.loc[::11, "word"] = np.nan, None
+    mixed.to_parquet(tmp_path / "t.parquet")
+    inputs = ["a", "word", "day", "note"]
+    expected = Columns.of(mixed[inputs])
+    for source in (
+        DaskSource(frame(mixed), "y", client=client, columns=inputs, column_types={}),
+        DaskSource.from_parquet(str(tmp_path), "y", client=client, columns=inputs, column_types={}),
+    ):
+        assert source.encoded_by.used == expected.used and list(source.feature_names) == expected.names
+        found = np.concatenate([piece.X for piece in source.pieces()])
+        np.testing.assert_allclose(found, expected.transform(mixed), rtol=1e-13)
+    gaps = DaskSource(frame(mixed[["a", "b", "y"]]), "y", client=client, column_types={})
+    assert gaps.feature_names == ("a", "a=(missing)", "b")
+    plain = DaskSource(frame(), "y", client=client, column_types={})
+    assert plain.encoded_by is None and plain.feature_names == ("a", "b", "w", "n")
+    with pytest.warns(UserWarning, match="'note' .it identifies rows"):
+        model = SparsePEPRegressor(n_inducing=5, optimizer=None, random_state=0).fit(frame(mixed[inputs]), frame(mixed)["y"])
+    later = mixed[:50].assign(word="unseen").drop(columns="note")
+    np.testing.assert_allclose(model.predict(frame(later)), model.predict(later), rtol=1e-10)

@@ -24,6 +24,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from .columns import Columns, Seen, cells_of
 from sparse_pep.data.sources import (
     Piece,
     Source,
@@ -415,6 +416,28 @@ def inputs_of(
     return list(columns)
 
 
+def _has_gaps(rows: dict[str, object]) -> bool:
+    """Whether a number is missing among the inputs of some rows."""
+    return bool(np.any(np.isnan(rows["X"])))
+
+
+def _seen_of(table: "DataFrame") -> dict[str, Seen]:
+    """The statistics of the columns of a pandas table."""
+    return {name: Seen.of(cells) for name, cells in cells_of(table, list(table)).items()}
+
+
+def _encoded_frame(table: "DataFrame", columns: Columns, kept: Sequence[str]) -> "DataFrame":
+    """A pandas table whose inputs are numbers, and that keeps some other columns."""
+    return _joined_frame(table, columns.transform(table), columns, kept)
+
+
+def _joined_frame(table: "DataFrame", X: np.ndarray, columns: Columns, kept: Sequence[str]) -> "DataFrame":
+    """The numbers X (n, D) and some columns of a pandas table."""
+    import pandas as pd
+
+    return pd.concat([pd.DataFrame(X, table.index, columns.names), table[list(kept)]], axis=1)
+
+
 def _names_in(others: dict[str, object]) -> list[str]:
     """The columns of a dataframe that are not inputs."""
     named = [value for value in others.values() if isinstance(value, str | list)]
@@ -635,6 +658,11 @@ class DaskSource(Source):
     blocks : dask Array (N,), array (N,) or str, optional
         The block of each row, as numbers or text; in a dataframe the name of a column. All rows
         of a block must be in one chunk or partition.
+    column_types : mapping or Columns, optional
+        If it is given, a dataframe may also hold categories, dates and empty cells. A mapping,
+        which may be empty, says what some columns are to be taken for
+        (`sparse_pep.data.columns.Columns`); the `columns_` of a trained model treat a table as
+        that of training. A mixed table is read once more, for statistics of its columns.
 
     Attributes
     ----------
@@ -647,6 +675,8 @@ class DaskSource(Source):
         for more.
     feature_names : tuple of str, length D, or None
         Names of the inputs, if X is a dataframe or a table.
+    encoded_by : Columns or None
+        How the columns of the table became those of X, if not all held numbers.
 
     Raises
     ------
@@ -674,6 +704,7 @@ class DaskSource(Source):
 
     classes: np.ndarray | None = None
     feature_names: tuple[str, ...] | None = None
+    encoded_by: Columns | None = None
 
     def __init__(
         self,
@@ -689,6 +720,7 @@ class DaskSource(Source):
         timeout: float = 300.0,
         retries: int = 3,
         blocks: "Array | np.ndarray | str | None" = None,
+        column_types: Mapping[str, str] | Columns | None = None,
     ):
         super().__init__()
         for name, value in {"chain": chain, "timeout": timeout}.items():
@@ -708,7 +740,7 @@ class DaskSource(Source):
         if isinstance(X, Source):
             rows = self._rows_of_source(X, others)
         else:
-            rows = self._rows_of_collection(X, columns, others, labelled, retries)
+            rows = self._rows_of_any(X, columns, others, labelled, retries, column_types)
         try:
             self._adopt(rows, labels, labelled)
         finally:
@@ -761,11 +793,49 @@ class DaskSource(Source):
             )
         self.classes = getattr(source, "classes", None)
         self.feature_names = getattr(source, "feature_names", None)
+        self.encoded_by = getattr(source, "encoded_by", None)
         found = []
         for piece in source.pieces():
             rows, _ = remembered(dict(zip(Piece._fields[1:], piece[1:])))
             found += started(self.client, [rows])
         return found
+
+    def _rows_of_any(
+        self,
+        X: object,
+        columns: Sequence[str] | None,
+        others: dict[str, object],
+        labelled: Sequence[str],
+        retries: int,
+        column_types: Mapping[str, str] | Columns | None,
+    ) -> "list[Future]":
+        """The rows of a Dask collection. A dataframe becomes one of numbers before, if `column_types`
+        is given and it does not hold numbers only.
+        """
+        given, how = isinstance(column_types, Columns), (labelled, retries)
+        if column_types is None or not hasattr(X, "columns"):
+            return self._rows_of_collection(X, columns, others, *how)
+        inputs = column_types.used if given and columns is None else inputs_of(X, columns, others)
+        if not column_types and all(kind.kind in "biuf" for kind in X[inputs].dtypes):
+            rows = self._rows_of_collection(X, inputs, others, *how)
+            if not any(self._of_each(_has_gaps, rows)):
+                return rows
+            released(rows)
+        self.encoded_by = column_types if given else self._columns_of(X[inputs], column_types)
+        kept = _names_in(others)
+        meta = _joined_frame(X._meta, np.zeros((0, len(self.encoded_by.names))), self.encoded_by, kept)
+        X = X.map_partitions(_encoded_frame, self.encoded_by, kept, meta=meta)
+        return self._rows_of_collection(X, self.encoded_by.names, others, *how)
+
+    def _columns_of(self, X: "DataFrame", kinds: Mapping[str, str]) -> Columns:
+        """How the columns of a Dask dataframe become numbers, by statistics that workers compute."""
+        from dask import delayed
+
+        tasks = [delayed(_seen_of)(part) for part in X.to_delayed()]
+        total: dict[str, Seen] = dict.fromkeys(X.columns, Seen())
+        for seen in computed(self.client, [], tasks, self.timeout)[1]:
+            total = {name: total[name] + seen[name] for name in total}
+        return Columns.of_seen(total, kinds)
 
     def _rows_of_collection(
         self,

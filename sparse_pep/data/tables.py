@@ -18,16 +18,29 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from sparse_pep.data.columns import (
+    ABSENT,
+    TRUE_AND_FALSE,
+    UNNAMED,
+    BadCell,
+    Columns,
+    Labels,
+    Seen,
+    cells_of_arrow,
+    n_cells,
+    one_line,
+    pyarrow_for,
+    to_number,
+)
 from .sources import ArraySource, class_numbers
 from ..numerics.validation import shown
 
@@ -60,11 +73,13 @@ def errors_named(name: str) -> Iterator[None]:
 
 
 class TableFile(NamedTuple):
-    """A file of a table: its name for messages, and its path or the bytes that came through a pipe.
+    """A file of a table: its name for messages, its path or the bytes that came through a pipe, and
+    the decimal mark of its numbers if it is text.
     """
 
     name: str
     content: Path | bytes
+    decimal: str = "."
 
     @property
     def is_parquet(self) -> bool:
@@ -85,17 +100,19 @@ class TableFile(NamedTuple):
 
 
 def table_files(
-    path: str | os.PathLike | Sequence, many: bool = True
+    path: str | os.PathLike | Sequence, many: bool = True, decimal: str = "."
 ) -> tuple[TableFile, ...]:
     """The files of a table: one file, a list of files, or all Parquet and CSV files of a folder in
     the order of their names. Unless `many` is true it must be one file, or `-` for standard input.
     """
+    if decimal not in (".", ","):
+        raise ValueError(f"`decimal` must be '.' or ','; got {shown(decimal)}.")
     listed = many and isinstance(path, (list, tuple))
     if not listed and not isinstance(path, (str, os.PathLike)):
         kinds = "a file, a list of files or a folder" if many else "the name of a file"
         raise ValueError(f"`path` must be {kinds}; got {shown(path)}.")
     if not many and str(path) == "-":
-        return (TableFile("standard input", sys.stdin.buffer.read()),)
+        return (TableFile("standard input", sys.stdin.buffer.read(), decimal),)
     paths = [Path(one) for one in path] if listed else [Path(path)]
     if many and not listed and paths[0].is_dir():
         paths = [p for p in sorted(paths[0].iterdir()) if p.name.lower().endswith(TABLES)]
@@ -106,42 +123,22 @@ def table_files(
     for file in paths:
         if not file.exists():
             raise ValueError(f"`path`: there is no file '{file}'.")
-    return tuple(TableFile(str(file), file) for file in paths)
+    return tuple(TableFile(str(file), file, decimal) for file in paths)
 
 # %% ../../nbs/internals/data/tables.ipynb #cd5b03de
-UNNAMED = ("", "?", "na", "n/a", "nan", "null")
-ABSENT = (*UNNAMED, "-", "none")  # no numbers, but good names for a class
-TRUE_AND_FALSE = {"true": 1.0, "false": 0.0}
+class NotFinite(BadCell):
+    """The error for an infinite number, which no other kind of column would accept."""
 
 
-class BadCell(ValueError):
-    """The error for a row that cannot be used. `column` names the column at fault, if there is one,
-    and `is_text` says whether it holds text where a number is expected.
-    """
-
-    def __init__(self, fault: str = "", column: str | None = None, is_text: bool = False):
-        super().__init__(fault)
-        self.column, self.is_text = column, is_text
-
-
-def one_line(cell: object) -> str:
-    """A value as text, with line breaks replaced by spaces."""
-    return " ".join(str(cell).splitlines()).strip()
-
-
-def to_number(cell: str, kind: str = "number") -> float:
-    """The number in a cell, or NaN if it holds none. In an "input", true and false are numbers."""
-    try:
-        return float(cell) if "_" not in cell else math.nan  # 2024_01 is not 202401
-    except ValueError:
-        words = TRUE_AND_FALSE if kind == "input" else {}
-        return words.get(cell.casefold(), math.nan)
+WITH_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d*)(,\d+)?([eE][-+]?\d+)?")
 
 
 def value_of(cell: str, kind: str) -> float | str:
     """The value of a cell, which is a number or the text of a label. `BadCell` if it is invalid,
     with a message that continues the name of the column.
     """
+    if kind == "cell":
+        return cell
     if kind == "label":
         if cell.casefold() in UNNAMED:
             raise BadCell("has no label; fill it in or leave the row out")
@@ -154,15 +151,16 @@ def value_of(cell: str, kind: str) -> float | str:
     if math.isnan(number):
         begins = bool(re.match(r"[-+]?[.,]?\d", cell))  # a number, and something more: no label
         unit = ", without a unit" if begins else ""
+        unit = "; `--decimal ,` (in Python: `decimal=','`) reads decimal commas" if WITH_COMMA.fullmatch(cell) else unit
         raise BadCell(f"holds text, {cell[:40]!r}; a number is expected{unit}", is_text=not begins)
-    raise BadCell(f"holds {cell!r}; a finite number is expected")
+    raise NotFinite(f"holds {cell!r}; a finite number is expected")
 
 
 def values_of(
-    rows: Iterable[tuple[int, Sequence[str]]], names: Sequence[str], kinds: dict[str, str]
+    rows: Iterable[tuple[int, Sequence[str]]], names: Sequence[str], kinds: dict[str, str], decimal: str = "."
 ) -> Iterator[list[float | str]]:
     """The values of the columns in `kinds`, row by row and in this order. Other columns may contain
-    anything. `BadCell` for the first invalid row.
+    anything. `decimal` is the mark of numbers in text. `BadCell` for the first invalid row.
     """
     wanted = [(names.index(name), name, kind) for name, kind in kinds.items()]
     for line, row in rows:
@@ -171,11 +169,17 @@ def values_of(
         values = []
         for place, name, kind in wanted:
             try:
-                values.append(value_of(row[place], kind))
+                cell = row[place] if decimal == "." or kind == "label" else with_point(row[place])
+                values.append(value_of(cell, kind))
             except BadCell as fault:
                 where = f"row {line}: column {name!r} {fault}"
-                raise BadCell(where, name, fault.is_text) from None
+                raise type(fault)(where, name, fault.is_text) from None
         yield values
+
+# %% ../../nbs/internals/data/tables.ipynb #3982f1f2
+def with_point(cell: str) -> str:
+    """A number with a decimal comma as one with a point; other text is returned as it is."""
+    return cell.replace(".", "").replace(",", ".") if WITH_COMMA.fullmatch(cell) else cell
 
 # %% ../../nbs/internals/data/tables.ipynb #ac56b53c
 def labels_from(texts: Sequence[str]) -> np.ndarray:
@@ -222,7 +226,10 @@ def column_names(cells: Sequence[str], source: str, numbered: bool = False) -> l
     if not names:
         fault = f"'{source}' is empty; a header line and at least one row are expected."
     elif len(names) == 1 and any(mark in names[0] for mark in ";\t"):
-        fault = f"the columns of '{source}' are not separated by commas: {names[0][:60]!r}."
+        fault = (
+            f"the columns of '{source}' are not separated by commas: {names[0][:60]!r}. If its numbers have "
+            "a decimal comma, `--decimal ,` (in Python: `decimal=','`) reads semicolons and tabs as well."
+        )
     elif not numbered and not any(math.isnan(to_number(name)) for name in names):
         fault = f"'{source}' has no header, its first line holds numbers; add a line of column names."
     elif "" in names:
@@ -284,30 +291,16 @@ def input_names(
     return chosen
 
 # %% ../../nbs/internals/data/tables.ipynb #58a6de20
-def pyarrow_for(path: object) -> ModuleType:
-    """pyarrow with its readers. ValueError, which names the extra to install, if it is missing."""
-    try:
-        import pyarrow
-        import pyarrow.csv
-        import pyarrow.parquet
-    except ImportError:
-        raise ValueError(
-            f"`path`: to read or write {shown(path)} install pyarrow: "
-            "pip install 'sparse_pep[tables]'."
-        ) from None
-    return pyarrow
-
-
 def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
     """Yield the rows of a CSV file, each with the numbers of its first and last line, counted from 1.
     Blank lines are skipped. ValueError if the file is not text, or if a quotation mark is never
     closed, so that a cell becomes too long.
     """
-    line = 0
+    line, separator = 0, separator_of(file)
     with file.opened() as raw:
         texts = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
         rows = csv.reader(
-            map(require_text, texts), skipinitialspace=True
+            map(require_text, texts), delimiter=separator, skipinitialspace=separator != "\t"
         )
         try:
             for row in rows:
@@ -319,6 +312,17 @@ def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
                 f"`path`: '{file.name}' is not a CSV file from row {line + 1} on, "
                 f"where a quotation mark may be open: {error}."
             ) from None
+
+
+def separator_of(file: TableFile) -> str:
+    """The mark between the cells of a CSV file: a comma, unless numbers have decimal commas and the
+    first line has semicolons or tabs.
+    """
+    if file.decimal == ".":
+        return ","
+    with file.opened() as raw:
+        head = raw.readline()
+    return next((mark for mark in ";\t" if mark.encode() in head), ",")
 
 
 def require_text(line: str) -> str:
@@ -344,13 +348,6 @@ def csv_head(file: TableFile) -> tuple[list[str], int, dict[str, str]]:
 BATCH_ROWS = 65_536
 
 
-class Labels(NamedTuple):
-    """A column of labels: cell i is texts[places[i]]."""
-
-    places: np.ndarray
-    texts: Sequence[str]
-
-
 def numbered(column: "np.ndarray | Labels", known: dict[str, int]) -> np.ndarray:
     """A column as float64 (n,). Labels become the numbers that `known` has for their texts, to which
     new texts are added.
@@ -367,10 +364,10 @@ def csv_batches_of_python(
     """Batches of a CSV file from row `n_read` on, by Python."""
     rows = ((line, row) for line, _, row in csv_rows(file))
     names = column_names(next(rows)[1], file.name)
-    values = islice(values_of(rows, names, kinds), n_read, None)
+    values = islice(values_of(rows, names, kinds, file.decimal), n_read, None)
     while block := list(islice(values, BATCH_ROWS)):
         yield [
-            Labels(np.arange(len(cells)), cells) if kind == "label" else np.array(cells)
+            Labels(np.arange(len(cells)), cells) if kind in ("label", "cell") else np.array(cells)
             for kind, cells in zip(kinds.values(), zip(*block))
         ]
 
@@ -383,7 +380,8 @@ def csv_batches_of_arrow(
     """
     arrow, (names, n_lines, first_row) = pyarrow_for(file.name), csv_head(file)
 
-    types = {"label": arrow.string(), "input": arrow.float64(), "number": arrow.float64()}
+    text, number = arrow.string(), arrow.float64()
+    types = {"label": text, "cell": text, "input": number, "number": number}
     columns = {name: types[kind] for name, kind in kinds.items()}
     for name, cell in first_row.items():
         if kinds.get(name) == "input" and cell.casefold() in TRUE_AND_FALSE:
@@ -396,9 +394,12 @@ def csv_batches_of_arrow(
         arrow.input_stream(raw, compression=zipped),
         arrow.csv.ReadOptions(column_names=names, skip_rows=n_lines),
         arrow.csv.ParseOptions(  # a line of spaces is a blank line
+            delimiter=separator_of(file),
             invalid_row_handler=lambda row: "error" if row.text.strip() else "skip"
         ),
-        arrow.csv.ConvertOptions(include_columns=list(kinds), column_types=columns),
+        arrow.csv.ConvertOptions(
+            include_columns=list(kinds), column_types=columns, decimal_point=file.decimal
+        ),
     )
     with batches:
         for found in batches:
@@ -406,6 +407,11 @@ def csv_batches_of_arrow(
             texts = (text for c in batch if isinstance(c, Labels) for text in c.texts)
             if any(text[:1] == '"' for text in texts):
                 raise BadCell  # there was a space before a quotation mark
+            if file.decimal == ",":
+                batch = [
+                    c._replace(texts=[*map(with_point, c.texts)]) if kind == "cell" else c
+                    for c, kind in zip(batch, kinds.values())
+                ]
             yield batch
 
 
@@ -417,7 +423,7 @@ def csv_batches(
     try:
         for batch in csv_batches_of_arrow(file, kinds):
             yield batch
-            n_read += len(batch[0])
+            n_read += n_cells(batch[0])
     except (ValueError, OSError):  # Python says what is wrong, or reads it
         yield from csv_batches_of_python(file, kinds, n_read)
 
@@ -441,7 +447,7 @@ def numbers_of(column: Any, kind: str) -> np.ndarray:
     try:
         numbers = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
     except arrow.ArrowException:  # text, which may have spaces around its numbers
-        places, texts = labels_of(column)
+        places, texts, _ = labels_of(column)
         numbers = np.array([to_number(text, kind) for text in texts])[places]
     if not np.isfinite(numbers).all():  # NaN where there is nothing
         raise BadCell
@@ -450,10 +456,13 @@ def numbers_of(column: Any, kind: str) -> np.ndarray:
 
 def columns_of(batch: Any, kinds: dict[str, str]) -> list[np.ndarray | Labels]:
     """The columns of a record batch of pyarrow, which come in the order of `kinds`."""
-    return [
-        labels_of(column) if kind == "label" else numbers_of(column, kind)
-        for column, kind in zip(batch.columns, kinds.values())
-    ]
+    found = []
+    for (name, kind), column in zip(kinds.items(), batch.columns):
+        if kind == "cell":
+            found.append(cells_of_arrow(column, name))
+        else:
+            found.append(labels_of(column) if kind == "label" else numbers_of(column, kind))
+    return found
 
 # %% ../../nbs/internals/data/tables.ipynb #341993bb
 @contextmanager
@@ -515,17 +524,28 @@ class Layout:
         The column for each of "y", "weight", "known_variance" and "power" that is used.
     labels : bool
         Whether the column of y holds labels.
+    column_types : mapping
+        What the user says that some inputs are to be taken for.
+    encoded_by : Columns, optional
+        How the inputs become numbers, if not all of them are.
     """
 
     files: tuple[TableFile, ...]
     inputs: tuple[str, ...]
     parts: dict[str, str]
     labels: bool = False
+    column_types: Mapping[str, str] = field(default_factory=dict)
+    encoded_by: Columns | None = None
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the columns of X."""
+        return self.inputs if self.encoded_by is None else tuple(self.encoded_by.names)
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The kind of each column: "input", "number" or "label"."""
-        kinds = dict.fromkeys(self.inputs, "input")
+        """The kind of each column: "input", "number", "label" or "cell"."""
+        kinds = dict.fromkeys(self.inputs, "input" if self.encoded_by is None else "cell")
         kinds |= dict.fromkeys(self.parts.values(), "number")
         return kinds | ({self.parts["y"]: "label"} if self.labels else {})
 
@@ -533,22 +553,49 @@ class Layout:
         """Column → its cells, batch by batch, of all columns or of some."""
         kinds = self.kinds if kinds is None else kinds
         for file in self.files:
-            read = parquet_batches if file.is_parquet else csv_batches
-            try:
-                for columns in read(file, kinds):
-                    yield dict(zip(kinds, columns))
-            except BadCell as fault:
-                named = f"`path`: '{file.name}', {fault}."
-                raise BadCell(named, fault.column, fault.is_text) from None
+            yield from self._batches_of(file, kinds)
+
+    def _batches_of(self, file: TableFile, kinds: dict[str, str], work: Callable = dict) -> Iterator:
+        """The results of `work` on the batches of a file."""
+        read, n_read = parquet_batches if file.is_parquet else csv_batches, 0
+        try:
+            for columns in read(file, kinds):
+                yield work(zip(kinds, columns))
+                n_read += n_cells(columns[0])
+        except BadCell as fault:
+            row = "" if fault.row is None else f"row {n_read + fault.row + 2}: "
+            named = f"`path`: '{file.name}', {row}{fault}."
+            raise type(fault)(named, fault.column, fault.is_text) from None
 
     def rows(self) -> Iterator[tuple[np.ndarray, dict]]:
         """Yield the inputs (n, D) of each batch, and the batch. ValueError if there are no rows."""
         n_rows = 0
-        for batch in self.batches():
-            X = np.column_stack([batch[name] for name in self.inputs])
-            yield X, batch
-            n_rows += len(X)
+        for file in self.files:
+            for X, batch in self._batches_of(file, self.kinds, self._inputs_and_batch):
+                yield X, batch
+                n_rows += len(X)
         require_rows(n_rows, self.files[0])
+
+    def _inputs_and_batch(self, pairs: Iterable[tuple]) -> tuple[np.ndarray, dict]:
+        """The inputs (n, D) of a batch, and the batch."""
+        batch = dict(pairs)
+        if self.encoded_by is not None:
+            return self.encoded_by.transform(batch), batch
+        return np.column_stack([batch[name] for name in self.inputs]), batch
+
+    def encoded(self, option: str = "`column_types`") -> "Layout":
+        """The same layout with the encoding of its inputs that one pass of statistics gives. `option`
+        is the name of `column_types` in messages.
+        """
+        total: dict[str, Seen] = dict.fromkeys(self.inputs, Seen())
+        cells = self.kinds | dict.fromkeys(self.inputs, "cell")
+        for batch in self.batches(cells):
+            total = {name: total[name] + Seen.of(batch[name]) for name in self.inputs}
+        require_rows(total[self.inputs[0]].rows, self.files[0])
+        try:
+            return replace(self, encoded_by=Columns.of_seen(total, self.column_types, option))
+        except ValueError as error:
+            raise ValueError(f"`path`: '{self.files[0].name}', {error}") from None
 
     def classes(self) -> np.ndarray:
         """The classes (C,) of the target, sorted. Only this column is read."""
@@ -615,7 +662,7 @@ def rows_in(file: TableFile) -> int:
 def bytes_of_arrays(layout: Layout) -> int:
     """The approximate number of bytes that the arrays of a table need."""
     n_rows = sum(rows_in(file) for file in layout.files)
-    return 8 * n_rows * (len(layout.inputs) + len(layout.parts))
+    return 8 * n_rows * (len(layout.feature_names) + len(layout.parts))
 
 # %% ../../nbs/internals/data/tables.ipynb #abc6832e
 class GrowingArray:
@@ -721,6 +768,8 @@ class TableArrays(ArraySource):
         for more.
     folder : TemporaryDirectory or None
         The folder of the files of memory maps. It is removed with this object.
+    encoded_by : Columns or None
+        How the columns of the table became those of X, if not all held numbers.
     """
 
     def __init__(
@@ -729,10 +778,12 @@ class TableArrays(ArraySource):
         feature_names: tuple[str, ...],
         classes: np.ndarray | None = None,
         folder: tempfile.TemporaryDirectory | None = None,
+        encoded_by: Columns | None = None,
         **how: object,
     ):
         super().__init__(**arrays, **how)
         self.feature_names, self.classes, self.folder = feature_names, classes, folder
+        self.encoded_by = encoded_by
 
     def targets(self) -> np.ndarray:
         """The targets (N,) as they are in the table: numbers, or labels."""
@@ -768,7 +819,24 @@ def arrays_of(
             translate(arrays["y"], codes_of(texts, classes))
     for array in arrays.values():
         array.flags.writeable = False
-    return TableArrays(arrays, layout.inputs, classes, folder, **how)
+    return TableArrays(arrays, layout.feature_names, classes, folder, layout.encoded_by, **how)
+
+
+def arrays_of_any(
+    layout: Layout, option: str, *given: object, **how: object
+) -> TableArrays:
+    """The same for a table of numbers or of anything. Its columns are examined if the layout says
+    what some are taken for, or if a cell is not a number.
+    """
+    if not layout.column_types:
+        try:
+            return arrays_of(layout, *given, **how)
+        except NotFinite:
+            raise
+        except BadCell as fault:
+            if fault.column not in layout.inputs:
+                raise
+    return arrays_of(layout.encoded(option), *given, **how)
 
 # %% ../../nbs/internals/data/tables.ipynb #def7626e
 def convert_table(
@@ -783,6 +851,8 @@ def convert_table(
     piece_rows: int | None = None,
     sites_dir: str | Path | None = None,
     verbose: bool = False,
+    column_types: Mapping[str, str] | Columns | None = None,
+    decimal: str = ".",
 ) -> TableArrays:
     """The columns of CSV or Parquet files as arrays, in a source for `fit`. Each file is read once.
 
@@ -809,11 +879,19 @@ def convert_table(
         See `ArraySource`.
     verbose : bool
         Whether to print on standard error how large the arrays will be, before they are written.
+    column_types : mapping or Columns, optional
+        If it is given, columns may also hold categories, dates and empty cells. A mapping, which
+        may be empty, says what some columns are to be taken for
+        (`sparse_pep.data.columns.Columns`); the `columns_` of a trained model treat a table as
+        that of training. A table of other things than numbers is read twice.
+    decimal : "." or ","
+        The decimal mark of the numbers in CSV. With a comma, the columns may be separated by
+        semicolons or tabs.
 
     Returns
     -------
     TableArrays
-        An `ArraySource` with `feature_names` and `classes`.
+        An `ArraySource` with `feature_names`, `classes` and `encoded_by`.
 
     Raises
     ------
@@ -842,8 +920,14 @@ def convert_table(
     ['elm' 'oak'] ('height', 'girth') [ 1. -1.  1.]
     """
     parts = {"y": target, "weight": weight, "known_variance": known_variance, "power": power}
-    layout = table_layout(table_files(path), parts, columns, labels is not False)
+    encoded = isinstance(column_types, Columns)
+    columns = column_types.used if encoded and columns is None else columns
+    layout = table_layout(table_files(path, True, decimal), parts, columns, labels is not False)
+    layout = replace(layout, encoded_by=column_types) if encoded else layout
     if cache_dir is None and bytes_of_arrays(layout) > IN_MEMORY_BYTES:
         cache_dir = tempfile.gettempdir()
     how = {"piece_rows": piece_rows, "sites_dir": sites_dir}
-    return arrays_of(layout, cache_dir, labels, verbose, **how)
+    if encoded or column_types is None:
+        return arrays_of(layout, cache_dir, labels, verbose, **how)
+    layout = replace(layout, column_types=column_types)
+    return arrays_of_any(layout, "`column_types`", cache_dir, labels, verbose, **how)

@@ -166,6 +166,14 @@ class Arguments(BaseEstimator):
         when it is saved, and those of a source are read into memory.
     n_neighbours : int
         Number of neighbours of a test row, for `local`.
+    column_types : "from_dtype" or dict of str to str
+        What the columns of a dataframe are taken for. With "from_dtype", columns of numbers are
+        numbers, categorical columns are categories, and text is read: as numbers or dates if all
+        cells are, otherwise as categories. Missing cells are filled and marked, categories get a
+        column for each level (`sparse_pep.data.columns`), and columns that are constant or only
+        identify rows are left out. A dictionary maps some columns to "number", "category",
+        "date" or "leave out", or to the form of a date in text, such as "D/M/Y". A dataframe of
+        numbers without gaps is used as it is. `columns_.describe()` says what was done.
     """
 
     kernel: Kernel | str | None = None
@@ -198,6 +206,7 @@ class Arguments(BaseEstimator):
     dtype: str = "float64"
     local: str = "off"
     n_neighbours: int = 20
+    column_types: str | dict = "from_dtype"
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #a97bf5da
 class Rule(NamedTuple):
@@ -274,6 +283,7 @@ RULES = {
     "jitter": Rule("lie in [0, 1), relative to the diagonal of Kuu", interval=(0.0, 1.0)),
     "optimizer": Rule("be 'lbfgs', 'adam' or None", texts=("lbfgs", "adam"), kinds=(NONE,)),
     "local": Rule(f"be one of {', '.join(LOCAL_NAMES)}", texts=LOCAL_NAMES),
+    "column_types": Rule("be 'from_dtype' or a dictionary such as {'zip': 'category'}", texts=("from_dtype",), kinds=(dict,)),
     "checkpoint_every": Rule("be a number of seconds", interval=(0.0, np.inf)),
     "power": Rule(f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}", texts=POWER_NAMES, kinds=(object,)),
     "fixed": Rule("be a list of names, such as ['features.Z']", entries=str),

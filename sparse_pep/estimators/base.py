@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
+from ..data.columns import ASKED, BadCell, Columns, columns_if_mixed, is_table
 from ..data.passes import mean_piece, source_predict
 from ..data.sources import Source, require_counted, require_targets
 from ..draws import SampledFunctions, sampled_functions
@@ -26,6 +27,7 @@ from sparse_pep.estimators.arguments import (
     check_for_source,
     check_local,
     estimator,
+    require_defaults,
 )
 from sparse_pep.estimators.checks import (
     counted,
@@ -354,7 +356,7 @@ class Predictor(Fitted):
         self, X: ArrayLike, blocks: ArrayLike | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of f at X, each (S,) or (C, S), in the model's units."""
-        source = source_of(X)
+        source = self._source_of(X)
         if source is None:
             X = self._test_inputs(X)
             blocks = None if blocks is None else self._blocks_of(blocks, len(X))
@@ -376,12 +378,16 @@ class Predictor(Fitted):
             check_is_fitted(self)
         if self._local is not None:
             return self._latent(X)[0]
-        source, numerics = source_of(X), self._numerics
+        source, numerics = self._source_of(X), self._numerics
         if source is not None:
             found = self._encoded(source).each(mean_piece, self._model, self._posteriors)
             return np.concatenate([mean for _, mean in found], axis=-1)
         X = place_named(numerics.device, numerics.dtype).put(self._test_inputs(X))
         return model_mean(self._model, self._posteriors, X, numerics.chunk_size)
+
+    def _source_of(self, *data: object, **how: object) -> Source | None:
+        """The source for data that are not those of the first fit, or None if they are in memory."""
+        return source_of(*data, **how, column_types=getattr(self, "columns_", None))
 
     def _blocks_of(self, blocks: ArrayLike, n_rows: int) -> np.ndarray:
         """The numbers of blocks (S,) with these labels."""
@@ -407,12 +413,12 @@ class Predictor(Fitted):
 
     def _require_columns(self, source: Source) -> None:
         """Raise a ValueError unless a source has the same columns as in the fit, in the same order."""
-        if source.n_dims != self.n_features_in_:
+        if source.n_dims != len(self.x_mean_):
             raise ValueError(
-                f"the source has {source.n_dims} columns; the model was fitted to {self.n_features_in_}."
+                f"the source has {source.n_dims} columns; the model was fitted to {len(self.x_mean_)}."
             )
         names = getattr(source, "feature_names", None)
-        own = getattr(self, "feature_names_in_", None)
+        own = getattr(self, "feature_names_in_", None) if self.columns_ is None else self.columns_.names
         if names is not None and own is not None and list(names) != list(own):
             raise ValueError(
                 f"the source has the columns {shown(list(names))}; the model was fitted to {shown(list(own))}, in this order. "
@@ -426,17 +432,41 @@ class Predictor(Fitted):
         if self._plain(X):
             require_finite(X, "X")
             return self._encoding.inputs(X)
-        if source_of(X) is not None:
+        if self._source_of(X) is not None:
             raise ValueError(
                 f"{what} needs `X` as an array in memory, since it uses the covariance between all rows; got a source. "
                 "For means and standard deviations of a source use `predict` or `predict_f`."
             )
         require_unmasked(X, "X")
-        X = as_numpy(X, dtype=None)
+        X = as_numpy(self._numbers(X), dtype=None)
         require_real(X, "X", 1)  # scikit-learn's checks do not say what or where
-        X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+        if self.columns_ is None:
+            X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+        else:
+            X = self._require_encoded(as_floats(X, "X"))
         require_finite(X, "X")
         return self._encoding.inputs(X)
+
+    def _numbers(self, X: ArrayLike) -> ArrayLike:
+        """The columns of numbers for a dataframe, if the model was fitted to a mixed one. Everything
+        else is returned as it is.
+        """
+        if getattr(self, "columns_", None) is None or not is_table(X):
+            return X
+        try:
+            return self.columns_.transform(X)
+        except BadCell as fault:
+            row = "" if fault.row is None else f", row {fault.row} (counted from 0)"
+            raise ValueError(f"`X`{row}: {fault}.") from None
+
+    def _require_encoded(self, X: np.ndarray) -> np.ndarray:
+        """X (S, D), after a check that it has the columns that `columns_.transform` returns."""
+        if X.shape[1] != len(self.columns_.names):
+            raise ValueError(
+                f"`X` has {X.shape[1]} features, but the model was fitted to a dataframe: give one with the columns "
+                f"{shown(self.columns_.used)}, or the {len(self.columns_.names)} columns of numbers of `columns_.transform`."
+            )
+        return X
 
     def _plain(self, X: ArrayLike) -> bool:
         """Whether X is an array of the type and the shape to which scikit-learn's checks would
@@ -489,7 +519,7 @@ class Predictor(Fitted):
     def _compared(self, X, y, sample_weight) -> tuple:
         """X, and the targets and weights in memory with which predictions at X are compared."""
         labels = isinstance(self, ClassifierMixin)
-        source = source_of(X, y, sample_weight, labels=labels)
+        source = self._source_of(X, y, sample_weight, labels=labels)
         if source is not None:
             return source, *targets_of(source)
         if y is None:
@@ -540,7 +570,7 @@ class Editable(Predictor):
         rows = None if data is None else data.rows
         if not isinstance(rows, Piece) or rows.blocks is not None:
             return False
-        same = np.array_equal(rows.X, self._encoding.inputs(np.asarray(X)))
+        same = np.array_equal(rows.X, self._encoding.inputs(np.asarray(self._numbers(X))))
         return same and not np.any(rows.known_variance)
 
     def _left_out(self, what: str) -> dict:
@@ -667,6 +697,11 @@ class PowerEPEstimator(Editable):
         Number of iterations of L-BFGS, or of epochs of Adam.
     n_features_in_, n_samples_seen_ : int
         Number of columns of X, and of the rows that were fitted so far.
+    columns_ : Columns or None
+        How the columns of a mixed table become the columns of numbers that the model uses
+        (`sparse_pep.data.columns`); None if X holds numbers only. `columns_.names` are their
+        names, in the order of the lengthscales, and `columns_.origins` the columns of X from
+        which they come. Arrays and sources hold these columns of numbers.
     power_ : float or array
         The power that was used.
     diagnostics_ : dict
@@ -715,8 +750,9 @@ class PowerEPEstimator(Editable):
 
         Parameters
         ----------
-        X : array (N, D), Source, or Dask collection
-            A source (`sparse_pep.data.sources`) brings its own targets and weights and is read
+        X : array (N, D), dataframe, Source, or Dask collection
+            A dataframe of pandas or polars, or a table of Arrow, may also hold categories, dates
+            and missing cells (`column_types`). A source (`sparse_pep.data.sources`) brings its own targets and weights and is read
             piece by piece. The rows of a Dask collection stay with its workers.
         y : array (N,)
             The targets; None with a source.
@@ -775,7 +811,7 @@ class PowerEPEstimator(Editable):
             self.y_mean_, self.y_scale_ = encoding.mean, encoding.scale
             self.x_mean_, self.x_scale_ = encoding.x_mean, encoding.x_scale
             if encoding.x_mean is None:
-                D = self.n_features_in_
+                D = data.few.X.shape[1]
                 self.x_mean_, self.x_scale_ = np.zeros(D), np.ones(D)
             data = data.encoded(encoding)
             if self.blocks is not None:
@@ -827,11 +863,17 @@ class PowerEPEstimator(Editable):
         checked against those of the first.
         """
         labels = isinstance(self, ClassifierMixin)
-        source = source_of(X, y, sample_weight, known_variance, labels)
+        kinds = {} if self.column_types == "from_dtype" else self.column_types
+        types = kinds if first else self.columns_
+        source = source_of(X, y, sample_weight, known_variance, labels, types)
         if source is None:
             data = self._in_memory(X, y, sample_weight, known_variance, first).sampled(rng)
         else:
+            if source is X:
+                require_defaults(self, ("column_types",), "belongs to the source: give it where the source is made")
             data = self._of_source(source, rng, first)
+            if source is not X and first:
+                self._tell_left_out(self.columns_)
         outputs, n_rows = data.few.y.shape[1:], data.rows.n_data
         if not first and outputs != self._outputs:
             raise ValueError(
@@ -846,7 +888,9 @@ class PowerEPEstimator(Editable):
         check_local(self.local, self.blocks is not None)
         require_unmasked(X, "X")
         require_unmasked(y, "y")
-        X, y, least = as_numpy(X, dtype=None), as_numpy(y, dtype=None), 2 if first else 1
+        if first:
+            self.take_columns(self._columns_of(X, sample_weight))
+        X, y, least = as_numpy(self._numbers(X), dtype=None), as_numpy(y, dtype=None), 2 if first else 1
         n_rows = len(require_real(X, "X", least))  # scikit-learn's checks do not say what or where
         if y is not None:
             y = self._checked_targets(y)
@@ -854,7 +898,11 @@ class PowerEPEstimator(Editable):
         rules = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": least}
         if isinstance(self, RegressorMixin):
             rules |= {"y_numeric": True, "multi_output": self._many_outputs}
-        X, y = validate_data(self, X, y, reset=first, **rules)
+        if self.columns_ is None:
+            X, y = validate_data(self, X, y, reset=first, **rules)
+        else:
+            X, y = check_X_y(X, y, estimator=self, **rules)
+            self._require_encoded(X)
         require_finite(X, "X")
         if self.blocks is not None:  # all rows stay in their blocks
             rows = counted(Piece(0, X, y), sample_weight, known_variance, keep_all=True)
@@ -865,6 +913,37 @@ class PowerEPEstimator(Editable):
         few = (rows, None) if self.tight else distinct_rows(rows)  # there, weights are no copies
         return Data(rows, *few, power if rows.power is None else rows.power)
 
+    def _columns_of(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Columns | None:
+        """How the columns of a dataframe become numbers, None if they are numbers."""
+        kinds = {} if self.column_types == "from_dtype" else self.column_types
+        if not is_table(X):
+            require_defaults(self, ("column_types",) if kinds else (), "needs a dataframe: an array holds numbers only; leave it out")
+            return None
+        try:
+            columns = columns_if_mixed(X, kinds, sample_weight)
+        except ValueError as error:
+            raise ValueError(f"`X`: {error}") from None
+        self._tell_left_out(columns)
+        return columns
+
+    def _tell_left_out(self, columns: Columns | None) -> None:
+        """Warn of columns of a table that are left out, unless the user has asked for it."""
+        parts = () if columns is None else columns.columns
+        dropped = [f"{c.name!r} ({c.done})" for c in parts if c.kind == "left out" and c.done != ASKED]
+        if dropped:
+            warn_caller(
+                f"columns of `X` are left out: {', '.join(dropped)}. To keep one, or to leave it out without this "
+                "warning, name it in `column_types`.",
+                UserWarning,
+            )
+
+    def take_columns(self, columns: Columns | None) -> None:
+        """Set the attributes that tell how the columns of a table become those of X."""
+        self.columns_ = columns
+        if columns is not None:
+            names = [column.name for column in columns.columns]
+            self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
+
     def _of_source(self, source: Source, rng: np.random.Generator, first: bool) -> Data:
         """The data of a source in the user's units, after a check that the arguments allow one."""
         check_for_source(self)
@@ -873,6 +952,7 @@ class PowerEPEstimator(Editable):
             self.n_features_in_ = source.n_dims
             if getattr(source, "feature_names", None) is not None:
                 self.feature_names_in_ = np.array(source.feature_names, dtype=object)
+            self.take_columns(getattr(source, "encoded_by", None))
         else:
             self._require_columns(source)
         power = None if isinstance(self.power, str) else require_power(self.power, 1)

@@ -6,13 +6,14 @@
 __all__ = ['Encoding', 'EncodedSource']
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #3b458046
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..data.columns import Columns
 from sparse_pep.data.sources import (
     Source,
     class_numbers,
@@ -265,9 +266,10 @@ def source_of(
     weight: ArrayLike | None = None,
     known_variance: ArrayLike | None = None,
     labels: bool = False,
+    column_types: Mapping[str, str] | Columns | None = None,
 ) -> Source | None:
     """The source for the data, or None if they are an array in memory. `labels` says whether the y
-    of a Dask collection holds class labels.
+    of a Dask collection holds class labels, and `column_types` what its columns are taken for.
 
     Raises
     ------
@@ -285,7 +287,7 @@ def source_of(
     if hasattr(X, "__dask_graph__") and hasattr(X, "partitions"):  # an array or a dataframe
         from sparse_pep.data.cluster import DaskSource
 
-        return DaskSource(X, y, weight, known_variance, labels=labels and y is not None)
+        return DaskSource(X, y, weight, known_variance, labels=labels and y is not None, column_types=column_types)
     return None
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #c1cd39e5

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..data.columns import Columns
 from .arguments import RULES, Rule
 from .fitting import Numerics
 from sparse_pep.features import (
@@ -153,6 +154,7 @@ def save(model: "PowerEPEstimator", path: str | Path, extra: dict | None = None)
         "priors": priors_to_config(model.priors_),
         "fitted": fitted_state(model),
         "feature_names": list(getattr(model, "feature_names_in_", [])),
+        "columns": None if model.columns_ is None else model.columns_.to_json(),
         "posterior": posteriors_to_parts(model._posteriors),
         "extra": extra or {},
     }
@@ -332,6 +334,7 @@ def restored(state: dict) -> "PowerEPEstimator":
     if hasattr(kind, "likelihood"):
         arguments["likelihood"] = likelihood
     model = kind(kernel=kernel, features=features, **arguments)
+    model.columns_ = None if state.get("columns") is None else Columns.from_json(state["columns"])
     restore_attributes(model, state["fitted"])
     model._model, model.priors_ = Model(kernel, features, likelihood, mean, priors), priors
     check_priors(priors, model.parameters())
@@ -356,17 +359,22 @@ def restore_attributes(model: "PowerEPEstimator", fitted: dict[str, Any]) -> Non
         if name in fitted or name not in ("site_precision_", "site_shift_"):
             setattr(model, name, fitted[name])
     for name in ("x_mean_", "x_scale_"):
-        setattr(model, name, fitted[name] + np.zeros(model.n_features_in_))
+        setattr(model, name, fitted[name] + np.zeros(n_inputs(model)))
     if "classes_" in fitted:
         kept = fitted["classes_"]
         model.classes_ = kept["labels"].astype(object) if kept["objects"] else kept["labels"]
+
+
+def n_inputs(model: "PowerEPEstimator") -> int:
+    """The number of inputs of a model, which are not the columns of a table that was mixed."""
+    return model.n_features_in_ if model.columns_ is None else len(model.columns_.names)
 
 
 def require_predictions(model: "PowerEPEstimator") -> None:
     """Raise an error unless the parts of a model fit together: it predicts at one point, and says
     how it was fitted.
     """
-    classes, X = getattr(model, "classes_", None), np.zeros((1, model.n_features_in_))
+    classes, X = getattr(model, "classes_", None), np.zeros((1, n_inputs(model)))
     with np.errstate(all="ignore"):
         mean, var = model._latent(X)
         if np.max(var) > model.likelihood_.widest:  # probabilities would take minutes and gigabytes

@@ -182,7 +182,7 @@ class SparsePEPRegressor(RealTargets):
         X, y, sample_weight = self._compared(X, y, sample_weight)
         y = self._checked_targets(y)
         if not isinstance(X, Source):
-            require_rows(len(require_real(X, "X", 1)), y, several=True)
+            require_rows(len(require_real(self._numbers(X), "X", 1)), y, several=True)
         return super().score(X, y, sample_weight)
 
     @property

@@ -1,0 +1,290 @@
+"""Columns of a mixed table: what they are taken for, the numbers that they become, and that a model remembers."""
+
+import json
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.data import columns as module
+from sparse_pep.data.columns import (
+    Columns,
+    Seen,
+    canonical,
+    cells_of,
+    columns_if_mixed,
+    days_in,
+    readings,
+)
+
+N = 120
+RNG = np.random.default_rng(0)
+TABLE = pd.DataFrame({
+    "row_nr": np.arange(N) + 7,
+    "area": RNG.normal(70.0, 20.0, N),
+    "city": RNG.choice(["Bern", "Rome", "Oslo"], N),
+    "garden": RNG.random(N) < 0.5,
+    "sold": pd.to_datetime("2019-01-01") + pd.to_timedelta(RNG.integers(0, 1500, N), "D"),
+    "size": pd.Categorical(RNG.choice(["S", "M"], N)),
+})  # fmt: skip
+TARGET = TABLE["area"].to_numpy() / 20.0 + TABLE["city"].map({"Bern": 0.0, "Rome": 2.0, "Oslo": -1.0}).to_numpy()
+TABLE.loc[::9, "area"] = np.nan
+TABLE.loc[[3, 50], "city"] = None
+FAST = {"n_inducing": 12, "max_iter": 8, "random_state": 0, "standardize": True}
+
+
+def kinds_of(columns):
+    return {column.name: column.kind for column in columns.columns}
+
+
+def only(values, **kinds):
+    """The only column of a table of one, and the numbers that it becomes."""
+    table = pd.DataFrame({"a": values, "b": np.linspace(0.0, 1.0, len(values))})
+    columns = Columns.of(table, kinds)
+    return columns.columns[0], columns.transform(table)[:, : len(columns.columns[0].names)]
+
+
+@pytest.fixture
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+# ---- what a column is taken for --------------------------------------------------------------------------------------
+
+TAKEN = {  # cells, kind, names of the columns of numbers
+    "numbers": ([1.5, 2.5] * 6, "number", ["a"]),
+    "numbers in text": (["1.5", " 2.5"] * 6, "number", ["a"]),
+    "numbers with gaps": ([1.5, np.nan] * 6, "number", ["a", "a=(missing)"]),
+    "text with words for gaps": (["1.5", "none", "2", "-"] * 3, "number", ["a", "a=(missing)"]),
+    "truth in text": (["true", "False"] * 6, "number", ["a"]),
+    "words": (["x", "y"] * 6, "category", ["a=x", "a=y"]),
+    "a number among words": (["1", "y"] * 6, "category", ["a=1", "a=y"]),
+    "words with gaps": (["x", None, "y", ""] * 3, "category", ["a=x", "a=y", "a=(missing)"]),
+    "rare words": ([*"xxxxyyyyzw", "v"], "category", ["a=x", "a=y", "a=(other)"]),
+    "numbers that are categories": (pd.Categorical([1, 2] * 6), "category", ["a=1", "a=2"]),
+    "dates": (["2024-01-02", "2024-01-09 10:00"] * 6, "date", ["a", "a:sin(day)", "a:cos(day)"]),
+    "dates of the first day of each month": ([f"2024-{m:02}-01" for m in range(1, 13)], "date", ["a"]),
+    "dates of some years": ([f"2{k:03}-0{1 + k % 9}-01" for k in range(12)], "date", ["a", "a:sin(year)", "a:cos(year)"]),
+    "points between day and month": (["3.1.2024", "4.1.2024"] * 6, "date", ["a"]),
+    "slashes, and a 13th month": (["3/13/2024", "4/1/2024"] * 6, "date", ["a"]),
+    "times of the day": (["10:30", "23:59:59"] * 6, "date", ["a", "a:sin(day)", "a:cos(day)"]),
+    "different words": ([f"x{k}" for k in range(12)], "left out", []),
+    "one word": (["x"] * 12, "left out", []),
+    "one number": ([3.0] * 12, "left out", []),
+    "one date": (["2024-01-02"] * 12, "left out", []),
+    "nothing": ([None] * 12, "left out", []),
+    "words that are all rare": ([f"x{k // 2}" for k in range(24)] + ["y"] * 300, "category", ["a=y", "a=(other)"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TAKEN)
+def test_what_a_column_is_taken_for(case):
+    values, kind, names = TAKEN[case]
+    column, X = only(values)
+    assert (column.kind, column.names) == (kind, names)
+    assert X.shape == (len(values), len(names)) and np.all(np.isfinite(X))
+
+
+def test_what_the_user_says_decides():
+    assert only([1.0, 2.0] * 6, a="category")[0].names == ["a=1", "a=2"]
+    assert only(["3/1/2024", "5/2/2024"] * 6, a="M/D/Y")[1][:2, 0].tolist() == [0.0, 62.0]
+    assert only(["3/1/2024", "5/2/2024"] * 6, a="D/M/Y")[1][:2, 0].tolist() == [0.0, 33.0]
+    assert only(np.arange(12.0), a="leave out")[0].kind == "left out"
+    assert only([f"x{k // 2}" for k in range(12)], a="category")[0].kind == "category"
+    assert only(pd.Categorical(["1", "2"] * 6), a="number")[1][:2, 0].tolist() == [1.0, 2.0]
+
+
+def test_whole_numbers_identify_rows_only_if_their_name_says_so():
+    numbers = np.arange(12)
+    table = pd.DataFrame({"year": 1990 + numbers, "id": numbers, "orderId": numbers, "Unnamed: 0": numbers, "idea": numbers, "paid": numbers})
+    assert Columns.of(table).used == ["year", "idea", "paid"]
+    assert Columns.of(table[:9]).used == list(table)  # too few rows to say
+    assert Columns.of(table.assign(id=numbers % 11), {"year": "leave out"}).used == ["id", "idea", "paid"]
+
+
+REFUSED = {  # cells, words of the message
+    "decimal commas": (["1,5", "2"] * 6, ["'1,5'", "decimal ,"]),
+    "units": (["10 mg", "20 mg", "3"] * 4, ["'10 mg'", "unit"]),
+    "per cent": (["10%", "20 %"] * 6, ["'10%'", "unit"]),
+    "money": (["$ 1,000", "2"] * 6, ["'$ 1,000'", "unit"]),
+    "dates that can be read twice": (["3/1/2024", "4/1/2024"] * 6, ["'3/1/2024'", "=D/M/Y"]),
+    "infinity in text": (["1", "inf"] * 6, ["'inf'", "finite"]),
+    "objects": ([{}, 1] * 6, ["'a'", "objects"]),
+    "objects of different kinds": (["x", 1] * 6, ["'a'", "1"]),
+    "complex numbers": ([1j, 2.0] * 6, ["'a'", "1j"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_read(case):
+    values, words = REFUSED[case]
+    with pytest.raises((ValueError, TypeError)) as caught:
+        only(pd.Series(values, dtype=object))
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("kinds", [{"a": "text"}, {"c": "number"}, {"a": 3}, {"a": "number"}, {"a": "date"}])
+def test_what_the_user_says_must_be_possible(kinds):
+    with pytest.raises(ValueError, match="'[ac]'"):
+        only(["x", "y"] * 6, **kinds)
+
+
+def test_readings_of_words():
+    for text in ("Bern", "3rd street", "A1", "1-2-3", "2024-13-01", "24:00", "12:60", "1e5x7", ""):
+        assert not {"number", "Y-M-D", "h:m"} & set(readings(text)), text
+    assert days_in("2024-02-29", "Y-M-D") - days_in("29/2/2024", "D/M/Y") == 0.0
+    assert [canonical(v) for v in (3.0, "3.00", "3.10", " x\ny")] == ["3", "3", "3.10", "x y"]
+
+
+# ---- statistics and numbers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(TABLE))
+def test_statistics_add_up(name):
+    whole = Seen.of(cells_of(TABLE, [name])[name])
+    parts = [Seen.of(cells_of(part, [name])[name]) for part in (TABLE[:40], TABLE[40:41], TABLE[41:])]
+    total = sum(parts[1:], parts[0])
+    assert (total.rows, total.empty, total.texts) == (whole.rows, whole.empty, whole.texts)
+    for form, spread in whole.forms.items():
+        assert total.forms[form][2:] == spread[2:] and total.forms[form].count == spread.count
+        assert total.forms[form].total == pytest.approx(spread.total, rel=1e-14)
+
+
+def test_memory_of_statistics_is_bounded(monkeypatch):
+    monkeypatch.setattr(module, "MOST_TEXTS", 5)
+    names = pd.DataFrame({"a": [f"x{k}" for k in range(12)]})
+    seen = Seen.of(cells_of(names, ["a"])["a"]) + Seen.of(cells_of(names, ["a"])["a"])
+    assert len(seen.texts) == 5 and seen.n_values == 24 and not seen.distinct
+
+
+@pytest.mark.parametrize("form", ["arrow", "text", "parquet"])
+def test_every_form_of_a_table_gives_the_same_numbers(form, tmp_path):
+    columns = Columns.of(TABLE)
+    table = {
+        "arrow": lambda: pa.Table.from_pandas(TABLE),
+        "text": lambda: TABLE.map(lambda v: v, na_action="ignore").astype(object).where(TABLE.notna(), None),
+        "parquet": lambda: (TABLE.to_parquet(tmp_path / "t.parquet"), pd.read_parquet(tmp_path / "t.parquet"))[1],
+    }[form]()
+    again = Columns.of(table)
+    assert kinds_of(again) == kinds_of(columns) and again.names == columns.names
+    np.testing.assert_allclose(again.transform(table), columns.transform(TABLE), rtol=1e-14)
+    np.testing.assert_array_equal(columns.transform(table), columns.transform(TABLE))
+
+
+def test_a_later_table_may_differ(quiet):
+    columns = Columns.of(TABLE)
+    later = TABLE[::-1][:4].drop(columns="row_nr")[["size", "sold", "garden", "city", "area"]].assign(more=1.0)
+    later = later.astype({"size": object, "garden": object})
+    later.iloc[0, :5] = [None, None, None, "Ulm", None]
+    X = dict(zip(columns.names, columns.transform(later).T))
+    assert X["area=(missing)"].tolist() == [1.0, 0.0, 1.0, 0.0] and X["area"][0] == columns.columns[1].fill
+    assert sum(values[0] for name, values in X.items() if name.startswith(("city", "size"))) == 0.0
+    assert X["sold:sin(year)"][0] == 0.0 and X["garden"][0] == columns.columns[3].fill
+    np.testing.assert_array_equal(columns.transform(later[1:]), columns.transform(TABLE[::-1][1:4]))
+
+
+def test_a_description_comes_back_and_nothing_else_does():
+    columns = Columns.of(TABLE)
+    told = json.loads(json.dumps(columns.to_json()))
+    assert Columns.from_json(told) == columns
+    changes = {"kind": "code", "levels": "x", "fill": "0", "form": "Y", "periods": ["month"], "gaps": 1, "name": 3, "more": 1, "origin": float("nan")}
+    for name, value in changes.items():
+        with pytest.raises((ValueError, TypeError)):
+            Columns.from_json([told[1] | {name: value}, *told[2:]])
+    for odd in (None, [], {}, [[]], "columns"):
+        with pytest.raises(ValueError):
+            Columns.from_json(odd)
+
+
+def test_numbers_without_gaps_stay_as_they_are(monkeypatch):
+    plain = TABLE[["area", "garden"]].fillna(1.0)
+    assert columns_if_mixed(plain) is None and columns_if_mixed(plain.set_axis([0, 1], axis=1)) is None
+    assert columns_if_mixed(pa.Table.from_pandas(plain.astype(float))) is None
+    assert columns_if_mixed(TABLE[["area"]]) is not None
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert Columns.of(TABLE).used  # pandas needs no pyarrow
+
+
+# ---- the estimators --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return SparsePEPRegressor(**FAST).fit(TABLE, TARGET)
+
+
+def test_a_model_of_a_table_is_that_of_its_numbers(model, quiet, tmp_path):
+    X = model.columns_.transform(TABLE)
+    plain = SparsePEPRegressor(**FAST).fit(X, TARGET)
+    assert plain.columns_ is None and plain.log_marginal_likelihood_value_ == model.log_marginal_likelihood_value_
+    assert model.n_features_in_ == 6 and model.feature_names_in_.tolist() == list(TABLE)
+    assert len(model.kernel_.lengthscale) == len(model.columns_.names) == len(model.columns_.origins)
+    for table in (TABLE, TABLE[TABLE.columns[::-1]], TABLE.drop(columns="row_nr"), pa.Table.from_pandas(TABLE), X):
+        np.testing.assert_array_equal(model.predict(table), plain.predict(X))
+    assert model.score(TABLE, TARGET) == plain.score(X, TARGET) and model.can_leave_out(TABLE)
+    model.save(tmp_path / "m.npz")
+    again = load(tmp_path / "m.npz")
+    assert again.columns_ == model.columns_
+    np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
+    assert model.sample_y(TABLE[:3]).shape == (3, 1) and model.predict_log_density(TABLE, TARGET).shape == (N,)
+
+
+def test_more_data_are_treated_as_the_first(model, quiet):
+    again = clone(model).fit(TABLE[:80], TARGET[:80])
+    columns = again.columns_
+    again.partial_fit(TABLE[80:], TARGET[80:])
+    assert again.columns_ is columns and again.n_samples_seen_ == N
+
+
+def test_rows_of_weight_zero_do_not_count(quiet):
+    odd = pd.concat([TABLE, TABLE[:2].assign(area=1e9, city="Ulm")])
+    weight = np.r_[np.ones(N), np.zeros(2)]
+    model = SparsePEPRegressor(**FAST).fit(odd, np.r_[TARGET, 0.0, 0.0], weight)
+    assert model.columns_ == Columns.of(TABLE)
+
+
+def test_labels_of_a_table(quiet):
+    model = SparsePEPClassifier(**FAST | {"max_iter": 3}, column_types={"row_nr": "leave out"}).fit(TABLE, TARGET > 3.5)
+    assert model.predict_proba(TABLE[:5]).shape == (5, 2) and 0.6 < model.score(TABLE, TARGET > 3.5)
+    assert clone(model).column_types == {"row_nr": "leave out"}
+
+
+def test_what_is_left_out_is_said():
+    with pytest.warns(UserWarning, match="'row_nr' .it identifies rows"):
+        SparsePEPRegressor(**FAST).fit(TABLE, TARGET)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.filterwarnings("ignore", "training stopped")
+        SparsePEPRegressor(**FAST, column_types={"row_nr": "leave out"}).fit(TABLE, TARGET)
+
+
+BAD = {
+    "a column less": (lambda: TABLE.drop(columns="city"), "no column 'city'"),
+    "words for numbers": (lambda: TABLE.astype({"area": object}).assign(area="tall"), "row 0.*'area'.*'tall'"),
+    "numbers for dates": (lambda: TABLE.assign(sold=3.0), "'sold' holds numbers"),
+    "dates for numbers": (lambda: TABLE.assign(area=TABLE["sold"]), "'area' holds dates"),
+    "infinity": (lambda: TABLE.assign(area=np.inf), "row 0.*'area'.*finite"),
+    "an array of the columns of the table": (lambda: np.zeros((3, 6)), "6 features.*dataframe"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_later_table_that_does_not_fit(model, case):
+    table, words = BAD[case]
+    with pytest.raises(ValueError, match=words):
+        model.predict(table())
+
+
+def test_an_array_has_no_columns_to_speak_of():
+    with pytest.raises(ValueError, match="`column_types`.*dataframe"):
+        SparsePEPRegressor(column_types={"a": "number"}).fit(np.zeros((5, 1)), np.arange(5.0))
