@@ -392,7 +392,9 @@ SHUFFLED_ROWS = 500  # at most, taken at even steps
 def importance_part(model: PowerEPEstimator, rows: Judged, names: Sequence[str]) -> Part:
     """The part with the share and the loss of each input, see `relevance`."""
     few = np.unique(np.linspace(0, len(rows.y) - 1, SHUFFLED_ROWS).astype(int))
-    groups = {f"{name}\0{d}": [d] for d, name in enumerate(names)}  # names may be equal
+    groups = None  # a column of a mixed table stands for several inputs
+    if model.columns_ is None:
+        groups = {f"{name}\0{d}": [d] for d, name in enumerate(names)}  # names may be equal
     found = relevance(model, rows.X[few], rows.y[few], groups, n_repeats=3)
     lines = [(name.partition("\0")[0], *numbers) for name, *numbers in found.rows()]
     drawn = replace(found, names=tuple(map(in_figure, names)))

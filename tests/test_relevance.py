@@ -1,6 +1,7 @@
 """Relevance of the inputs: shares by lengthscales, and losses of log density by shuffling."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
@@ -37,6 +38,19 @@ def test_the_loss_is_that_of_shuffled_groups():
     assert abs(found.loss[1]) < 1e-6
     apart = MODEL.relevance(X, y, {"first": [0], "second": [1]}, n_repeats=200)
     assert np.all(apart.loss > 0.1) and abs(apart.loss.sum() - found.loss[0]) > 10 * error
+
+
+def test_what_stands_for_one_column_is_shuffled_together():
+    place = np.where(X[:, 0] > 0.0, "hill", "vale")
+    table = pd.DataFrame({"place": place, "size": X[:, 2]})
+    model = SparsePEPRegressor(standardize=True, random_state=0, **GIVEN).fit(table, X[:, 0])
+    assert len(model.columns_.names) == 3
+    found = model.relevance(table, X[:, 0])
+    assert found.names == ("place", "size") and found.loss[0] > 0.05
+    encoded = model.columns_.transform(table)
+    same = model.relevance(encoded, X[:, 0], {"place": [0, 1], "size": [2]})
+    np.testing.assert_array_equal((found.loss, found.share), (same.loss, same.share))
+    assert "place" in fit_report(model, table, X[:, 0])
 
 
 def test_scaled_targets_and_labels_are_judged(tmp_path):

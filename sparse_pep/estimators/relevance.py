@@ -113,7 +113,7 @@ def relevance(
         Rows with their targets, in the units that `fit` was given; held-out rows if possible.
     groups : mapping, optional
         Numbers of encoded columns by the name of the group that they form; by default each
-        column is a group of its own.
+        column that `fit` was given is a group, with all the numbers that stand for it.
     n_repeats : int
         How often each group is shuffled.
     random_state : int, RandomState or None
@@ -145,9 +145,7 @@ def relevance(
 
     model.predict_log_density(X, y)  # checks the rows
     X = model._test_inputs(X)
-    if groups is None:
-        names = getattr(model, "feature_names_in_", [f"x{d + 1}" for d in range(X.shape[1])])
-        groups = {str(name): [d] for d, name in enumerate(names)}
+    groups = own_groups(model, X.shape[1]) if groups is None else groups
     check_groups(groups, X.shape[1])
     columns, y = [list(group) for group in groups.values()], model._encoding(np.asarray(y))
 
@@ -166,6 +164,15 @@ def relevance(
     return Relevance(tuple(groups), share, found.importances_mean, found.importances_std)
 
 # %% ../../nbs/internals/estimators/relevance.ipynb #45dfbc01
+def own_groups(model: "PowerEPEstimator", n_columns: int) -> dict[str, list[int]]:
+    """The numbers of the encoded columns of each column that `fit` was given."""
+    names = getattr(model, "feature_names_in_", [f"x{d + 1}" for d in range(n_columns)])
+    groups = {}
+    for d, name in enumerate(names if model.columns_ is None else model.columns_.origins):
+        groups.setdefault(str(name), []).append(d)
+    return groups
+
+
 def check_groups(groups: Mapping[str, Sequence[int]], n_columns: int) -> None:
     """Raise a ValueError unless each group holds numbers of columns, and no column is in two groups."""
     listed = [d for group in groups.values() for d in np.atleast_1d(np.asarray(group, dtype=object))]
