@@ -371,16 +371,16 @@ def n_inputs(model: "PowerEPEstimator") -> int:
 
 
 def require_predictions(model: "PowerEPEstimator") -> None:
-    """Raise an error unless the parts of a model fit together: it predicts at one point, and says
+    """Raise an error unless the parts of a model fit together: it predicts at two points, and says
     how it was fitted.
     """
-    classes, X = getattr(model, "classes_", None), np.zeros((1, n_inputs(model)))
+    classes, X = getattr(model, "classes_", None), np.outer([0.0, 1.0], np.ones(n_inputs(model)))
     with np.errstate(all="ignore"):
         mean, var = model._latent(X)
         if np.max(var) > model.likelihood_.widest:  # probabilities would take minutes and gigabytes
             raise ValueError(f"its function has a variance of {np.max(var):.1g}.")
         found = model.predict(X) if classes is None else model.predict_proba(X)
-    if classes is not None and found.shape != (1, len(classes)):
+    if classes is not None and found.shape != (2, len(classes)):
         raise ValueError(f"it has {len(classes)} classes, but probabilities of shape {found.shape}.")
     if not all(np.all(np.isfinite(part)) for part in (*model.predict_f(X), found)):
         raise ValueError("its predictions are not finite.")
