@@ -179,6 +179,13 @@ def test_every_form_of_a_table_gives_the_same_numbers(form, tmp_path):
     np.testing.assert_array_equal(columns.transform(table), columns.transform(TABLE))
 
 
+def test_categories_of_polars_have_places_without_a_sign():
+    places = pa.array([0, 1, None] * 4, pa.uint32())
+    coded = pa.DictionaryArray.from_arrays(places, pa.array(["x", "y"]))
+    cells = cells_of(pa.table({"a": pa.chunked_array([coded, coded])}), ["a"])["a"]
+    assert cells.places.tolist() == [0, 1, -1] * 8 and cells.texts == ["x", "y"] and cells.closed
+
+
 def test_a_later_table_may_differ(quiet):
     columns = Columns.of(TABLE)
     later = TABLE[::-1][:4].drop(columns="row_nr")[["size", "sold", "garden", "city", "area"]].assign(more=1.0)
