@@ -21,6 +21,8 @@ from sparse_pep.data.columns import (
     days_in,
     readings,
 )
+from sparse_pep.estimators.persistence import FORMAT_VERSION
+from sparse_pep.numerics.files import read_archive, write_archive
 
 N = 120
 RNG = np.random.default_rng(0)
@@ -243,6 +245,11 @@ def test_a_model_of_a_table_is_that_of_its_numbers(model, quiet, tmp_path):
     again = load(tmp_path / "m.npz")
     assert again.columns_ == model.columns_
     np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
+    state = read_archive(tmp_path / "m.npz", "sparse_pep model", FORMAT_VERSION)
+    for columns in (None, 5, state["columns"][1:], state["columns"][:1] + state["columns"]):
+        write_archive(tmp_path / "bad.npz", state | {"columns": columns}, "sparse_pep model", FORMAT_VERSION)
+        with pytest.raises(ValueError, match="cannot be used"):
+            load(tmp_path / "bad.npz")
     assert model.sample_y(TABLE[:3]).shape == (3, 1) and model.predict_log_density(TABLE, TARGET).shape == (N,)
 
 
