@@ -21,6 +21,8 @@ from sparse_pep.data.columns import (
     days_in,
     readings,
 )
+from sparse_pep.estimators.persistence import FORMAT_VERSION
+from sparse_pep.numerics.files import read_archive, write_archive
 
 N = 120
 RNG = np.random.default_rng(0)
@@ -179,6 +181,13 @@ def test_every_form_of_a_table_gives_the_same_numbers(form, tmp_path):
     np.testing.assert_array_equal(columns.transform(table), columns.transform(TABLE))
 
 
+def test_categories_of_polars_have_places_without_a_sign():
+    places = pa.array([0, 1, None] * 4, pa.uint32())
+    coded = pa.DictionaryArray.from_arrays(places, pa.array(["x", "y"]))
+    cells = cells_of(pa.table({"a": pa.chunked_array([coded, coded])}), ["a"])["a"]
+    assert cells.places.tolist() == [0, 1, -1] * 8 and cells.texts == ["x", "y"] and cells.closed
+
+
 def test_a_later_table_may_differ(quiet):
     columns = Columns.of(TABLE)
     later = TABLE[::-1][:4].drop(columns="row_nr")[["size", "sold", "garden", "city", "area"]].assign(more=1.0)
@@ -236,6 +245,11 @@ def test_a_model_of_a_table_is_that_of_its_numbers(model, quiet, tmp_path):
     again = load(tmp_path / "m.npz")
     assert again.columns_ == model.columns_
     np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
+    state = read_archive(tmp_path / "m.npz", "sparse_pep model", FORMAT_VERSION)
+    for columns in (None, 5, state["columns"][1:], state["columns"][:1] + state["columns"]):
+        write_archive(tmp_path / "bad.npz", state | {"columns": columns}, "sparse_pep model", FORMAT_VERSION)
+        with pytest.raises(ValueError, match="cannot be used"):
+            load(tmp_path / "bad.npz")
     assert model.sample_y(TABLE[:3]).shape == (3, 1) and model.predict_log_density(TABLE, TARGET).shape == (N,)
 
 

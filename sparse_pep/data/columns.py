@@ -142,10 +142,11 @@ def cells_of_arrow(column: Any, name: str) -> Cells:
         raise BadCell(f"column {name!r} holds values of type {kind}; numbers, text or dates are expected", name)
     closed = types.is_dictionary(kind)
     column = column if closed else column.dictionary_encode()
-    places, texts = column.indices.fill_null(-1).to_numpy(zero_copy_only=False), column.dictionary
+    indices = column.indices.cast(arrow.int64()).fill_null(-1)  # those of polars have no sign
+    places, texts = indices.to_numpy(zero_copy_only=False), column.dictionary.to_pylist()
     if closed:
-        return Labels(places.astype(int), [*map(canonical, texts.to_pylist())], True)
-    return cells_of_objects(places.astype(int), texts.to_pylist(), name)
+        return Labels(places, [*map(canonical, texts)], True)
+    return cells_of_objects(places, texts, name)
 
 
 def is_table(X: object) -> bool:

@@ -336,6 +336,8 @@ def restored(state: dict) -> "PowerEPEstimator":
     model = kind(kernel=kernel, features=features, **arguments)
     model.columns_ = None if state.get("columns") is None else Columns.from_json(state["columns"])
     restore_attributes(model, state["fitted"])
+    if model.columns_ is not None and len(model.columns_.columns) != model.n_features_in_:
+        raise ValueError("its `columns` must describe each column of the table.")
     model._model, model.priors_ = Model(kernel, features, likelihood, mean, priors), priors
     check_priors(priors, model.parameters())
     model.kernel_, model.features_, model.likelihood_, model.mean_ = kernel, features, likelihood, mean
