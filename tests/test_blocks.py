@@ -28,7 +28,6 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import (
     Gaussian,
-    HeteroscedasticGaussian,
     Logit,
     NegativeBinomial,
     Poisson,
@@ -432,7 +431,6 @@ class Data:
             Gaussian: self.f + 0.3 * rng.normal(size=N),
             Softmax: rng.integers(3, size=N),
         }
-        self.targets[HeteroscedasticGaussian] = self.targets[Gaussian]
         self.targets[SearchedGaussian] = self.targets[Gaussian]
 
     def given(self, likelihood, power, blocks=None):
@@ -449,7 +447,7 @@ class Data:
         return Kuu, Kuf, kernel(self.X), self.targets[type(likelihood)]
 
 
-LIKELIHOODS = [Probit(), Logit(), Poisson(), NegativeBinomial(3.0), StudentT(4.0, 0.2), HeteroscedasticGaussian(0.2, 0.7), Softmax(3), SearchedGaussian(0.1)]
+LIKELIHOODS = [Probit(), Logit(), Poisson(), NegativeBinomial(3.0), StudentT(4.0, 0.2), Softmax(3), SearchedGaussian(0.1)]
 PAIRS = runs(12, 2)
 UNEVEN = Partition([0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 1])
 

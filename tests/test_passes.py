@@ -21,14 +21,7 @@ from sparse_pep.data.sources import ArraySource, Piece, Source
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import fixed_point
 from sparse_pep.kernels import SquaredExponential
-from sparse_pep.likelihoods import (
-    Gaussian,
-    HeteroscedasticGaussian,
-    NoisyProbit,
-    Poisson,
-    Probit,
-    StudentT,
-)
+from sparse_pep.likelihoods import Gaussian, NoisyProbit, Poisson, Probit, StudentT
 from sparse_pep.means import ConstantMean, LinearMean
 from sparse_pep.model import (
     Model,
@@ -145,7 +138,6 @@ SEARCHES = {
     "noisy": (Model(SquaredExponential(30.0, [1.0, 2.0]), points, NoisyProbit(0.05)), signs),
     "student": (Model(kernel, points, StudentT(0.3, 4.0), LinearMean(0.3, [0.1, 0.2])), y),
     "counts": (Model(kernel, points, Poisson(), ConstantMean(0.2)), np.round(np.exp(np.clip(f, -3, 2)))),
-    "noise": (Model(kernel, points, HeteroscedasticGaussian(0.3, 0.7), ConstantMean([0.2, 0.1])), y),
     "classes": (Model(SquaredExponential(1.0, [1.0, 2.0]), points, Softmax(3)), 1.0 * (f > 1) + (f > -1)),
 }
 
