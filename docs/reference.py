@@ -172,6 +172,9 @@ def examples(body: str) -> str:
     return "\n".join(parts)
 
 
+MANY = 15  # names on a page; if there are more, examples are folded
+
+
 def documented(text: str, module: str) -> str:
     """A docstring as Markdown."""
     sections = parse_docstring(text)
@@ -180,7 +183,10 @@ def documented(text: str, module: str) -> str:
     done = [prose(sections.pop(""), module, own)]
     for name, body in sections.items():
         shown = examples(body) if name == "Examples" else definitions(name, body, module, own) if name in LISTS else prose(body, module, own)
-        done.append(f"[{name}]{{.part}}\n\n{shown}")
+        if name == "Examples" and len(loaded(module).__all__) > MANY:
+            done.append(f'<details class="folded"><summary>Example</summary>\n\n{shown}\n\n</details>')
+        else:
+            done.append(f"[{name}]{{.part}}\n\n{shown}")
     return "\n\n".join(filter(None, done))
 
 

@@ -135,8 +135,8 @@ class Arguments(BaseEstimator):
     fixed : collection of str
         Names of `parameters()` that are not trained, such as "features.Z".
     priors : dict or "weak", optional
-        Priors of hyper-parameters by their names in `parameters()`, such as
-        `{"kernel.log_lengthscale": LogNormal(1.0, 0.5)}` (`sparse_pep.priors`). Training then
+        Priors of hyper-parameters by their names in `parameters()`, such as `LogNormal(1.0, 0.5)`
+        for "kernel.log_lengthscale" (`sparse_pep.priors`). Training then
         maximises log evidence plus log prior; `Uniform` and `LogUniform` set limits. With
         `standardize` and `normalize_y` they refer to the scaled data, like `parameters()`.
         "weak" keeps lengthscales near their starting values and the noise from vanishing, which

@@ -401,6 +401,36 @@ def beyond_figures(rows: pd.DataFrame) -> dict[str, Figure]:
             figure.legend(loc="outside lower center", ncols=5)
     return {"gains": figure}
 
+
+def kin40k_means(rows: pd.DataFrame) -> pd.DataFrame:
+    """The root of the standardised squared error and the mean log density of each method, averaged
+    over splits, by the number of inducing points.
+    """
+    form = rows["tight"].map({False: "plain", True: "tight"})
+    scores = {"RMSE": rows["error"] ** 0.5, "log density": -rows["nll"]}
+    keys = [rows["power"], rows["blocks"], form.rename("form"), rows["prediction"], rows["M"]]
+    return pd.DataFrame(scores).groupby(keys).mean().unstack("M")
+
+
+def kin40k_tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The mean scores of each method, as text."""
+    means = kin40k_means(rows)
+    means.columns = [f"{score}, M = {M}" for score, M in means.columns]
+    return {"mean scores": formatted(means, dict.fromkeys(means, ".3f"))}
+
+
+def kin40k_figures(rows: pd.DataFrame) -> dict[str, Figure]:
+    """A figure of the mean scores of each method."""
+    means = kin40k_means(rows)
+    figure = Figure(figsize=(9.0, 1.2 + 0.24 * len(means)), layout="constrained")
+    names = [", ".join(map(str, key)) for key in means.index]
+    for ax, score in zip(figure.subplots(1, 2, sharey=True), ("RMSE", "log density")):
+        for M, values in means[score].items():
+            ax.plot(values, names, "o", label=f"M = {M}")
+        ax.set(xlabel=score)
+    ax.legend(fontsize=8)
+    return {"scores": figure}
+
 # %% ../../nbs/internals/studies/findings.ipynb #ef2a0536
 TABLES: dict[str, Callable[[pd.DataFrame], dict[str, pd.DataFrame]]] = {
     "snelson": snelson_tables,
@@ -411,6 +441,7 @@ TABLES: dict[str, Callable[[pd.DataFrame], dict[str, pd.DataFrame]]] = {
     "regression": lambda rows: real_tables("regression", rows),
     "classification": lambda rows: real_tables("classification", rows),
     "beyond": beyond_tables,
+    "kin40k": kin40k_tables,
 }
 FIGURES: dict[str, Callable[[pd.DataFrame], dict[str, Figure]]] = {
     "snelson": snelson_figures,
@@ -421,6 +452,7 @@ FIGURES: dict[str, Callable[[pd.DataFrame], dict[str, Figure]]] = {
     "regression": lambda rows: real_figures("regression", rows),
     "classification": lambda rows: real_figures("classification", rows),
     "beyond": beyond_figures,
+    "kin40k": kin40k_figures,
 }
 
 # %% ../../nbs/internals/studies/findings.ipynb #048a7caa
