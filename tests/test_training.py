@@ -25,12 +25,14 @@ from sparse_pep.kernels import (
     White,
 )
 from sparse_pep.likelihoods import (
+    Beta,
     Gamma,
     Gaussian,
     HeteroscedasticGaussian,
     Logit,
     NegativeBinomial,
     NoisyProbit,
+    Ordinal,
     Poisson,
     Probit,
     StudentT,
@@ -429,6 +431,8 @@ LIKELIHOODS = {
     "gamma": (Gamma(2.0), lambda y: np.exp(1 + y)),
     "weibull": (Weibull(1.4), lambda y: np.where(y > 0.5, -1.0, 1.0) * np.exp(1 + y)),
     "tobit": (Tobit(0.1, -0.5, 0.5), lambda y: np.clip(y, -0.5, 0.5)),
+    "ordinal": (Ordinal((-0.4, 0.5)), lambda y: np.digitize(y, [-0.5, 0.5]).astype(float)),
+    "beta": (Beta(6.0), lambda y: 1.0 / (1.0 + np.exp(-y))),
     "softmax": (Softmax(3), lambda y: np.digitize(y, [-0.5, 0.5]).astype(float)),
 }
 

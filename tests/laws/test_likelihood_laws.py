@@ -8,10 +8,11 @@ import pytest
 from reference import tilted as reference
 from reference.compare import error
 from scipy import integrate
-from scipy.special import stdtr
+from scipy.special import betainc, expit, stdtr
 
 from sparse_pep import likelihoods
 from sparse_pep.likelihoods import (
+    Beta,
     Binary,
     Binomial,
     Counts,
@@ -20,6 +21,7 @@ from sparse_pep.likelihoods import (
     Logit,
     NegativeBinomial,
     NoisyProbit,
+    Ordinal,
     Poisson,
     Positive,
     Probit,
@@ -33,6 +35,7 @@ from sparse_pep.quadrature import Tilted
 LABELS, COUNTS, REALS = [-1.0, 1.0], [0.0, 1.0, 4.0, 60.0], [-2.3, 0.4, 7.0]
 NO_LABELS, NO_COUNTS, NO_REALS = [0.0, 2.0, np.nan], [-1.0, 0.5, np.inf], [np.nan, -np.inf]
 AMOUNTS, NO_AMOUNTS, DURATIONS, NO_DURATIONS = [0.02, 1.0, 7.0], [0.0, -1.0, np.nan], [0.02, 3.0, -0.3, -3.0], [0.0, np.nan]
+FRACTIONS, NO_FRACTIONS = [0.02, 0.6, 0.999], [0.0, 1.0, np.nan]
 LIKELIHOODS = {  # typical y and y that it refuses
     "gaussian": (Gaussian(0.4), REALS, NO_REALS),
     "probit": (Probit(), LABELS, NO_LABELS),
@@ -50,6 +53,8 @@ LIKELIHOODS = {  # typical y and y that it refuses
     "weibull, early ends": (Weibull(0.7), DURATIONS, NO_DURATIONS),
     "binomial": (Binomial(6), [0.0, 2.0, 6.0], [-1.0, 7.0, 1.5]),
     "one trial": (Binomial(), [0.0, 1.0], NO_COUNTS),
+    "ordinal": (Ordinal((-1.2, 0.8)), [0.0, 1.0, 2.0], [-1.0, 3.0, 1.5]),
+    "beta": (Beta(6.0), FRACTIONS, NO_FRACTIONS),
     "tobit": (Tobit(0.4, -1.0, 2.0), [-1.0, 0.4, 2.0], NO_REALS),
     "tobit, no upper limit": (Tobit(0.2), [0.0, 3.1], NO_REALS),
 }
@@ -102,7 +107,7 @@ def test_slopes_are_derivatives_over_the_parameters(likelihood, ys, refused):
     slopes = likelihood.slopes(y, f)
     assert len(slopes) == len(parameters)
     for slope, (name, value) in zip(slopes, parameters.items()):
-        numeric = slope_of(lambda v: likelihood.with_parameters({name: v}).log_density(y, f)[0], value, 1e-3)
+        numeric = slope_of(lambda v: likelihood.with_parameters(parameters | {name: v}).log_density(y, f)[0], value, 1e-3)
         assert slope.shape == (len(ys), 57)
         assert off(slope, numeric, 1.0) < 1e-8
 
@@ -129,6 +134,12 @@ def total(likelihood, density, f):
         return np.sum(density(np.array(LABELS)))
     if isinstance(likelihood, Binomial):
         return np.sum(density(np.arange(likelihood.trials + 1.0)))
+    if isinstance(likelihood, Ordinal):
+        return np.sum(density(np.arange(len(likelihood.cut_points) + 1.0)))
+    if isinstance(likelihood, Beta):  # of log y/(1 - y), as far as 1 - y is accurate, and the known mass beyond
+        a, b = (likelihood.concentration * expit(end) for end in (f, -f))
+        beyond = betainc(a, b, expit(-12.0)) + betainc(b, a, expit(-12.0))
+        return beyond + integrate.quad(lambda x: density(expit(x)) * expit(x) * expit(-x), -12.0, 12.0, epsabs=1e-13, limit=200)[0]
     if isinstance(likelihood, Counts):
         return np.sum(density(np.arange(20_000.0)))
     if isinstance(likelihood, Positive):  # of log y, which has fewer decades
@@ -205,7 +216,7 @@ def test_averages_are_derivatives_over_the_parameters(likelihood, ys, refused, p
     for average, (name, value) in zip(got.averages, parameters.items()):
 
         def z(v, name=name):
-            return likelihood.with_parameters({name: v}).tilted(y, mean, var, power).log_z
+            return likelihood.with_parameters(parameters | {name: v}).tilted(y, mean, var, power).log_z
 
         numeric = slope_of(z, value, 1e-2)
         assert off(average, numeric, 1e-6 * (1.0 + np.abs(got.log_z))) < 1e-4
@@ -260,6 +271,11 @@ def test_log_concave_sites_have_positive_precision(likelihood, ys, refused, powe
 
 def predictive_mean(likelihood, mean, var):
     """Mean of y, variance of y for f ~ N(mean, var), from its probabilities by sums or integrals over y."""
+    if isinstance(likelihood, Beta):  # y may be nearer to 0 and 1 than numbers are, so from the moments given f
+        x = np.linspace(-9.0, 9.0, 1001)
+        weight = np.exp(-0.5 * x**2) / np.sum(np.exp(-0.5 * x**2))
+        m = expit(mean + np.sqrt(var) * x)
+        return weight @ m, weight @ (m * (1.0 - m)) / (1.0 + likelihood.concentration) + weight @ (m - weight @ m) ** 2
     if isinstance(likelihood, Tobit):
 
         def weighted(y, k):
@@ -271,6 +287,8 @@ def predictive_mean(likelihood, mean, var):
         values = np.array(LABELS)
     elif isinstance(likelihood, Binomial):
         values = np.arange(likelihood.trials + 1.0)
+    elif isinstance(likelihood, Ordinal):
+        values = np.arange(len(likelihood.cut_points) + 1.0)
     else:
         values = np.arange(3000.0) if isinstance(likelihood, Counts) else np.exp(np.arange(-30.0, 12.0, 0.02))
     p = np.exp(likelihood.predict_log_density(values, np.full(len(values), mean), np.full(len(values), var)))
@@ -282,7 +300,7 @@ def predictive_mean(likelihood, mean, var):
 def test_predicted_mean_and_variance(likelihood, ys, refused):
     means, variances = np.array([-2.0, 0.3, 1.1]), np.array([0.2, 0.05, 0.4])
     got = np.array(likelihood.predict(means, variances))
-    if isinstance(likelihood, (Binary, Binomial, Counts, Positive, Tobit)):
+    if isinstance(likelihood, (Beta, Binary, Binomial, Counts, Ordinal, Positive, Tobit)):
         expected = np.array([predictive_mean(likelihood, *cavity) for cavity in zip(means, variances)]).T
     else:
         expected = means * centred(likelihood), variances + noise_variance(likelihood)
@@ -510,7 +528,7 @@ def test_tiny_probabilities_of_classes_are_right():
 
 @pytest.mark.parametrize(
     "kind, name",
-    [(kind, field.name) for kind, *_ in BY_NAME.values() for field in fields(kind)] + [(Gaussian, "noise_variance"), (Tobit, "noise_variance"), (Gamma, "shape"), (Weibull, "shape")],
+    [(kind, field.name) for kind, *_ in BY_NAME.values() for field in fields(kind)] + [(Gaussian, "noise_variance"), (Tobit, "noise_variance"), (Beta, "concentration"), (Gamma, "shape"), (Weibull, "shape")],
 )
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, np.ones(2)])
 def test_parameters_must_be_positive_and_finite(kind, name, value):
@@ -527,6 +545,31 @@ def test_flip_rate_below_one_half():
 def test_trials_are_a_number_of_them(value):
     with pytest.raises(ValueError, match="`trials` must be a whole number of at least 1"):
         Binomial(value)
+
+
+@pytest.mark.parametrize("value", [(), (1.0, 1.0), (2.0, 1.0), (0.0, np.inf)])
+def test_cut_points_are_in_order(value):
+    with pytest.raises(ValueError, match="`cut_points` must be increasing numbers"):
+        Ordinal(value)
+
+
+def test_cut_points_from_targets_predict_the_frequencies():
+    """A class without data keeps a width, and the order does not matter."""
+    start = Ordinal.from_targets(np.repeat([3, 0, 1], [100_000, 300_000, 600_000]))
+    np.testing.assert_allclose(start.predict_proba(np.zeros(1), np.ones(1))[0], [0.3, 0.6, 1e-6, 0.1], rtol=1e-4)
+    with pytest.raises(ValueError, match="whole numbers from 0 for the Ordinal likelihood; got -1"):
+        Ordinal.from_targets([0, -1])
+
+
+def test_narrow_classes_far_away():
+    """Where p is the Gaussian density in the class times its width, log p is a parabola."""
+    narrow = Ordinal((0.0, 1e-6))
+    f = np.array([-3e3, -40.0, -1.0, 2.0, 40.0, 3e3])
+    ell, slope, curvature = narrow.log_density(np.ones(6), f)
+    centred = f - 0.5e-6
+    assert error(ell, -0.5 * centred**2 - 0.5 * np.log(2 * np.pi) + np.log(1e-6)) < 1e-9
+    assert off(slope, -centred) < 1e-6
+    assert off(curvature, -np.ones(6)) < 1e-2
 
 
 def test_limits_of_a_tobit_are_in_order():
