@@ -172,7 +172,7 @@ def examples(body: str) -> str:
     return "\n".join(parts)
 
 
-MANY = 15  # names on a page; if there are more, examples are folded
+MANY = 15  # names on a page; if there are more, examples and methods are folded
 
 
 def documented(text: str, module: str) -> str:
@@ -364,6 +364,8 @@ def method_entries(module: str, cls: type) -> str:
         page = "" if owner == module else f"{owner}.ipynb"
         said = ", ".join(f"[`{name}`]({page}#{base.__name__}.{name})" for name in inherited)
         inherits.append(f"[`{base.__name__}`]({page}#{base.__name__}): {said}")
+    if done and len(loaded(module).__all__) > MANY:
+        done = ['<details class="folded"><summary>Methods</summary>', *done, "</details>"]
     done = [f"::: {{.inherited}}\nAs in {'; as in '.join(inherits)}.\n:::"] * bool(inherits) + done
     return "\n\n".join(done)
 
