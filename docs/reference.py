@@ -172,7 +172,8 @@ def examples(body: str) -> str:
     return "\n".join(parts)
 
 
-MANY = 15  # names on a page; if there are more, examples and methods are folded
+MANY = 12  # names on a page; if there are more, what does not say how to call them is folded
+ALWAYS = ("Parameters", "Attributes", "Returns", "Yields")
 
 
 def documented(text: str, module: str) -> str:
@@ -180,13 +181,17 @@ def documented(text: str, module: str) -> str:
     sections = parse_docstring(text)
     fields = [head.partition(" : ")[0] for part in ("Parameters", "Attributes") for head, _ in entries(sections.get(part, ""))]
     own = tuple(name for field in fields for name in field.split(", "))
-    done = [prose(sections.pop(""), module, own)]
+    done, folded = [prose(sections.pop(""), module, own)], {}
     for name, body in sections.items():
         shown = examples(body) if name == "Examples" else definitions(name, body, module, own) if name in LISTS else prose(body, module, own)
-        if name == "Examples" and len(loaded(module).__all__) > MANY:
-            done.append(f'<details class="folded"><summary>Example</summary>\n\n{shown}\n\n</details>')
-        else:
+        if name in ALWAYS or len(loaded(module).__all__) <= MANY:
             done.append(f"[{name}]{{.part}}\n\n{shown}")
+        else:
+            folded[name] = shown
+    if folded:
+        said = ", ".join(folded)
+        within = (f"[{name}]{{.part}}\n\n{shown}" if len(folded) > 1 else shown for name, shown in folded.items())
+        done += [f'<details class="folded"><summary>{said}</summary>', *within, "</details>"]
     return "\n\n".join(filter(None, done))
 
 
@@ -364,8 +369,6 @@ def method_entries(module: str, cls: type) -> str:
         page = "" if owner == module else f"{owner}.ipynb"
         said = ", ".join(f"[`{name}`]({page}#{base.__name__}.{name})" for name in inherited)
         inherits.append(f"[`{base.__name__}`]({page}#{base.__name__}): {said}")
-    if done and len(loaded(module).__all__) > MANY:
-        done = ['<details class="folded"><summary>Methods</summary>', *done, "</details>"]
     done = [f"::: {{.inherited}}\nAs in {'; as in '.join(inherits)}.\n:::"] * bool(inherits) + done
     return "\n\n".join(done)
 
