@@ -3,7 +3,7 @@
     python -m benchmarks.measure ours energy --size 10000x100 --power 0.5      # prints the row as JSON
 
 Tasks: `energy` (evidence and all gradients), `training` (regression), `classification` (training, probit), `prediction` (mean and
-variance of f). Data, start, clock, floor and optimiser are the same for all systems; they need NumPy and SciPy only.
+variance of f), `fit` (real data of a file, in `benchmarks.fits`). Data, start, clock, floor and optimiser are the same for all systems; they need NumPy and SciPy only.
 """
 
 import argparse
@@ -27,12 +27,17 @@ SETTLE = 0.3  # seconds; threads of a BLAS that was just used spin for a tenth o
 
 
 class Start(NamedTuple):
-    """Where every system starts: an ARD squared exponential, and inducing inputs."""
+    """Where every system starts: a kernel with a lengthscale for each input, "squared exponential" or "matern32", and inducing inputs."""
 
     variance: float
     lengthscale: np.ndarray
     noise_variance: float
     Z: np.ndarray
+    kernel: str = "squared exponential"
+
+
+class TimeIsUp(Exception):
+    """Ends a training that has used its time."""
 
 
 class Objective:
@@ -42,9 +47,12 @@ class Objective:
     ----------
     start : ndarray (P,)
         The vector that belongs to the `Start`.
+    sign : float
+        −1 where what is minimised returns the log evidence itself.
     """
 
     start: np.ndarray
+    sign = 1.0
 
     def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         """(−log evidence, −gradient (P,))."""
@@ -54,13 +62,29 @@ class Objective:
         """A context that training runs in."""
         return nullcontext()
 
+    def function(self) -> Callable:
+        """What training calls, from `start` on: argument → (objective, ...)."""
+        return self
+
+    def vector_of(self, argument: object) -> np.ndarray:
+        """The vector (P,) of an argument of `function`."""
+        return argument
+
+    def minimise(self, function: Callable, max_iter: int) -> int:
+        """Minimise `function` from `start` and keep the parameters; the number of iterations."""
+        options = {"maxiter": max_iter, "maxfun": 100 * max_iter, "ftol": 0.0, "gtol": 0.0}
+        end = minimize(function, self.start, jac=True, method="L-BFGS-B", options=options)
+        self(end.x)  # leaves the system with these parameters
+        return end.nit
+
     def train(self, max_iter: int) -> tuple[int, list[tuple[float, float]]]:
         """Train from `start`; the number of iterations, and (seconds, objective) after each evaluation."""
-        options = {"maxiter": max_iter, "maxfun": 100 * max_iter, "ftol": 0.0, "gtol": 0.0}
-        recorded = Recorded(self)
-        end = minimize(recorded, self.start, jac=True, method="L-BFGS-B", options=options)
-        self(end.x)  # leaves the system with these parameters
-        return end.nit, recorded.trace
+        recorded = Recorded(self.function(), self.sign)
+        return self.minimise(recorded, max_iter), recorded.trace
+
+    def noise(self) -> float:
+        """The noise variance of a regression."""
+        raise NotImplementedError
 
     def predictor(self) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
         """predict(X) → mean and variance of f, (S,) each, with all that training data decide done already."""
@@ -68,15 +92,24 @@ class Objective:
 
 
 class Recorded:
-    """A function that returns (value, more), with the seconds since now and the value of each call in `trace`."""
+    """A function that returns (value, more). `trace` has the seconds since `begin` and the value of each call; with a `limit` in
+    seconds, `best` has (seconds, value, argument) of the calls that were lower than all before, and calls end when time is up.
+    """
 
-    def __init__(self, function: Callable, sign: float = 1.0):
-        self.function, self.sign, self.trace, self.begin = function, sign, [], time.perf_counter()
+    def __init__(self, function: Callable, sign: float = 1.0, begin: float | None = None, limit: float | None = None):
+        self.function, self.sign, self.trace, self.best, self.limit = function, sign, [], [], limit
+        self.begin = time.perf_counter() if begin is None else begin
 
     def __call__(self, argument: object) -> tuple:
         answer = self.function(argument)
-        value = getattr(answer[0], "log_evidence", answer[0])
-        self.trace.append((time.perf_counter() - self.begin, self.sign * float(value)))
+        value = self.sign * float(getattr(answer[0], "log_evidence", answer[0]))
+        when = time.perf_counter() - self.begin
+        self.trace.append((when, value))
+        if self.limit is not None:
+            if not self.best or value < self.best[-1][1]:
+                self.best.append((when, value, np.copy(argument) if isinstance(argument, np.ndarray) else argument))
+            if when > self.limit:
+                raise TimeIsUp
         return answer
 
 
@@ -205,21 +238,26 @@ TASKS = {"energy": energy_row, "training": training_row, "classification": class
 def main() -> None:
     """Measure one row and print it, or print the versions of a system."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("system", choices=["ours", "gpflow", "gpytorch", "gpjax", "gpy"])
-    parser.add_argument("task", choices=[*TASKS, "versions"])
+    parser.add_argument("system", help="ours, gpflow, gpytorch, gpjax, gpy, gpboost; a variant follows a hyphen: ours-local, gpboost-vecchia")
+    parser.add_argument("task", choices=[*TASKS, "fit", "versions"])
     parser.add_argument("--size", default="10000x100", metavar="NxM", help="of a prediction: rows to predict x M")
     parser.add_argument("--power", type=float, default=0.0)
-    parser.add_argument("--budget", type=float, default=8.0, help="seconds of repeats; of training: iterations")
+    parser.add_argument("--budget", type=float, default=8.0, help="seconds of repeats or of a fit; of training: iterations")
+    parser.add_argument("--data", help="of a fit: the file that `benchmarks.fits.prepare` wrote")
     given = parser.parse_args()
     threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count()))
     if hasattr(os, "sched_setaffinity"):  # some libraries count cores and listen to no variable
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-    system = importlib.import_module(f"benchmarks.systems.{given.system}")
+    name, _, variant = given.system.partition("-")
+    system = importlib.import_module(f"benchmarks.systems.{name}")
     system.use_threads(threads)
     if given.task == "versions":
         print(json.dumps(system.versions() | {"numpy": np.__version__}))
         return
     n_data, n_inducing = map(int, given.size.split("x"))
+    if given.task == "fit":
+        print(json.dumps(importlib.import_module("benchmarks.fits").fit_row(system, given.data, n_inducing, given.power, given.budget, variant)))
+        return
     budget = int(given.budget) if given.task in ("training", "classification") else given.budget
     print(json.dumps(TASKS[given.task](system, n_data, n_inducing, given.power, budget)))
 

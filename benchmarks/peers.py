@@ -1,15 +1,16 @@
-"""Ours against GPflow, GPyTorch, GPJax and GPy, and against a dgemm: the tables behind the page "How fast it is".
+"""Ours against GPflow, GPyTorch, GPJax, GPy and GPBoost, and against a dgemm: the tables behind the page "How fast it is".
 
     python -m benchmarks.peers --quick                       # some minutes, small sizes: does it run?
     python -m benchmarks.peers --python gpflow=/envs/tf/bin/python --python gpytorch=/envs/torch/bin/python
     python -m benchmarks.peers --tasks energy prediction     # again, other rows stay
+    python -m benchmarks.peers --tasks fits --sets pol       # whole fits of real data, in the folder that SPARSE_PEP_DATA names
 
 Whatever can be imported takes part; `--python` names the interpreter of a system that lives in an environment of its own, which needs
 NumPy and SciPy beside it. Each row is measured by `benchmarks.measure` in a fresh process, one after the other, with the same data,
 start, number of threads and optimiser, in float64. The first call, in which some systems compile, is in a column of its own.
 
 At the start all systems must have the same objective, and predict the same: if they do not, the suite stops. Rows that exist are
-replaced, others are added to `peers.csv`, `exponents.csv` and `traces.csv` in `nbs/about/benchmarks/`; `about.json` has versions and cores.
+replaced, others are added to `peers.csv`, `exponents.csv`, `traces.csv` and `fits.csv` in `nbs/about/benchmarks/`; `about.json` has versions and cores.
 """
 
 import argparse
@@ -20,15 +21,25 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.fits import SECONDS, SETS, prepare
+
 ROOT = Path(__file__).parents[1]
-MODULES = {"ours": "sparse_pep", "gpflow": "gpflow", "gpytorch": "gpytorch", "gpjax": "gpjax", "gpy": "GPy"}
+MODULES = {"ours": "sparse_pep", "gpflow": "gpflow", "gpytorch": "gpytorch", "gpjax": "gpjax", "gpy": "GPy", "gpboost": "gpboost"}
 ENERGY_POWERS = {"ours": (0.0, 0.5, 1.0), "gpflow": (0.0, 1.0), "gpytorch": (0.0,), "gpjax": (0.0,), "gpy": (0.0, 0.5, 1.0)}
 LABEL_POWERS = {"ours": (0.0, 0.5, 1.0), "gpflow": (0.0,), "gpytorch": (0.0,), "gpjax": (0.0,), "gpy": (1.0,)}
+FITS = {
+    "ours": (("ours", 0.0), ("ours", 0.5), ("ours-local", 0.5)),
+    "gpflow": (("gpflow", 0.0),),
+    "gpytorch": (("gpytorch", 0.0),),
+    "gpjax": (("gpjax", 0.0),),
+    "gpboost": (("gpboost-fitc", 1.0), ("gpboost-vecchia", 1.0), ("gpboost-vif", 1.0)),
+}  # system → variants and powers
 PREDICTS_AS = {("gpytorch", 0.0): 1.0}  # its prediction adds the variance that its bound leaves out
 LONG = 10  # times the iterations, for those that climb in the parameters of q too
 KEYS = ("task", "system", "N", "M", "power", "budget")
@@ -37,6 +48,7 @@ COLUMNS = {
               "objective_end", "iterations", "evaluations", "log_loss", "mean_square", "mean_variance", "note"),
     "exponents": (*KEYS, "seconds", "median_seconds", "floor_seconds", "ratio", "turns", "first_seconds", "peak_mb", "objective"),
     "traces": (*KEYS, "evaluation", "seconds", "objective"),
+    "fits": (*KEYS, "evaluation", "seconds", "objective", "error", "log_density", "note"),
 }  # fmt: skip
 SAME = {"objective": 1e-4, "mean_square": 1e-3, "mean_variance": 1e-3}  # relative; systems differ in their jitter
 STEPS = 60  # of a trace that are kept
@@ -65,13 +77,15 @@ class Sizes(NamedTuple):
     fixed: tuple[int, int] = (10_000, 100)  # N where M varies, M where N varies
     iterations: int = 100
     seconds: float = 8.0
+    fit_seconds: float = 60.0
 
 
-QUICK = Sizes(((2_000, 50), (4_000, 100)), (2_000, 50), (500, 30), (10_000, 50), (1_000, 3_000, 10_000), (25, 50, 100), (2_000, 50), 20, 1.0)
+QUICK = Sizes(((2_000, 50), (4_000, 100)), (2_000, 50), (500, 30), (10_000, 50), (1_000, 3_000, 10_000), (25, 50, 100), (2_000, 50), 20, 1.0, 3.0)
 
 
 def planned(sizes: Sizes, systems: list[str], tasks: list[str]) -> Iterator[Row]:
     """All rows, ours first wherever others are compared with it."""
+    systems = [system for system in systems if system in ENERGY_POWERS]
     if "energy" in tasks:
         for size in sizes.energy:
             yield from (Row("energy", s, *size, power, sizes.seconds) for s in systems for power in ENERGY_POWERS[s])
@@ -182,6 +196,21 @@ def run_all(given: argparse.Namespace, pythons: dict[str, str], sizes: Sizes) ->
         write(given.out / "exponents.csv", [result])
 
 
+def run_fits(given: argparse.Namespace, pythons: dict[str, str], budget: float) -> None:
+    """Whole fits, set by set."""
+    for name in given.sets:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "data.npz"
+            n_data, _ = prepare(name, file)
+            for system, power in (variant for each in pythons for variant in FITS.get(each, ())):
+                row = Row(name, system, n_data, SETS[name], power, budget * SECONDS.get(name, 1.0))
+                options = ["--size", f"{n_data}x{row.M}", "--power", str(power), "--budget", str(row.budget), "--data", str(file)]
+                found = child(pythons[system.partition("-")[0]], [system, "fit", *options], given.threads, given.limit)
+                trace = found.get("trace", [found])  # a note, if it took too long
+                write(given.out / "fits.csv", [row._asdict() | {"evaluation": i} | point for i, point in enumerate(trace, 1)])
+                print(f"{name:15}{system:16}{n_data}x{row.M} power {power:g}: {found.get('evaluations')} evaluations, {trace[-1]}", flush=True)
+
+
 def interpreters(named: list[str]) -> dict[str, str]:
     """The interpreter of each system that takes part, ours first."""
     given = dict(item.split("=", 1) for item in named)
@@ -196,9 +225,10 @@ def interpreters(named: list[str]) -> dict[str, str]:
 def main() -> None:
     """Run the suite from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    tasks = ["energy", "training", "classification", "prediction", "exponents"]
+    tasks = ["energy", "training", "classification", "prediction", "exponents", "fits"]
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--tasks", nargs="+", choices=tasks, default=tasks)
+    parser.add_argument("--sets", nargs="+", choices=[*SETS], default=[*SETS], help="for fits (default: all)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--limit", type=float, default=400.0, help="most seconds a row")
     parser.add_argument("--quick", action="store_true", help="small sizes, few repeats")
@@ -206,14 +236,19 @@ def main() -> None:
     given = parser.parse_args()
     begin, pythons = time.perf_counter(), interpreters(given.python)
     versions = {name: child(python, [name, "versions"], given.threads, given.limit) for name, python in pythons.items()}
-    about = {"date": f"{datetime.date.today()}", "cores": os.cpu_count(), "threads": given.threads, "quick": given.quick, "versions": versions}
     given.out.mkdir(parents=True, exist_ok=True)
     note = given.out / "about.json"
-    if note.exists() and json.loads(note.read_text())["quick"] != given.quick:
+    old = json.loads(note.read_text()) if note.exists() else {"quick": given.quick, "versions": {}}
+    if old["quick"] != given.quick:
         for name in COLUMNS:  # rows of another kind of run
             (given.out / f"{name}.csv").unlink(missing_ok=True)
+    versions = old["versions"] | versions  # rows of systems that take no part stay
+    about = {"date": f"{datetime.date.today()}", "cores": os.cpu_count(), "threads": given.threads, "quick": given.quick, "versions": versions}
     note.write_text(json.dumps(about, indent=2) + "\n")
-    run_all(given, pythons, QUICK if given.quick else Sizes())
+    sizes = QUICK if given.quick else Sizes()
+    run_all(given, pythons, sizes)
+    if "fits" in given.tasks:
+        run_fits(given, pythons, sizes.fit_seconds)
     print(f"{(time.perf_counter() - begin) / 60:.1f} minutes")
 
 

@@ -12,7 +12,7 @@ from scipy.optimize import approx_fprime
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import measure, peers  # noqa: E402
+from benchmarks import fits, measure, peers  # noqa: E402
 from benchmarks.systems import ours  # noqa: E402
 
 ROW = peers.Row("energy", "ours", 100, 5, 0.5, 1.0)._asdict()
@@ -121,3 +121,19 @@ def test_recorded_values_are_the_lowest_so_far():
     row = measure.trained(Falling(), 3, 0.0)
     assert [value for _, value in row["trace"]] == [5.0, 3.0, 3.0]
     assert (row["objective"], row["objective_end"], row["evaluations"]) == (9.0, 3.0, 3)
+
+
+@pytest.mark.parametrize(("labels", "variant"), [(False, ""), (False, "local"), (True, "")])
+def test_a_whole_fit_is_scored_along_its_way(tmp_path, labels, variant):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3.0, 3.0, (90, 2)) * [1.0, 50.0]
+    f = np.sin(2.0 * X[:, 0])
+    y = np.where(f > 0.0, 1.0, -1.0) if labels else 100.0 + 20.0 * f + rng.normal(size=90)
+    file = tmp_path / "data.npz"
+    np.savez(file, X=X[:60], y=y[:60], X_test=X[60:], y_test=y[60:], labels=labels)
+    row = fits.fit_row(ours, file, 15, 0.5, 0.5, variant)
+    first, last = row["trace"][0], row["trace"][-1]
+    assert last["objective"] == row["objective_end"] < first["objective"]
+    assert last["log_density"] > first["log_density"]
+    assert last["error"] < (0.2 if labels else 10.0)  # in units of y, where the standard deviation is 14
+    assert row["seconds"] < 5.0

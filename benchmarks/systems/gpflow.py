@@ -43,6 +43,9 @@ class Flow(Objective):
         value, slope = self.evaluation(tf.constant(vector))
         return float(value), slope.numpy()
 
+    def noise(self) -> float:
+        return float(self.model.likelihood.variance.numpy())
+
     def predictor(self):
         posterior = self.model.posterior()
         compiled = tf.function(posterior.predict_f)
@@ -56,7 +59,8 @@ class Flow(Objective):
 
 def kernel_of(start: Start) -> gpflow.kernels.Kernel:
     """The kernel of the start."""
-    return gpflow.kernels.SquaredExponential(variance=start.variance, lengthscales=start.lengthscale)
+    kinds = {"squared exponential": gpflow.kernels.SquaredExponential, "matern32": gpflow.kernels.Matern32}
+    return kinds[start.kernel](variance=start.variance, lengthscales=start.lengthscale)
 
 
 def regression(X: np.ndarray, y: np.ndarray, start: Start, power: float) -> Objective:

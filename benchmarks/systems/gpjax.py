@@ -44,6 +44,9 @@ class Jax(Objective):
         value, slope = self.evaluation(jax.numpy.asarray(vector), self.data)
         return float(value), np.array(slope)
 
+    def noise(self) -> float:
+        return float(self.family(jax.numpy.asarray(self.vector)).model.likelihood.obs_stddev.unwrap()) ** 2
+
     def predictor(self):
         family = self.family(jax.numpy.asarray(self.vector))
         posterior = equinox.filter_jit(lambda family, data: family.condition(data))(family, self.data)
@@ -62,7 +65,8 @@ class Jax(Objective):
 
 def prior_of(start: Start) -> gpjax.Prior:
     """The prior process of the start, of mean zero."""
-    kernel = gpjax.kernels.RBF(lengthscale=jax.numpy.asarray(start.lengthscale), variance=start.variance, n_dims=len(start.lengthscale))
+    kinds = {"squared exponential": gpjax.kernels.RBF, "matern32": gpjax.kernels.Matern32}
+    kernel = kinds[start.kernel](lengthscale=jax.numpy.asarray(start.lengthscale), variance=start.variance, n_dims=len(start.lengthscale))
     return gpjax.Prior(mean_function=gpjax.mean_functions.Zero(), kernel=kernel)
 
 

@@ -1,5 +1,6 @@
 """GPyTorch: InducingPointKernel with its exact marginal likelihood at power 0, ApproximateGP with the variational bound for labels."""
 
+from functools import partial
 from importlib.metadata import version
 
 import gpytorch
@@ -23,7 +24,8 @@ def versions() -> dict[str, str]:
 
 def kernel_of(start: Start) -> gpytorch.kernels.Kernel:
     """The kernel of the start."""
-    kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=len(start.lengthscale)))
+    kinds = {"squared exponential": gpytorch.kernels.RBFKernel, "matern32": partial(gpytorch.kernels.MaternKernel, nu=1.5)}
+    kernel = gpytorch.kernels.ScaleKernel(kinds[start.kernel](ard_num_dims=len(start.lengthscale)))
     kernel.outputscale = start.variance
     kernel.base_kernel.lengthscale = torch.tensor(start.lengthscale)
     return kernel
@@ -68,10 +70,15 @@ class Torch(Objective):
     def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         with torch.no_grad():
             torch.nn.utils.vector_to_parameters(torch.from_numpy(np.array(vector)), self.parameters)
+        if not self.model.training:  # after a prediction
+            self.model.train()
         self.bound.zero_grad()
         loss = -len(self.y) * self.bound(self.model(self.X), self.y)
         loss.backward()
         return float(loss.detach()), torch.nn.utils.parameters_to_vector([p.grad for p in self.parameters]).numpy().copy()
+
+    def noise(self) -> float:
+        return float(self.model.likelihood.noise.detach())
 
     def predictor(self):
         self.model.eval()
