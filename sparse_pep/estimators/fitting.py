@@ -46,8 +46,8 @@ from ..shards import Piece
 from ..stochastic import train_stochastic
 from ..streaming import Memory
 from sparse_pep.training import (
-    JUDGED_ROWS,
     LOG_LIMIT,
+    SAMPLE_ROWS,
     TimeLimit,
     advised_power,
     check_fixed,
@@ -144,9 +144,9 @@ class Data:
 
     def sampled(self, rng: np.random.Generator) -> "Data":
         """The same data in memory, with a `sample` if they have more than 20000 rows."""
-        if self.rows.n_data <= JUDGED_ROWS:
+        if self.rows.n_data <= SAMPLE_ROWS:
             return self
-        chosen = chosen_rows(self.rows.n_data, JUDGED_ROWS, rng)
+        chosen = chosen_rows(self.rows.n_data, SAMPLE_ROWS, rng)
         return replace(self, sample=distinct_rows(self.rows.at(chosen))[0])
 
     def scaling(
