@@ -216,6 +216,8 @@ table_options = with_options(
 training_options = with_options(
     click.option("--blocks", type=click.IntRange(1), metavar="SIZE",
         help="Approximate neighbouring rows jointly, in blocks of at most SIZE rows (PITC at power 1)."),
+    click.option("--tight", is_flag=True,
+        help="Train on the tight form of the evidence, at power 0 a better lower bound. Other likelihoods than gaussian need power 0 and no --blocks."),
     click.option("--kernel", default="se", show_default=True, type=click.Choice(KERNELS),
         help="Squared exponential, or a Matérn kernel for a rougher function; matern12 is the roughest. rq mixes many lengthscales."),
     max_iter_option,
@@ -232,8 +234,6 @@ training_options = with_options(
 fit_options = with_options(
     click.option("--power", default=0.5, show_default=True, type=Power(), metavar="POWER",
         help="A number from 0 (VFE) to 1 (FITC), or a rule: auto (0.5), log_loss (0.8 in regression), held_out (the best of five powers on a held-out fifth of the rows)."),
-    click.option("--tight", is_flag=True,
-        help="Train on the tight form of the evidence, at power 0 a better lower bound. Other likelihoods than gaussian need --power 0 and no --blocks."),
     inducing_options(100),
     click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME", type=click.Choice(LIKELIHOODS),
         help=f"Distribution of the target. For numbers: gaussian, student_t (with outliers), heteroscedastic_gaussian (noise that depends on the inputs), tobit (cut off at 0). For positive numbers: gamma, weibull (durations; a minus sign says that one had not ended). For fractions between 0 and 1: beta. For labels: {', '.join(CLASSIFIERS)}. "

@@ -28,7 +28,7 @@ from sparse_pep.numerics.devices import (
     to_device,
     total_product,
 )
-from .numerics.distances import Pairs, centred_pairs
+from .numerics.distances import Pairs, StackedPairs, centred_pairs
 from .numerics.parameters import Parametric, numbered, with_numbered
 from sparse_pep.numerics.validation import (
     as_floats,
@@ -99,6 +99,12 @@ class Kernel(Parametric):
         is held constant; if it is None, both arguments of k move with X1.
         """
         raise NotImplementedError
+
+    def stack(self, X: np.ndarray) -> np.ndarray:
+        """The matrices k(X, X) (G, b, b) of the points of each of G sets, X (G, b, D). This is a loop,
+        which some kernels replace by something faster.
+        """
+        return np.stack([self.vjp(x)[0] for x in X])
 
     def diag_vjp(self, X: Array) -> tuple[np.ndarray, Callable]:
         """The diagonal (N,) of k(X, X), on the host, and its pull-back, which takes kff_bar (N,)
@@ -211,6 +217,11 @@ class Stationary(Kernel):
         """The active columns of X (N, D), each divided by its lengthscale."""
         X, lengthscale = self.active(X, "lengthscale")
         return X / to_device(lengthscale, X)
+
+    def stack(self, X: np.ndarray) -> np.ndarray:
+        """The matrices (G, b, b) of the points of each of G sets, from one `profile`."""
+        scaled = self.scaled(X.reshape(-1, X.shape[-1])).reshape(*X.shape[:2], -1)
+        return self.profile(StackedPairs(scaled, scaled))[0]
 
     def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
         """The matrix K (M, n) and its pull-back, from `profile` and the moments of the differences."""
@@ -653,6 +664,10 @@ class Sum(Combination):
 
         return sum(matrices), pull
 
+    def stack(self, X: np.ndarray) -> np.ndarray:
+        """The sums of the matrices (G, b, b) of G sets of points."""
+        return sum(kernel.stack(X) for kernel in self.kernels)
+
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
         """The sum of the diagonals (N,), and its pull-back."""
         diagonals, pulls = zip(*(kernel.diag_vjp(X) for kernel in self.kernels))
@@ -684,6 +699,10 @@ class Product(Combination):
             return numbered(gradients), sum(X1_bars)
 
         return reduce(mul, matrices), pull
+
+    def stack(self, X: np.ndarray) -> np.ndarray:
+        """The products of the entries of the matrices (G, b, b) of G sets of points."""
+        return reduce(mul, (kernel.stack(X) for kernel in self.kernels))
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
         """The product of the diagonals (N,), and its pull-back."""

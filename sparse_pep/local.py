@@ -11,9 +11,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
-from .blocks import unexplained_blocks
 from .inference import Fit
 from sparse_pep.model import (
     Model,
@@ -21,10 +19,10 @@ from sparse_pep.model import (
     model_predict,
     one_or_all,
     predictive_log_density,
-    within_blocks,
 )
+from .numerics.distances import Neighbours
 from .numerics.linalg import solve_lower
-from .numerics.threads import one_blas_thread
+from .numerics.threads import chunk_slices, one_blas_thread
 from .shards import Piece, per_row
 from .sites import Posterior
 
@@ -45,17 +43,21 @@ def site_on_u(
     D: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """T (G, b, b) and ν (G, b, K) of G blocks, as functions of W_bᵀu, from D (G, b, b) and the
-    sites τ̃ (G, b), ν̃ (G, b, K) of their data points on f. Cost O(Gb³).
+    sites τ̃ (G, b), ν̃ (G, b, K) of their data points on f. Cost O(Gb³). Where each data point has
+    a site of its own, D is its diagonal (G, b), and the cost O(Gb²).
     """
     own, one = precision[:, :, None], np.eye(D.shape[1])
+    if D.ndim == 2:
+        left = 1.0 + power * precision * D
+        return (precision / left)[:, :, None] * one, shift / left[:, :, None]
     given = np.concatenate([one * own, shift], axis=2)
     found = np.linalg.solve(one + power[:, :, None] * own * D, given)
     return found[:, :, : len(one)], found[:, :, len(one) :]
 
 # %% ../nbs/20_local.ipynb #b1d6ee41
 def exchange(
-    A: np.ndarray,
-    D: np.ndarray,
+    A: tuple[np.ndarray, np.ndarray],
+    D: tuple[np.ndarray, np.ndarray],
     mean: np.ndarray,
     site: tuple[np.ndarray, np.ndarray],
     on_f: tuple[np.ndarray, np.ndarray],
@@ -66,10 +68,11 @@ def exchange(
 
     Parameters
     ----------
-    A : ndarray (G, b + t, b + t)
-        Covariance under q of wᵀu for the data points of the block, then for the test points.
-    D : ndarray (G, b + t, b + t)
-        Covariance of f given u for the same points.
+    A : tuple of ndarray (G, b + t, b), (G, t)
+        Covariance under q of wᵀu for the data points of the block, then for the test points, with
+        the data points of the block; and the variances of the test points.
+    D : tuple of ndarray (G, b + t, b), (G, t)
+        The same for f given u.
     mean : ndarray (G, b + t, K)
         Mean under q of wᵀu for the same points, for K outputs.
     site : tuple of ndarray (G, b, b), (G, b, K)
@@ -77,31 +80,41 @@ def exchange(
     on_f : tuple of ndarray (G, b), (G, b, K)
         Precision τ̃ and shift ν̃ of the factor on f_b.
     signed : bool
-        Whether some site of the model has a negative precision. Cost O(Gb(b + t)²).
+        Whether some site of the model has a negative precision. Cost O(Gb²(b + t)).
     """
-    (T, nu), (tau, nu_f) = site, on_f
-    b, n, tau, one = T.shape[1], A.shape[1], tau[:, :, None], np.eye(T.shape[1])
-    asked = np.concatenate([T @ A[:, :b], T @ mean[:, :b] - nu], axis=2)
-    change = A[:, :, :b] @ np.linalg.solve(one - T @ A[:, :b, :b], asked)
-    P, mean = A + change[:, :, :n] + D, mean + change[:, :, n:]
-    asked = np.concatenate([tau * P[:, :b, b:], nu_f - tau * mean[:, :b]], axis=2)
-    gain = P[:, b:, :b] @ np.linalg.solve(one + tau * P[:, :b, :b], asked)
-    lowered = np.einsum("gtt->gt", gain[:, :, : n - b])
-    mean, var = mean[:, b:] + gain[:, :, n - b :], np.einsum("gnn->gn", P)[:, b:] - lowered
+    (T, nu), (tau, nu_f), (A, A_tt), (D, D_tt) = site, on_f, A, D
+    b, t, one = A.shape[2], A_tt.shape[1], np.eye(A.shape[2])
+    tau, A_bt, D_bt = tau[:, :, None], A[:, b:].swapaxes(1, 2), D[:, b:].swapaxes(1, 2)
+    E = one + tau * D[:, :b]
+    F = tau * one - E @ T
+    found = np.linalg.solve(E, np.concatenate([tau * D_bt, nu_f], axis=2))
+    g, rho = found[:, :, :t], found[:, :, t:]
+    a, system = A_bt - A[:, :b] @ g, E + F @ A[:, :b]
+    asked = np.concatenate([F @ a, nu_f - E @ nu - F @ mean[:, :b]], axis=2)
+    found = np.linalg.solve(system, asked)
+    var = D_tt + A_tt - dots(D_bt, g) - dots(g, A_bt + a) - dots(a, found[:, :, :t])
+    ends = ((g, -mean[:, :b]), (D_bt, rho), (a, found[:, :, t:]))
+    mean = mean[:, b:] + sum(left.swapaxes(1, 2) @ right for left, right in ends)
     proper = var > 0.0
-    for ratio in (one - T @ A[:, :b, :b], one + tau * P[:, :b, :b]) if signed else ():
+    for ratio in (one - T @ A[:, :b], E, np.linalg.solve(E, system)) if signed else ():
         proper &= np.linalg.eigvals(ratio).real.min(axis=1, keepdims=True) > 0.0
     return np.where(proper[:, :, None], mean, np.nan), np.where(proper, var, np.nan)
 
+
+def dots(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The inner products (G, t) of the columns of `left` and `right` (G, b, t)."""
+    return np.einsum("gbt,gbt->gt", left, right)
+
 # %% ../nbs/20_local.ipynb #e94996b1
-def apart(D: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """D (G, b + t, b + t) with the block's part multiplied by `share` (G, b, b), and without the
-    covariances between the block and the test points.
+def apart(
+    D: tuple[np.ndarray, np.ndarray], share: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """D, as `exchange` expects it, with the block's part multiplied by `share` (G, b, b), and without
+    the covariances between the block and the test points.
     """
-    b, found = share.shape[1], np.zeros_like(D)
-    found[:, :b, :b] = share * D[:, :b, :b]
-    np.einsum("gnn->gn", found)[:, b:] = np.einsum("gnn->gn", D)[:, b:]
-    return found
+    b, found = share.shape[1], np.zeros_like(D[0])
+    found[:, :b] = share * D[0][:, :b]
+    return found, D[1]
 
 # %% ../nbs/20_local.ipynb #0676fc72
 @dataclass(frozen=True, eq=False)
@@ -166,13 +179,12 @@ class LocalRows:
         )
 
     @cached_property
-    def finder(self) -> NearestNeighbors:
+    def finder(self) -> Neighbours:
         """The search for the nearest row, or with blocks for the block with the nearest mean input."""
         places = self.placed(self.X)
         if self.blocks is not None:
             places = np.stack([places[rows].mean(axis=0) for rows in self.members])
-        few = places.shape[1] <= 4  # in more dimensions a tree saves nothing
-        return NearestNeighbors(algorithm="kd_tree" if few else "brute").fit(places)
+        return Neighbours(places)
 
     @cached_property
     def spread(self) -> np.ndarray:
@@ -186,7 +198,7 @@ class LocalRows:
 
     def nearest(self, X: np.ndarray, k: int) -> np.ndarray:
         """The numbers of the k nearest rows, or of the k nearest blocks, (S, k), nearest first."""
-        return self.finder.kneighbors(self.placed(X), k, return_distance=False)
+        return self.finder.nearest(self.placed(X), k)
 
     def groups(
         self, X: np.ndarray, n_inducing: int, labels: np.ndarray | None = None
@@ -217,6 +229,29 @@ FEWEST_AND_MOST = 20, 200  # test points of a block that are predicted together
 TOGETHER = 64  # blocks whose matrices stay in the cache
 
 
+def halves(
+    model: Model, posteriors: Sequence[Posterior], X: np.ndarray
+) -> list[np.ndarray]:
+    """The rows of Vᵀ, and for each posterior of (LB⁻¹ V)ᵀ, each (n, M), at X (n, D)."""
+    M = len(model.features)
+    found = [np.empty((len(X), M)) for _ in range(1 + len(posteriors))]
+    for rows in chunk_slices(len(X), M):
+        V = solve_lower(posteriors[0].Kuu, model.features.Kuf(model.kernel, X[rows]))
+        for into, part in zip(found, [V, *(solve_lower(q.B, V) for q in posteriors)]):
+            into[rows] = part.T
+    return found
+
+
+def products(
+    rows: np.ndarray, numbers: np.ndarray, b: int, room: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The inner products of n rows (G, n) of `rows` (N, M), by their numbers, with the first b of
+    them, (G, n, b), and the squared norms of the other rows, (G, n − b). `room` (G, n, M) is scratch.
+    """
+    own = np.take(rows, numbers, axis=0, out=room[: len(numbers)], mode="clip")
+    return own @ own[:, :b].swapaxes(1, 2), np.einsum("gtm,gtm->gt", own[:, b:], own[:, b:])
+
+
 def stacks(
     model: Model,
     posteriors: Sequence[Posterior],
@@ -224,32 +259,36 @@ def stacks(
     X: np.ndarray,
     members: np.ndarray,
     tests: np.ndarray,
-) -> Iterator[tuple[slice, np.ndarray, list[np.ndarray], list[np.ndarray]]]:
-    """Yield a slice of the groups, D (G, n, n), and for each posterior A (G, n, n) and the mean
-    (G, n, K), at the rows `members` (G, b) and the test points `tests` (G, t) of X, n = b + t.
+) -> Iterator[tuple[slice, tuple, list[tuple], list[np.ndarray]]]:
+    """Yield a slice of the groups, D, and for each posterior A and the mean, as `exchange` expects
+    them, at the rows `members` (G, b) and the test points `tests` (G, t) of X.
     """
-    used, where = np.unique(members, return_inverse=True)
+    b, wanted = members.shape[1], np.zeros(len(rows.X), dtype=bool)
+    wanted[members] = True
+    used = np.flatnonzero(wanted)
     last = len(used) + np.arange(tests.size).reshape(tests.shape)
-    numbers = np.hstack([where.reshape(members.shape), last])
+    numbers = np.hstack([np.cumsum(wanted)[members] - 1, last])
     inputs = np.vstack([rows.X[used], X[tests.ravel()]])
-    V = solve_lower(posteriors[0].Kuu, model.features.Kuf(model.kernel, inputs))
-    halves = [solve_lower(q.B, V) for q in posteriors]
-    means = [(half.T @ q.b).reshape(len(inputs), -1) for q, half in zip(posteriors, halves)]
-    VT, *halves = (np.ascontiguousarray(part.T) for part in (V, *halves))
+    VT, *own = halves(model, posteriors, inputs)
+    means = [(half @ q.b).reshape(len(inputs), -1) for q, half in zip(posteriors, own)]
+    room = np.empty((min(TOGETHER, len(numbers)), numbers.shape[1], VT.shape[1]))
     for first in range(0, len(numbers), TOGETHER):
         part = slice(first, first + TOGETHER)
         here = numbers[part]
-        K, _ = within_blocks(model.kernel, inputs, here)
-        D, _ = unexplained_blocks(K, VT[here].swapaxes(1, 2))
-        own = [half[here] for half in halves]
-        yield part, D, [h @ h.swapaxes(1, 2) for h in own], [mean[here] for mean in means]
+        Q, Q_tt = products(VT, here, b, room)
+        K = model.kernel.stack(inputs[here])
+        D, D_tt = K[:, :, :b] - Q, np.einsum("gnn->gn", K)[:, b:] - Q_tt
+        own_D = np.einsum("gbb->gb", D[:, :b])  # a view
+        own_D[...] = np.maximum(own_D, 0.0)
+        A = [products(half, here, b, room) for half in own]
+        yield part, (D, np.maximum(D_tt, 0.0)), A, [mean[here] for mean in means]
 
 
 def exchanged(
     rows: LocalRows,
     members: np.ndarray,
-    D: np.ndarray,
-    A: Sequence[np.ndarray],
+    D: tuple[np.ndarray, np.ndarray],
+    A: Sequence[tuple[np.ndarray, np.ndarray]],
     means: Sequence[np.ndarray],
     counted: np.ndarray | float = 1.0,
     local: bool = True,
@@ -258,11 +297,15 @@ def exchanged(
     the blocks `members` (G, b). Where `counted` (G, b) is 0, a row is left out. Without `local`
     the result is the global prediction.
     """
-    G, b = members.shape
-    labels = members if rows.blocks is None else rows.blocks[members]
-    share = labels[:, :, None] == labels[:, None, :]  # rows that share a site
+    D_bb = D[0][:, : members.shape[1]]
+    if rows.blocks is None:
+        share, within = np.eye(members.shape[1]), np.einsum("gbb->gb", D_bb)
+    else:
+        labels = rows.blocks[members]
+        share = labels[:, :, None] == labels[:, None, :]  # rows that share a site
+        within = share * D_bb
     power, weight, found = rows.power[members], rows.weight[members], []
-    within, kept = share * D[:, :b, :b], counted * weight
+    kept = counted * weight
     fraction = power / np.where(weight > 0.0, weight, 1.0)
     given = D if local else apart(D, fraction[:, :, None] * share)
     for c, (own, mean) in enumerate(zip(A, means)):

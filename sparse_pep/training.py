@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sparse_pep.data.sources import Source
 
 # %% ../nbs/18_training.ipynb #792eb54f
-KMEANS_ROWS = 20_000  # k-means uses at most this many rows, drawn at random
+SAMPLE_ROWS = 20_000  # k-means and comparisons of starting values use at most this many rows
 
 # %% ../nbs/18_training.ipynb #59b0498d
 def kmeans_points(
@@ -85,8 +85,8 @@ def kmeans_points(
     [0.1 5.2]
     """
     seen = np.arange(len(X))
-    if len(X) > KMEANS_ROWS:
-        seen = np.sort(rng.choice(len(X), KMEANS_ROWS, replace=False))
+    if len(X) > SAMPLE_ROWS:
+        seen = np.sort(rng.choice(len(X), SAMPLE_ROWS, replace=False))
     distinct = np.unique(X[seen], axis=0)
     if len(distinct) <= n_inducing:
         return distinct
@@ -766,12 +766,11 @@ def train(
 # %% ../nbs/18_training.ipynb #fbf10dff
 SHORTER = (1.0, 0.3, 0.1, 0.03)
 NOISES = (0.5, 0.1, 0.01)  # in units of the kernel's variance
-JUDGED_ROWS = 20_000  # starting values and choices of points are compared on at most so many rows
 
 
 def spaced_rows(n_data: int) -> np.ndarray:
     """At most 20000 of N row numbers, evenly spaced."""
-    return np.arange(0, n_data, -(-n_data // JUDGED_ROWS))
+    return np.arange(0, n_data, -(-n_data // SAMPLE_ROWS))
 
 
 def starting_lengthscale(model: Model, data: Piece) -> Model:

@@ -233,8 +233,10 @@ def test_blocks_reach_the_model(weights):
         Partition(blocks.blocks).shared(times, "weight")
         assert np.bincount(blocks.blocks).max() == 6
     else:
-        tables = [document("compare", *words[:7], "--splits", 1, "--powers", "1", *more) for more in ((), ("--blocks", 6))]
-        assert tables[0]["rows"][0]["SMSE"] != tables[1]["rows"][0]["SMSE"]
+        compared = ((), ("--blocks", 6), ("--tight",))
+        rows = [document("compare", *words[:7], "--splits", 1, "--powers", "0.9", *more)["rows"][0] for more in compared]
+        assert len({row["SMSE"] for row in rows}) == 3
+        assert [row["name"] for row in rows] == ["Power EP", "Power EP", "Power EP, tight"]
 
 
 # ---- labels and counts ----------------------------------------------------------------------------------------------
@@ -688,9 +690,9 @@ def test_every_option_of_compare_arrives(monkeypatch):
     monkeypatch.setattr("sparse_pep.commands.run_split", record)
     options = {"inducing": "auto", "max_inducing": 70, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "seed": 4, "blocks": 6}
     words = [word for name, value in options.items() for word in (f"--{name}".replace("_", "-"), value)]
-    accept("compare", "--powers", "0.25", "--splits", 2, *words)
+    accept("compare", "--powers", "0.25", "--splits", 2, "--tight", *words)
     arrived = {"n_inducing": "auto", "max_inducing": 70, "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "random_state": 4}
-    arrived |= {"likelihood": "gaussian", "blocks": 6, "said": []}
+    arrived |= {"likelihood": "gaussian", "blocks": 6, "tight": True, "said": []}
     assert seen == [("diabetes", split, 0.25, arrived) for split in (0, 1)]
 
 

@@ -148,7 +148,7 @@ def test_a_source_starts_where_its_rows_start(kind, weighted):
 @pytest.mark.parametrize("power", [0.5, "held_out"])
 def test_many_rows_are_judged_by_the_same_sample(power, monkeypatch):
     for module in ("base", "fitting"):
-        monkeypatch.setattr(f"sparse_pep.estimators.{module}.JUDGED_ROWS", 250)
+        monkeypatch.setattr(f"sparse_pep.estimators.{module}.SAMPLE_ROWS", 250)
     how = {"n_inducing": 6, "random_state": 0, "max_iter": 2, "tol": 1e9, "power": power}
     arrays, source = (SparsePEPRegressor(**how).fit(*given) for given in ((X, Y), (in_pieces(X, Y),)))
     assert arrays.power_ == source.power_

@@ -10,7 +10,7 @@ from reference.blocks import exchanged_by_ep
 from scipy.stats import norm
 from sklearn.base import clone
 
-from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern32, SquaredExponential
@@ -258,6 +258,18 @@ def test_the_guard_returns_to_the_global_prediction_and_says_why(given, said):
     assert said in model.summary()
     same = SparsePEPRegressor(**FAST | given).fit(X, y)
     np.testing.assert_array_equal(model.predict(X[:5], return_std=True), same.predict(X[:5], return_std=True))
+
+
+def test_blocks_that_lose_much_are_a_warning():
+    """At power 0 the sites of Poisson counts average over a large unexplained variance; at power 0.5 they do not."""
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0, 10, size=(100, 1)), axis=0)
+    f = 2.0 + 3.0 * np.sin(5 * X[:, 0])
+    model = SparsePEP(likelihood="poisson", n_inducing=4, kernel=Matern32(9.0, 0.5), optimizer=None, standardize=False, blocks=10, local="blocks", random_state=0)
+    with pytest.warns(UserWarning, match="`local='blocks'` predicts left out rows by .* nats per row worse"):
+        model.set_params(power=0.0).fit(X, rng.poisson(np.exp(f)))
+    assert model.diagnostics_["local_gain"] < -1.0
+    assert model.set_params(power=0.5).fit(X, rng.poisson(np.exp(f))).diagnostics_["local_gain"] > 0.0  # without a warning
 
 
 def test_blocks_of_test_rows_go_by_their_labels(tmp_path):

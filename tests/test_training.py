@@ -145,7 +145,7 @@ def test_greedy_points_stop_when_nothing_is_left_to_explain():
 
 def test_kmeans_looks_at_a_sample_of_many_rows(monkeypatch):
     X = np.random.default_rng(0).normal(size=(100, 2))
-    monkeypatch.setattr(training, "KMEANS_ROWS", 10)
+    monkeypatch.setattr(training, "SAMPLE_ROWS", 10)
     sample = kmeans_points(X, 10, np.random.default_rng(0))
     assert len(sample) == 10
     assert all(np.any(np.all(X == row, axis=1)) for row in sample)

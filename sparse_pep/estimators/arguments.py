@@ -162,8 +162,9 @@ class Arguments(BaseEstimator):
         nearest of the `blocks`, "neighbours" the `n_neighbours` nearest rows, and "auto" blocks
         if there are any, otherwise neighbours. "neighbours" and "auto" are used only if on left
         out training rows they predict better than the global prediction, and neighbours only up
-        to power 0.8; `summary()` says what is used. Such a model keeps its training rows, also
-        when it is saved, and those of a source are read into memory.
+        to power 0.8; `summary()` says what is used. "blocks" is always used, with a warning if it
+        predicts left out blocks much worse. Such a model keeps its training rows, also when it is
+        saved, and those of a source are read into memory.
     n_neighbours : int
         Number of neighbours of a test row, for `local`.
     column_types : "from_dtype" or dict of str to str

@@ -79,7 +79,7 @@ from sparse_pep.numerics.validation import (
 from ..shards import Piece
 from ..streaming import remember
 from sparse_pep.training import (
-    JUDGED_ROWS,
+    SAMPLE_ROWS,
     TimeLimit,
     check_fixed,
     greedy_points,
@@ -956,7 +956,7 @@ class PowerEPEstimator(Editable):
         else:
             self._require_columns(source)
         power = None if isinstance(self.power, str) else require_power(self.power, 1)
-        few = source.sample(JUDGED_ROWS, rng)
+        few = source.sample(SAMPLE_ROWS, rng)
         check_local(self.local, few.blocks is not None)
         require_targets(few)
         require_counted(np.any(few.weight))

@@ -46,8 +46,8 @@ from ..shards import Piece
 from ..stochastic import train_stochastic
 from ..streaming import Memory
 from sparse_pep.training import (
-    JUDGED_ROWS,
     LOG_LIMIT,
+    SAMPLE_ROWS,
     TimeLimit,
     advised_power,
     check_fixed,
@@ -144,9 +144,9 @@ class Data:
 
     def sampled(self, rng: np.random.Generator) -> "Data":
         """The same data in memory, with a `sample` if they have more than 20000 rows."""
-        if self.rows.n_data <= JUDGED_ROWS:
+        if self.rows.n_data <= SAMPLE_ROWS:
             return self
-        chosen = chosen_rows(self.rows.n_data, JUDGED_ROWS, rng)
+        chosen = chosen_rows(self.rows.n_data, SAMPLE_ROWS, rng)
         return replace(self, sample=distinct_rows(self.rows.at(chosen))[0])
 
     def scaling(
@@ -571,6 +571,7 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
 # %% ../../nbs/internals/estimators/fitting.ipynb #f78cb37f
 HIGHEST_POWER = 0.8  # at which neighbours are tried
 LEAST_GAIN = 0.005  # nats per row; less is not worth the cost
+LARGE_LOSS = 0.5  # nats per row; leaving out whole blocks may lose some where predictions gain
 
 
 def in_memory(data: Data) -> Data:
@@ -604,11 +605,14 @@ def rows_for_prediction(
     rows = local_rows(fit, data.rows, *given)
     used = f"{numerics.n_neighbours} neighbours" if rows.blocks is None else "blocks"
     told = {"local": used, "local_megabytes": rows.n_bytes / 1e6}
-    if numerics.local == "blocks":
-        return rows, told
     if rows.blocks is None and np.max(rows.power) > HIGHEST_POWER:
         return None, {"local": f"off, because a power is above {HIGHEST_POWER}"}
     gain = local_gain(model, fit.posteriors, data.rows, rows)
-    if gain > LEAST_GAIN:
-        return rows, told | {"local_gain": gain}
+    if numerics.local == "blocks" and gain < -LARGE_LOSS and len(rows.members) > 1:
+        warn_caller(
+            f"`local='blocks'` predicts left out rows by {-gain:.2g} nats per row worse than the global prediction: set `local` to 'off', or to 'auto', or raise `power`.",
+            UserWarning,
+        )
+    if numerics.local == "blocks" or gain > LEAST_GAIN:
+        return rows, told | {"local_gain": gain} if np.isfinite(gain) else told
     return None, {"local": f"off, because {used} do not predict left out rows better", "local_gain": gain}

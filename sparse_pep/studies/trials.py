@@ -232,7 +232,7 @@ def run_split(
     row = {
         "data": data.name,
         "power": power,
-        "name": power_name(power, options.get("likelihood", "gaussian")),
+        "name": power_name(power, options.get("likelihood", "gaussian")) + ", tight" * options.get("tight", False),
         "split": split,
         "log ML/N": evidence,
     }

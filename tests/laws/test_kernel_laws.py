@@ -128,6 +128,11 @@ def test_each_entry_depends_on_its_two_rows_only(kernel):
 
 
 @every_kernel
+def test_a_stack_of_sets_has_the_matrices_of_the_sets(kernel):
+    assert error(kernel.stack(np.stack([X1, X2[:7]])), np.stack([kernel(X1), kernel(X2[:7])])) < 1e-14
+
+
+@every_kernel
 @pytest.mark.parametrize("alone", [False, True], ids=["k(X1, X2)", "k(X1)"])
 def test_pull_back_equals_finite_differences(kernel, alone):
     other, bar = (None, BAR_SELF) if alone else (X2, BAR)
