@@ -36,7 +36,14 @@ from sparse_pep import (
     likelihoods,
     load,
 )
-from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
+from sparse_pep.features import (
+    Derivative,
+    Fourier,
+    GaussianBlur,
+    InducingPoints,
+    Mixture,
+    Wavelet,
+)
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence
