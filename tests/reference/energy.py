@@ -57,7 +57,8 @@ def outer_sites(D, tau, nu, blocks, powers):
 def slope(log_z, outer, inner, units, variance, rng, enough):
     """The derivative of log_z(outer, inner) when all sites move at once, at random, in `units` and in that of the variance of f.
 
-    Of four steps the one that finds the smallest: a long one has the error of its length, a short one that of rounding.
+    Of three steps the one that finds the smallest: a long one has the error of its length, a short one that of rounding. Where
+    log z bends strongly, it is the distance from the fixed point that counts: the slope over a hundredth of the second derivative.
     """
     moves = [[(rng.normal(size=T.shape) / unit, rng.normal(size=len(T)) / np.sqrt(unit)) for (T, _), unit in zip(*pair)] for pair in zip(outer, units)]
     d_inner, found = rng.normal(size=inner.shape) / np.reshape([variance, np.sqrt(variance)], (2, 1, 1)), np.inf
@@ -66,9 +67,12 @@ def slope(log_z, outer, inner, units, variance, rng, enough):
         moved = [[(T + x * (dT + dT.T), nu + x * dnu) for (T, nu), (dT, dnu) in zip(*pair)] for pair in zip(outer, moves)]
         return log_z(moved, inner + x * d_inner)
 
-    for h in (1e-4, 1e-5, 1e-6, 1e-3):
+    here = at(0.0)
+    for h in (1e-4, 1e-5, 1e-3):
         if not abs(found) <= enough:
-            found = min(found, (8 * (at(h) - at(-h)) - at(2 * h) + at(-2 * h)) / (12 * h), key=abs)
+            left2, left, right, right2 = (at(x * h) for x in (-2, -1, 1, 2))
+            bend = (left + right - 2 * here) / h**2
+            found = min(found, (8 * (right - left) - right2 + left2) / (12 * h) / max(1.0, 0.01 * abs(bend)), key=abs)
     return found
 
 
