@@ -4,17 +4,22 @@
     python tests/soak.py --seed 7 --minutes 2             # other problems, shorter
     python tests/soak.py --only 123456                    # one problem again, with its traceback
 
-Each problem has its own seed, which is printed when something is wrong with it, and is one of three kinds. The first two have any
+Each problem has its own seed, which is printed when something is wrong with it, and is of one of these kinds. The first two have any
 kernel, features, power, blocks and weights, and units from 1e-6 to 1e6.
 - Gaussian noise: log Z, also in the tight form, against 50-digit arithmetic.
 - Any other likelihood: log Z at the sites against a dense formula with fine quadrature. The same formula must not change when the
   sites move, which is what a fixed point is at every power: the largest lower bound at power 0, matched moments at power 1.
 - A fit by an estimator with random arguments: it must not raise, must say whether it has converged, and must be the same after
   it was saved and loaded.
+- A damaged table for the command line, or a damaged model file: used, or refused in one line.
 """
 
 import argparse
 import collections
+import contextlib
+import functools
+import io
+import resource
 import sys
 import tempfile
 import time
@@ -25,7 +30,7 @@ from pathlib import Path
 
 import mpmath as mp
 import numpy as np
-from reference import classification, energy, multiclass
+from reference import classification, energy, multiclass, mutations
 from scipy.special import expit
 
 from sparse_pep import (
@@ -36,6 +41,7 @@ from sparse_pep import (
     likelihoods,
     load,
 )
+from sparse_pep.cli import main as main_command
 from sparse_pep.features import (
     Derivative,
     Fourier,
@@ -294,14 +300,63 @@ def fitted(rng):
     return None if all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, again)) else "another model after loading"
 
 
-KINDS = {"gaussian": gaussian, "other": other, "fitted": fitted}
+def command(*words):
+    """What is wrong with the way in which the command line ends: it succeeds, or says in one line why not."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as errors:
+        try:
+            main_command(list(words))
+        except SystemExit as end:
+            said = errors.getvalue()
+            good = not end.code or (end.code == 2 and said.startswith("Error: ") and said.count("\n") == 1)
+            return end.code, None if good else f"status {end.code}: {said[-300:]}"
+    raise AssertionError("the command line did not exit")
 
 
-def problem(seed):
+def table(rng):
+    """`fit` and `predict` with a damaged table."""
+    end, content = mutations.table_file(rng)
+    with tempfile.TemporaryDirectory() as folder:
+        path, model = Path(folder) / f"t.{end}", f"{folder}/m.npz"
+        path.write_bytes(content)
+        more = [["--likelihood", "auto"], ["--decimal", ","], [], []][rng.integers(4)]
+        status, fault = command("fit", str(path), "--target", "y", "--inducing", "3", "--max-iter", "1", "--quiet", "--out", model, *more)
+        return fault if status else command("predict", model, str(path), "--out", f"{folder}/p.csv")[1]
+
+
+@functools.cache
+def whole_models():
+    """Models of three kinds, as bytes, and inputs for them."""
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    kinds = (SparsePEPRegressor, X[:, 0]), (SparsePEPClassifier, np.arange(20) % 3), (lambda **a: SparsePEP(likelihood="poisson", **a), np.arange(20) % 5)
+    with tempfile.TemporaryDirectory() as folder:
+        for n, (kind, y) in enumerate(kinds):
+            kind(n_inducing=3, max_iter=2, random_state=0).fit(X, y).save(f"{folder}/{n}.npz")
+        return [Path(f"{folder}/{n}.npz").read_bytes() for n in range(3)], X
+
+
+def model(rng):
+    """`load` of a damaged model file: refused with a ValueError, or the model predicts as the whole one does."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        contents, X = whole_models()
+        content, path = contents[rng.integers(3)], Path(folder) / "m.npz"
+        path.write_bytes(content)
+        expected = load(path).predict(X)
+        path.write_bytes(mutations.damaged(rng, content))
+        try:
+            found = load(path).predict(X)
+        except ValueError as error:
+            return None if "\n" not in str(error) else "several lines"
+    return None if np.array_equal(found, expected) else "other predictions from a damaged model"
+
+
+KINDS = {"gaussian": gaussian, "other": other, "fitted": fitted, "table": table, "model": model}
+
+
+def problem(seed, kind=None):
     """The kind of a problem, and what is wrong with it, if anything."""
     rng = np.random.default_rng(seed)
-    kind = str(rng.choice(list(KINDS), p=[0.45, 0.4, 0.15]))
-    return kind, KINDS[kind](rng)
+    drawn = str(rng.choice(list(KINDS), p=[0.4, 0.4, 0.1, 0.05, 0.05]))
+    return kind or drawn, KINDS[kind or drawn](rng)
 
 
 def main():
@@ -310,18 +365,19 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="of the first problem is a million times this")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--most", type=int, default=10_000, help="problems")
+    parser.add_argument("--kind", choices=KINDS, help="of all problems, which are mixed otherwise")
     parser.add_argument("--only", type=int, help="the seed of one problem")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.only is not None:
-        print(*problem(given.only))
+        print(*problem(given.only, given.kind))
         return 0
     counts, end = collections.Counter(), time.monotonic() + 60.0 * given.minutes
     for seed in range(1_000_000 * given.seed, 1_000_000 * given.seed + given.most):
         if time.monotonic() > end:
             break
         try:
-            kind, fault = problem(seed)
+            kind, fault = problem(seed, given.kind)
         except Exception as error:  # whatever it is, it is counted and shown
             kind, fault = "raised", f"{type(error).__name__}: {str(error)[:200]} ({traceback.extract_tb(error.__traceback__)[-1].name})"
         counts[kind] += 1
@@ -329,7 +385,7 @@ def main():
             outcome = "not converged" if any(words in fault for words in TOLD) else "wrong"
             counts[outcome] += 1
             print(f"--only {seed}: {kind}: {fault}", flush=True)
-    print(dict(counts))
+    print(dict(counts), f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB at most")
     return int(counts["wrong"] > 0)
 
 
