@@ -2,6 +2,7 @@
 
     make soak                                             # or, from the top of the repository:
     python tests/soak.py --seed 7 --minutes 2             # other problems, shorter
+    python tests/soak.py --kind killed --most 25          # one kind of problem; fits are killed only if asked for
     python tests/soak.py --only 123456                    # one problem again, with its traceback
 
 Each problem has its own seed, which is printed when something is wrong with it, and is of one of these kinds. The first two have any
@@ -12,6 +13,7 @@ kernel, features, power, blocks and weights, and units from 1e-6 to 1e6.
 - A fit by an estimator with random arguments: it must not raise, must say whether it has converged, and must be the same after
   it was saved and loaded.
 - A damaged table for the command line, or a damaged model file: used, or refused in one line.
+- A fit that is killed twice, in memory, in pieces or on two Dask workers: resumed, it ends with the same bits.
 """
 
 import argparse
@@ -20,6 +22,8 @@ import contextlib
 import functools
 import io
 import resource
+import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -31,6 +35,7 @@ from pathlib import Path
 import mpmath as mp
 import numpy as np
 from reference import classification, energy, multiclass, mutations
+from reference import killed as killed_fit
 from scipy.special import expit
 
 from sparse_pep import (
@@ -54,6 +59,7 @@ from sparse_pep.likelihoods import Gaussian
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence
 from sparse_pep.multiclass import MULTICLASS, MultinomialProbit, Softmax
+from sparse_pep.numerics.files import read_archive
 from sparse_pep.shards import Piece
 
 CLOSE = 1e-6  # of log Z, relative to its parts, and of its slope in the sites
@@ -349,13 +355,57 @@ def model(rng):
     return None if np.array_equal(found, expected) else "other predictions from a damaged model"
 
 
-KINDS = {"gaussian": gaussian, "other": other, "fitted": fitted, "table": table, "model": model}
+def child(*words):
+    """A fit in a process of its own, from the moment at which it begins."""
+    run = [sys.executable, "-W", "ignore", killed_fit.__file__, *words]
+    process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)
+    assert process.stdout.readline() == "ready\n", "the fit did not begin"
+    return process
+
+
+@functools.cache
+def undisturbed(place, optimizer):
+    """The end of a fit that nobody kills, and the seconds that it takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        process, start = child(place, optimizer, folder, "m"), time.monotonic()
+        assert process.wait() == 0
+        return end_of(load(f"{folder}/m.npz")), time.monotonic() - start
+
+
+def end_of(model):
+    """The trained parameters, and predictions, as bytes."""
+    return b"".join(value.tobytes() for value in model.parameters().values()) + np.array(model.predict_f(np.eye(3))).tobytes()
+
+
+def killed(rng):
+    """A fit that is killed at a random moment, resumed, killed again and resumed: it ends as an undisturbed one."""
+    words, name = killed_fit.CASES[rng.integers(len(killed_fit.CASES))], str(rng.choice(["SIGKILL", "SIGTERM", "SIGINT"]))
+    expected, seconds = undisturbed(*words)
+    with tempfile.TemporaryDirectory() as folder:
+        path, checkpoint = Path(folder) / "m.npz", Path(folder) / "m.checkpoint"
+        for _ in range(2):
+            process = child(*words, folder, "m")
+            time.sleep(rng.uniform(0.0, seconds))
+            process.send_signal(getattr(signal, name))
+            process.wait()
+            if path.exists():
+                load(path)
+            if checkpoint.exists():
+                read_archive(checkpoint, "sparse_pep checkpoint", 1)
+            if any(other.suffix not in (".npz", ".checkpoint", ".part") for other in Path(folder).iterdir()):
+                return f"{name}: other files were left: {sorted(other.name for other in Path(folder).iterdir())}"
+        if child(*words, folder, "m").wait() != 0 or end_of(load(path)) != expected:
+            return f"{words} after {name}: another end"
+    return None
+
+
+KINDS = {"gaussian": gaussian, "other": other, "fitted": fitted, "table": table, "model": model, "killed": killed}
 
 
 def problem(seed, kind=None):
     """The kind of a problem, and what is wrong with it, if anything."""
     rng = np.random.default_rng(seed)
-    drawn = str(rng.choice(list(KINDS), p=[0.4, 0.4, 0.1, 0.05, 0.05]))
+    drawn = str(rng.choice(list(KINDS), p=[0.4, 0.4, 0.1, 0.05, 0.05, 0.0]))
     return kind or drawn, KINDS[kind or drawn](rng)
 
 
