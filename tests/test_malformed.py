@@ -17,6 +17,7 @@ import matplotlib
 matplotlib.use("Agg")
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
 import pytest
 import scipy.sparse
 from click.testing import CliRunner
@@ -184,6 +185,7 @@ TABLES = {  # content, words of the message
     "missing_column.csv": (csv("dose,Respons", "1,2", "2,3"), ["'response'", "Did you mean 'Respons'"]),
     "other_columns.csv": (csv("a,b", "1,2", "2,3"), ["other_columns.csv", "'response'", "Its columns: a, b"]),
     "quotes.csv": (csv("dose,response", '"1,2') + "2,3\n" * 20, ["quotes.csv", "row 2"]),
+    "open_end.csv": ("dose,response\n1,2\n2,3\n3,\"4\n", ["open_end.csv", "from row 4 on", "before it is closed"]),
     "quoted_header.csv": ('"dose,response\n' + "1,2\n" * 5, ["quoted_header.csv"]),
     "long_quotes.csv": ('dose,response\n"' + "1,2\n" * 50_000, ["long_quotes.csv", "row 2"]),
     "semicolons.csv": (csv("dose;response", "1;2", "2;3"), ["semicolons.csv", "commas", "dose;response"]),
@@ -388,6 +390,13 @@ def test_parquet_files_to_fit(folder, case):
     frame.columns = [str(name) for name in frame.columns]
     frame.to_parquet("t.parquet")
     refused_line("fit t.parquet --target response --quiet --inducing 3 --max-iter 2".split(), words)
+
+
+@pytest.mark.parametrize("description", [b"[1]", b"{", b'{"index_columns": 5}', b"\xff"])
+def test_damage_in_what_pandas_adds_to_a_parquet_file(folder, description):
+    table = pyarrow.table({"dose": [1.5, 2.5], "response": [1.0, 2.0]})
+    pyarrow.parquet.write_table(table.replace_schema_metadata({b"pandas": description}), "t.parquet")
+    refused_line("fit t.parquet --target response --quiet".split(), ["t.parquet", "pandas", "damaged"])
 
 
 def test_columns_of_truth_values_are_zeros_and_ones(folder):

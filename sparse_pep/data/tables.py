@@ -294,16 +294,18 @@ def input_names(
 def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
     """Yield the rows of a CSV file, each with the numbers of its first and last line, counted from 1.
     Blank lines are skipped. ValueError if the file is not text, or if a quotation mark is never
-    closed, so that a cell becomes too long.
+    closed.
     """
-    line, separator = 0, separator_of(file)
+    line, separator, ended = 0, separator_of(file), []
     with file.opened() as raw:
         texts = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
         rows = csv.reader(
-            map(require_text, texts), delimiter=separator, skipinitialspace=separator != "\t"
+            lines_of(texts, ended), delimiter=separator, skipinitialspace=separator != "\t"
         )
         try:
             for row in rows:
+                if ended:  # other rows end with their last line
+                    raise csv.Error("the file ends before it is closed")
                 first, line = line + 1, rows.line_num
                 if len(row) > 1 or "".join(row).strip():
                     yield first, line, [cell.strip() for cell in row]
@@ -323,6 +325,12 @@ def separator_of(file: TableFile) -> str:
     with file.opened() as raw:
         head = raw.readline()
     return next((mark for mark in ";\t" if mark.encode() in head), ",")
+
+
+def lines_of(texts: Iterable[str], ended: list) -> Iterator[str]:
+    """The lines of a file, all of them text. Then `ended` gets an entry."""
+    yield from map(require_text, texts)
+    ended.append(True)
 
 
 def require_text(line: str) -> str:
@@ -372,6 +380,23 @@ def csv_batches_of_python(
         ]
 
 
+class Marked(io.BufferedIOBase):
+    """A binary file that counts the quotation marks that were read from it."""
+
+    def __init__(self, file: BinaryIO):
+        self.file, self.marks = file, 0
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """The next `size` bytes."""
+        block = self.file.read(size)
+        self.marks += block.count(b'"')
+        return block
+
+
 def csv_batches_of_arrow(
     file: TableFile, kinds: dict[str, str]
 ) -> Iterator[list[np.ndarray | Labels]]:
@@ -386,12 +411,7 @@ def csv_batches_of_arrow(
     for name, cell in first_row.items():
         if kinds.get(name) == "input" and cell.casefold() in TRUE_AND_FALSE:
             columns[name] = arrow.bool_()
-    with file.opened() as unzipped:
-        zipped = "gzip" if isinstance(unzipped, gzip.GzipFile) else None
-    raw = file.content
-    raw = arrow.py_buffer(raw) if isinstance(raw, bytes) else str(raw)
-    batches = arrow.csv.open_csv(
-        arrow.input_stream(raw, compression=zipped),
+    how = (
         arrow.csv.ReadOptions(column_names=names, skip_rows=n_lines),
         arrow.csv.ParseOptions(  # a line of spaces is a blank line
             delimiter=separator_of(file),
@@ -401,7 +421,7 @@ def csv_batches_of_arrow(
             include_columns=list(kinds), column_types=columns, decimal_point=file.decimal
         ),
     )
-    with batches:
+    with file.opened() as raw, arrow.csv.open_csv(marked := Marked(raw), *how) as batches:
         for found in batches:
             batch = columns_of(found, kinds)
             texts = (text for c in batch if isinstance(c, Labels) for text in c.texts)
@@ -413,6 +433,8 @@ def csv_batches_of_arrow(
                     for c, kind in zip(batch, kinds.values())
                 ]
             yield batch
+        if marked.marks % 2:
+            raise BadCell  # the last one may be open, which pyarrow does not tell
 
 
 def csv_batches(
@@ -475,7 +497,7 @@ def opened_parquet(file: TableFile) -> Iterator[Any]:
     try:
         with arrow.parquet.ParquetFile(file.content, **how) as opened:
             yield opened
-    except (arrow.ArrowException, OSError) as error:
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(
             f"`path`: '{file.name}' cannot be read as Parquet: {one_line(error)[:160]}"
         ) from None
@@ -485,7 +507,10 @@ def parquet_names(schema: Any, file: TableFile) -> dict[str, str]:
     """The checked names of the columns of a Parquet file, and their names in the file itself. An
     index that pandas wrote comes first if it has a name, and is left out otherwise.
     """
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    try:
+        index = list((schema.pandas_metadata or {}).get("index_columns", []))
+    except (ValueError, AttributeError, TypeError):
+        raise ValueError(f"`path`: '{file.name}' cannot be read as Parquet: the description that pandas added is damaged.") from None
     own = sorted(schema.names, key=lambda name: name not in index)
     own = [name for name in own if not re.fullmatch(r"__index_level_\d+__", name)]
     return dict(zip(column_names(own, file.name, numbered=True), own))

@@ -1,0 +1,87 @@
+"""log Z of Power EP as one dense formula in all its sites, for any likelihood, blocks, weights and latent functions.
+
+Everything is made of one Gaussian integral, divided by the power: G = log E[exp(a (nu'f - f'Tf/2))] / a for f ~ N(mean, cov).
+Sites enter with G, and are deleted with the same G at -T and -nu. At a fixed point log Z does not change with any of the sites.
+"""
+
+import numpy as np
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+
+def gaussian(mean, cov, T, nu, power):
+    """G, its limit at power 0 included, with the mean and the covariance of the density under it."""
+    R = np.linalg.inv(np.eye(len(mean)) + power * cov @ T)
+    grown = np.linalg.eigvals(cov @ T).real
+    log_det = np.sum(np.log1p(power * grown) / power if power else grown)
+    value = 0.5 * (2 * nu @ R @ mean - mean @ T @ R @ mean + power * nu @ R @ cov @ nu - log_det)
+    return value, R @ (mean + power * cov @ nu), R @ cov
+
+
+def log_evidence(z, V, D, blocks, powers, weights, outer, inner):
+    """log Z, and the largest variance in each block under q, of w_b'u (at least a millionth of that of f), by latent function.
+
+    z(rows, mean, var, power) is log E[p^power] / power for each row, with mean and var (C, n); V is (C, M, N) and D (C, N, N).
+    `outer` holds T (n, n) and nu (n,) by latent function and block, `inner` tau and nu (2, C, N) of single data.
+    """
+    total, q, units = 0.0, [], np.empty((len(V), len(blocks)))
+    for c, V_c in enumerate(V):
+        P = sum(w * V_c[:, rows] @ T @ V_c[:, rows].T for rows, w, (T, _) in zip(blocks, weights, outer[c]))
+        h = sum(w * V_c[:, rows] @ nu for rows, w, (_, nu) in zip(blocks, weights, outer[c]))
+        value, *moments = gaussian(np.zeros(len(h)), np.eye(len(h)), P, h, 1.0)
+        total, _ = total + value, q.append(moments)
+    for b, (rows, a, w) in enumerate(zip(blocks, powers, weights)):
+        part, cavities = 0.0, np.empty((2, len(V), len(rows)))
+        for c, (m, S) in enumerate(q):
+            W, (T, nu), (tau, shift) = V[c][:, rows], outer[c][b], inner[:, c, rows]
+            inside = D[c][np.ix_(rows, rows)]
+            units[c, b] = np.max(np.diag(W.T @ S @ W + 1e-6 * inside))
+            gone, mean, cov = gaussian(W.T @ m, W.T @ S @ W, -T, -nu, a)
+            held, mean, cov = gaussian(mean, cov + inside, np.diag(tau), shift, a)
+            each = [gaussian(mean[[i]], cov[[i]][:, [i]], -tau[[i]][:, None], -shift[[i]], a) for i in range(len(rows))]
+            part += gone + held + sum(one[0] for one in each)
+            cavities[:, c] = np.array([[one[1][0], one[2][0, 0]] for one in each]).T
+        total += w * (part + np.sum(z(rows, *cavities, a)))
+    return total, units
+
+
+def outer_sites(D, tau, nu, blocks, powers):
+    """The sites of blocks that follow from those of single data: D is (C, N, N), tau and nu (C, N)."""
+    each = []
+    for c in range(len(D)):
+        R = [np.linalg.inv(np.eye(len(rows)) + a * tau[c, rows, None] * D[c][np.ix_(rows, rows)]) for rows, a in zip(blocks, powers)]
+        each.append([(R_b * tau[c, rows], R_b @ nu[c, rows]) for R_b, rows in zip(R, blocks)])
+    return each
+
+
+def slope(log_z, outer, inner, units, variance, rng, enough):
+    """The derivative of log_z(outer, inner) when all sites move at once, at random, in `units` and in that of the variance of f.
+
+    Of three steps the one that finds the smallest: a long one has the error of its length, a short one that of rounding. Where
+    log z bends strongly, it is the distance from the fixed point that counts: the slope over a hundredth of the second derivative.
+    """
+    moves = [[(rng.normal(size=T.shape) / unit, rng.normal(size=len(T)) / np.sqrt(unit)) for (T, _), unit in zip(*pair)] for pair in zip(outer, units)]
+    d_inner, found = rng.normal(size=inner.shape) / np.reshape([variance, np.sqrt(variance)], (2, 1, 1)), np.inf
+
+    def at(x):
+        moved = [[(T + x * (dT + dT.T), nu + x * dnu) for (T, nu), (dT, dnu) in zip(*pair)] for pair in zip(outer, moves)]
+        return log_z(moved, inner + x * d_inner)
+
+    here = at(0.0)
+    for h in (1e-4, 1e-5, 1e-3):
+        if not abs(found) <= enough:
+            left2, left, right, right2 = (at(x * h) for x in (-2, -1, 1, 2))
+            bend = (left + right - 2 * here) / h**2
+            found = min(found, (8 * (right - left) - right2 + left2) / (12 * h) / max(1.0, 0.01 * abs(bend)), key=abs)
+    return found
+
+
+def one_dimensional(log_p, mean, var, power, width):
+    """log E[p^power] / power of each datum, f ~ N(mean, var), by a trapezoid rule that resolves `width`; log_p(f) for f (N, nodes)."""
+    h = min(1 / 6, 0.05 * width / np.sqrt(np.max(var)))
+    t = np.arange(-13, 13 + h, h)
+    weights, ell = norm.pdf(t) * h, log_p(mean[:, None] + np.sqrt(var)[:, None] * t)
+    if not power:
+        return ell @ weights
+    level = logsumexp(power * ell, b=weights, axis=1) / power
+    return level + np.log1p(np.expm1(power * (ell - level[:, None])) @ weights) / power

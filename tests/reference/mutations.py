@@ -1,0 +1,86 @@
+"""Tables and other files with random damage, for the soak."""
+
+import gzip
+import io
+
+import numpy as np
+import pandas as pd
+
+WORDS = ["", " ", "nan", "NA", "?", "inf", "-inf", "1e999", "1e300", "-1e200", "1e-320", "0x1F", "1_000", "1,5", "5 kg", "true", "yes", "2024-02-30", "1/2/2024",
+         "9:30", '"', '""', "'", "a\nb", "a\r\nb", "a,b", "ä", "北京", "\u202e", "=1+1", "x" * 300, "0" * 400, "-", "--out", "\x00", "\ufeff", ";", "\t"]  # fmt: skip
+
+
+def frame(rng):
+    """A table with columns of all kinds, and a target that they say something about."""
+    n = int(rng.integers(1, 60))
+    dose = rng.normal(size=n) * 10.0 ** rng.uniform(-6, 6)
+    columns = {
+        "dose": dose,
+        "count": rng.integers(0, 9, n),
+        "kind": rng.choice(["a", "b", "c"], n),
+        "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D"),
+        "gaps": np.where(rng.uniform(size=n) < 0.3, np.nan, rng.normal(size=n)),
+        "y": np.sin(dose) + 0.1 * rng.normal(size=n),
+    }
+    return pd.DataFrame(columns)
+
+
+def odd_cells(rng, table):
+    """The table with odd cells, an empty or a constant column, or twice the same name; every column as text."""
+    table = table.astype(str).replace("nan", "")
+    for _ in range(rng.integers(0, 4)):
+        row, column = rng.integers(len(table)), rng.integers(table.shape[1])
+        how = rng.integers(6)
+        if how < 3:
+            table.iloc[row, column] = str(rng.choice(WORDS))
+        elif how == 3:
+            table.iloc[:, column] = str(rng.choice(WORDS))
+        elif how == 4:
+            first, second = table.iat[row, column], table.iat[row, 0]
+            table.iat[row, column], table.iat[row, 0] = second, first
+        else:
+            names = list(table.columns)
+            names[column] = str(rng.choice([*WORDS, names[0], "y"]))
+            table.columns = names
+    return table
+
+
+def damaged(rng, content):
+    """Bytes that are cut, flipped, repeated, taken out or put in."""
+    how, place = rng.integers(6), int(rng.integers(len(content) + 1))
+    end = min(len(content), place + int(rng.integers(1, 40)))
+    if how == 0:
+        return content[:place]
+    if how == 1:
+        return content[:place] + content[end:]
+    if how == 2:
+        return content[:end] + content[place:]
+    if how == 3:
+        return content[:place] + rng.bytes(end - place) + content[end:]
+    if how == 4:
+        return content[:place] + bytes(rng.choice(list(b'",\n\r;\t\0 \xff\xfe-.eE0123456789'), size=3).tolist()) + content[place:]
+    flipped = bytearray(content)
+    for n in rng.integers(0, max(len(content), 1), 3) if content else ():
+        flipped[n] ^= 1 << int(rng.integers(8))
+    return bytes(flipped)
+
+
+def table_file(rng):
+    """The end of a file's name and its content: CSV, zipped CSV or Parquet, with odd cells, damaged bytes, or both."""
+    table, how = frame(rng), rng.choice(["csv", "csv", "csv.gz", "parquet"])
+    cells, bytes_too = rng.integers(2), rng.integers(2)
+    if how == "parquet":
+        table = table.sample(frac=1.0, axis=1, random_state=int(rng.integers(1000)))
+        if cells:
+            column = str(rng.choice(table.columns))
+            odd = [None, np.nan, 1e300, np.inf, b"\xff", "a", True, 2**63, {"a": 1}, [1, 2]]
+            table[column] = [odd[rng.integers(len(odd))]] * len(table)
+        content = io.BytesIO()
+        table.to_parquet(content, compression=str(rng.choice(["snappy", "gzip", "none"])))
+        content = content.getvalue()
+    else:
+        text = (odd_cells(rng, table) if cells else table).to_csv(index=False, lineterminator=str(rng.choice(["\n", "\r\n", "\r"])))
+        content = text.encode(str(rng.choice(["utf-8"] * 6 + ["utf-8-sig", "utf-16", "latin-1"])), "replace")
+        content = damaged(rng, content) if bytes_too else content
+        content = gzip.compress(content) if how == "csv.gz" else content
+    return how, damaged(rng, content) if bytes_too and how != "csv" else content
