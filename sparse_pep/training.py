@@ -892,7 +892,7 @@ def held_out_power(
         fit = model_evidence(model, learning, *given, chunk_size=chunk_size, tight=tight)
         mean, var = model_predict(model, fit.posteriors, judging.X, chunk_size)
         var = var + judging.known_variance
-        density = predictive_log_density(model.likelihood, judging.y, mean, var)
+        density = predictive_log_density(model.likelihood.at(judging.X), judging.y, mean, var)
         weight = np.broadcast_to(judging.weight, judging.n_data)
         score = float(np.average(density, weights=weight))
         scores.append(score if np.isfinite(fit.log_evidence) else -np.inf)
