@@ -21,7 +21,7 @@ from sparse_pep.kernels import (
 from sparse_pep.likelihoods import Gaussian, GroupedGaussian
 from sparse_pep.model import Model, model_evidence, model_gradient
 from sparse_pep.shards import Piece
-from sparse_pep.training import kmeans_points
+from sparse_pep.training import disturbed, kmeans_points
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 6.0, size=(40, 2))
@@ -169,6 +169,17 @@ def test_the_noise_of_each_output_is_trained(way):
     noisy = ALL + 0.5 * ROWS[:, 2] * np.random.default_rng(3).normal(size=len(ALL))
     low, high = regressor(noise_variance=[0.1, 0.1], noise_column=2, **way).fit(ROWS, noisy).noise_std_
     assert low < 0.25 < 0.4 < high < 0.7
+
+
+def test_a_restart_can_change_the_signs_of_the_weights():
+    model = Model(KERNEL, InducingPoints(ROWS[::6]), Gaussian(0.1))
+    weights = np.array([disturbed(model, np.random.default_rng(seed)).kernel.kernels[1].weights[:, 0] for seed in range(40)])
+    at = KERNEL.kernels[1].weights[:, 0]
+    assert np.all(weights != at) and np.all(np.abs(weights.mean(axis=0) / at - 1.0) < 0.5)
+    assert 0.05 < np.mean(np.prod(weights, axis=1) < 0.0) < 0.5
+    kept = disturbed(model, np.random.default_rng(0), {"kernel.1.weights"})
+    np.testing.assert_array_equal(kept.kernel.kernels[1].weights[:, 0], at)
+    assert kept.kernel.kernels[1].variance[0] != KERNEL.kernels[1].variance[0]
 
 
 @pytest.mark.parametrize(
