@@ -620,12 +620,12 @@ def sites_in_memory(start: object) -> Sites | None:
 
 # %% ../nbs/18_training.ipynb #eba5ae0b
 def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = ()) -> Model:
-    """The model with a standard normal number added to each trained log parameter, and to the others
-    of the kernel in units of their size; inducing inputs keep their places.
+    """The model with a standard normal number added to each trained log parameter, and to weights in
+    units of their size; inducing inputs and places keep their values.
     """
     parameters, moved = model.parameters(), {}
     for name, value in parameters.items():
-        if name in fixed or not ("log_" in name or name.startswith("kernel.")):
+        if name in fixed or not ("log_" in name or name.endswith(".weights")):
             continue
         unit = 1.0 if "log_" in name else np.sqrt(np.mean(np.square(value))) or 1.0
         moved[name] = value + unit * rng.normal(size=np.shape(value))

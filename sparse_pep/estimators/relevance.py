@@ -30,10 +30,11 @@ def ard_parts(kernel: Kernel, prefix: str = "") -> tuple[list[tuple], list[str]]
     Sums and products are split into their parts. `prefix`, such as "1.0.", begins the names of
     the kernel's parameters.
     """
+    name, dims = f"{prefix} {type(kernel).__name__}".strip(), kernel.active_dims
     if isinstance(kernel, Combination):
         found = [ard_parts(part, f"{prefix}{i}.") for i, part in enumerate(kernel.kernels)]
-        return sum((parts for parts, _ in found), []), sum((rest for _, rest in found), [])
-    name, dims = f"{prefix} {type(kernel).__name__}".strip(), kernel.active_dims
+        own = [name] if kernel.trained else []  # a changepoint depends on the inputs itself
+        return sum((parts for parts, _ in found), []), sum((rest for _, rest in found), own)
     if isinstance(kernel, Stationary) and (kernel.lengthscale.ndim or len(dims or ()) == 1):
         return [(name, dims, np.atleast_1d(kernel.lengthscale))], []
     return [], [] if isinstance(kernel, Level) else [name]
