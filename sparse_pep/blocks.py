@@ -608,7 +608,7 @@ class BlockShard(Shard):
         Kuf_bar = solve_lower(self.Kuu, VT, transpose=True, out=VT)
         if not self.known:
             return Kuf_bar, Kbb_bar, 0.0, d1
-        slope = weight * np.broadcast_to(self.trained, len(self.y))[rows] @ np.concatenate(slopes)
+        slope = self.noise_bar(rows, np.concatenate(slopes))
         self.release(chunk.number)
         return Kuf_bar, Kbb_bar, slope, d1.reshape(beta[0].shape + (-1,))
 

@@ -467,7 +467,7 @@ def local_gain(
     few, mean = data.at(good), mean[..., good] + model.mean(data.X[good]).T
     var, single = var[..., good] + few.known_variance, C * K == 1 and data.y.ndim == 1
     pairs = ((m[0] if single else m, one_or_all(v)) for m, v in zip(mean, var))
-    local, known = (predictive_log_density(model.likelihood, few.y, *pair) for pair in pairs)
+    local, known = (predictive_log_density(model.likelihood.at(few.X), few.y, *pair) for pair in pairs)
     return float(np.mean(local - known))
 
 # %% ../nbs/20_local.ipynb #54f2b218

@@ -263,7 +263,7 @@ def bound(
         raise ValueError("the data have no targets `y`, which training needs.")
     X, likelihood = piece.X, model.likelihood
     y, known = as_numpy(piece.y), likelihood.sites_known
-    own_noise = likelihood.noise_variance if known else 1.0
+    own_noise = likelihood.at(X).noise_variance if known else 1.0
     noise, power, weight = per_row(
         X.shape[0],
         noise_variance=inflation * (own_noise + piece.known_variance),
@@ -285,6 +285,7 @@ def bound(
         noise=noise if known else None,
         tight=tight,
         trained=inflation * own_noise / noise,
+        groups=likelihood.groups(X) if likelihood.codes else None,
         offset=0.0 if known else offset,
         pull_mean=lambda f_bar: to_vector(model.mean.pull(X, f_bar.T)),
         centred=centred and likelihood.shift_invariant,
@@ -718,15 +719,14 @@ def model_leave_one_out(
     (40,) 0.14
     """
     mean, var = model_left_out(model, fit, data, power, memory, chunk_size, tight)
-    pieces = list(data.pieces())
-    y = np.concatenate([piece.y for piece in pieces])
-    known = [np.broadcast_to(piece.known_variance, len(piece.y)) for piece in pieces]
-    proper = np.isfinite(np.atleast_2d(mean)[0])
-    var, density = var + np.concatenate(known), np.full(len(y), np.nan)
-    density[proper] = predictive_log_density(
-        model.likelihood, y[proper], mean[..., proper], var[..., proper]
-    )
-    return density
+    proper, parts, end = np.isfinite(np.atleast_2d(mean)[0]), [], 0
+    mean, var = np.where(proper, mean, 0.0), np.where(proper, var, 1.0)
+    for piece in data.pieces():
+        rows = slice(end, end + piece.n_data)
+        given = piece.y, mean[..., rows], var[..., rows] + piece.known_variance
+        parts.append(predictive_log_density(model.likelihood.at(piece.X), *given))
+        end = rows.stop
+    return np.where(proper, np.concatenate(parts), np.nan)
 
 # %% ../nbs/17_model.ipynb #e5a10002
 @one_blas_thread()

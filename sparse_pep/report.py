@@ -296,7 +296,7 @@ def draws_of(model: PowerEPEstimator, rows: Judged) -> np.ndarray:
 # %% ../nbs/internals/report.ipynb #2c00b451
 def numbers_part(model: PowerEPEstimator, rows: Judged, target: str) -> str:
     """HTML figures of the calibration and the residuals of a model whose targets are numbers."""
-    mean, var = model.likelihood_.predict(rows.mean, rows.var)
+    mean, var = model._likelihood_at(rows.X).predict(rows.mean, rows.var)
     mean = model.y_mean_ + model.y_scale_ * mean
     given = rows.y, mean, model.y_scale_ * np.sqrt(var)
     gaussian = isinstance(model, SparsePEPRegressor)

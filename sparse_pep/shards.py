@@ -229,8 +229,8 @@ class Sums(NamedTuple):
     lowest : Largest
         Minus the smallest site precision of each latent function (C,), where sites are searched for.
     private : Largest
-        The largest power κ of the sites, or 1 if part of a noise variance is known. If it is 0,
-        the gradient can be computed in the shorter form.
+        The largest power κ of the sites, or 1 if part of a noise variance is known or if there
+        are several. If it is 0, the gradient can be computed in the shorter form.
     """
 
     precision: np.ndarray
@@ -436,6 +436,8 @@ class Shard:
         Whether the sites have the tight form; those that are searched for need power 0.
     trained : ndarray (n,) or float
         The share of each noise variance that is a trained parameter, from 0 to 1.
+    groups : ndarray (n,), optional
+        The number of the noise variance of the likelihood that each row has, if it has several.
     offset : ndarray (n,) or (C, n), or float
         Prior mean of f, where the sites are not known.
     pull_mean : callable
@@ -464,6 +466,7 @@ class Shard:
     noise: np.ndarray | None = None
     tight: bool = False
     trained: np.ndarray | float = 1.0
+    groups: np.ndarray | None = None
     offset: np.ndarray | float = 0.0
     pull_mean: Callable = lambda f_bar: 0.0
     centred: bool = False
@@ -555,10 +558,18 @@ class Shard:
         if not self.known:
             return Kuf_bar, kff_bar, 0.0, d1
         slope = log_noise_adjoint(var, d1, precision, *self.known_at(rows))
-        trained = np.broadcast_to(self.trained, len(self.y))[rows]
-        return Kuf_bar, kff_bar, (weight * trained) @ slope, d1
+        return Kuf_bar, kff_bar, self.noise_bar(rows, slope), d1
 
     # ---- what they have in common
+
+    def noise_bar(self, rows: slice | np.ndarray, slope: np.ndarray) -> float | np.ndarray:
+        """∂ log Z/∂ log σ² of some rows for the derivative (n,) in the noise variance of each row: their
+        sum, or with `groups` the sum of each group (G,).
+        """
+        weight = self.weight[rows] * np.broadcast_to(self.trained, len(self.y))[rows]
+        if self.groups is None:
+            return weight @ slope
+        return np.bincount(self.groups[rows], weight * slope, np.size(self.likelihood.noise_variance))
 
     def columns(self, share: Sequence[int], last: bool = False) -> Iterator[Columns]:
         """An iterator over the chunks with these numbers. In the `last` pass the chunks have a
@@ -679,7 +690,7 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
     lowest, private = np.full(C, -np.inf), float(np.max(shard.form[0], initial=0.0))
     if not shard.known:
         lowest = -shard.state.sites[0].min(axis=1)
-    if np.any(np.not_equal(shard.trained, 1.0)):
+    if shard.groups is not None or np.any(np.not_equal(shard.trained, 1.0)):
         private = 1.0
     shard.answer = Sums(
         mirror(S),

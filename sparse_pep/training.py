@@ -620,15 +620,15 @@ def sites_in_memory(start: object) -> Sites | None:
 
 # %% ../nbs/18_training.ipynb #eba5ae0b
 def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = ()) -> Model:
-    """The model with a standard normal number added to each trained log parameter; inducing
-    inputs keep their places.
+    """The model with a standard normal number added to each trained log parameter, and to weights in
+    units of their size; inducing inputs and places keep their values.
     """
-    parameters = model.parameters()
-    moved = {
-        name: value + rng.normal(size=np.shape(value))
-        for name, value in parameters.items()
-        if "log_" in name and name not in fixed
-    }
+    parameters, moved = model.parameters(), {}
+    for name, value in parameters.items():
+        if name in fixed or not ("log_" in name or name.endswith(".weights")):
+            continue
+        unit = 1.0 if "log_" in name else np.sqrt(np.mean(np.square(value))) or 1.0
+        moved[name] = value + unit * rng.normal(size=np.shape(value))
     return model.with_parameters({**parameters, **moved})
 
 # %% ../nbs/18_training.ipynb #9e7f043e
@@ -891,7 +891,7 @@ def held_out_power(
         fit = model_evidence(model, learning, *given, chunk_size=chunk_size, tight=tight)
         mean, var = model_predict(model, fit.posteriors, judging.X, chunk_size)
         var = var + judging.known_variance
-        density = predictive_log_density(model.likelihood, judging.y, mean, var)
+        density = predictive_log_density(model.likelihood.at(judging.X), judging.y, mean, var)
         weight = np.broadcast_to(judging.weight, judging.n_data)
         score = float(np.average(density, weights=weight))
         scores.append(score if np.isfinite(fit.log_evidence) else -np.inf)

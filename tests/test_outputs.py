@@ -5,7 +5,7 @@ import pytest
 from reference.compare import error
 from scipy.stats import multivariate_normal
 
-from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import (
@@ -18,10 +18,10 @@ from sparse_pep.kernels import (
     stack_outputs,
     unstack_outputs,
 )
-from sparse_pep.likelihoods import Gaussian
-from sparse_pep.model import Model, model_evidence
+from sparse_pep.likelihoods import Gaussian, GroupedGaussian
+from sparse_pep.model import Model, model_evidence, model_gradient
 from sparse_pep.shards import Piece
-from sparse_pep.training import kmeans_points
+from sparse_pep.training import disturbed, kmeans_points
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 6.0, size=(40, 2))
@@ -111,9 +111,87 @@ def test_places_keep_their_degrees():
     np.testing.assert_array_equal(model.x_scale_ == 1.0, [True, True, False])
 
 
+BLOCKS, WEIGHT = np.arange(len(ALL)) // 4, np.linspace(0.5, 2.0, len(ALL) // 4 + 1)[np.arange(len(ALL)) // 4]
+WAYS = {"rows": {"known_variance": 0.0}, "tight": {"tight": True}, "blocks": {"blocks": BLOCKS}, "pieces": {"piece_rows": 20}}
+
+
+@pytest.mark.parametrize("power", [0.0, 0.6])
+@pytest.mark.parametrize("way", WAYS)
+def test_the_gradient_of_each_noise_variance_is_that_of_its_rows(way, power):
+    more = dict(WAYS[way])
+    asked, given = {"tight": more.pop("tight", False)}, {"weight": WEIGHT, "known_variance": 0.01 * ROWS[:, 0]} | more
+    data = ArraySource(ROWS, ALL, **given) if "piece_rows" in given else Piece(0, ROWS, ALL, **given)
+
+    def found(noise):
+        fit, gradient = model_gradient(Model(KERNEL, InducingPoints(ROWS[::6]), GroupedGaussian(noise, 2)), data, power, 1e-8, **asked)
+        return fit.log_evidence, gradient["log_noise_variance"]
+
+    noise, slope = np.array([0.03, 0.2]), found((0.03, 0.2))[1]
+    ends = [[found(noise * np.exp(step * one))[0] for step in (1e-4, -1e-4)] for one in np.eye(2)]
+    assert error(np.subtract(*np.transpose(ends)) / 2e-4, slope) < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore:training stopped")
+@pytest.mark.parametrize("way", ["rows", "standardize", "blocks", "neighbours", "pieces", "later rows", "adam"])
+def test_a_noise_variance_for_each_output_is_noise_of_known_variance(way, tmp_path):
+    """0.05 and 0.2 are 0.05 everywhere and another 0.15, which is known, for output 1."""
+    arguments = {"optimizer": None, "normalize_y": True, "features": InducingPoints(ROWS[::5])}
+    arguments |= {"standardize": {"standardize": True, "kernel": Matern32(active_dims=[0, 1]), "fixed": ()}, "blocks": {"blocks": BLOCKS}, "neighbours": {"local": "neighbours"}}.get(way, {})
+    if way == "adam":
+        arguments |= {"optimizer": "adam", "n_epochs": 2, "batch_size": 30, "fixed": [*FIXED, "log_noise_variance"], "normalize_y": False}
+    grouped, plain = regressor(noise_variance=[0.05, 0.2], noise_column=2, **arguments), regressor(**arguments)
+    known = 0.15 * ROWS[:, 2] * (np.var(ALL) if way != "adam" else 1.0)
+    if way == "pieces":
+        grouped.fit(ArraySource(ROWS, ALL, piece_rows=20))
+        plain.fit(ArraySource(ROWS, ALL, known_variance=known, piece_rows=20))
+    else:
+        grouped.fit(ROWS, ALL)
+        plain.fit(ROWS, ALL, known_variance=known)
+    if way == "later rows":
+        grouped.partial_fit(ROWS[:20], ALL[:20])
+        plain.partial_fit(ROWS[:20], ALL[:20], known_variance=known[:20])
+    grouped.save(tmp_path / "m.npz")
+    back = load(tmp_path / "m.npz")
+    assert error(grouped.log_marginal_likelihood_value_, plain.log_marginal_likelihood_value_) < 1e-10
+    assert error(grouped.leave_one_out(), plain.leave_one_out()) < 1e-8
+    for model in (grouped, back):
+        assert error(model.predict_log_density(ROWS, ALL), plain.predict_log_density(ROWS, ALL, known)) < 1e-8
+    mean, std = grouped.predict(ROWS, return_std=True)
+    own = (mean, std**2) if way != "pieces" else grouped.predict(ArraySource(ROWS, ALL, piece_rows=30), return_std=True)
+    assert error(own[0], plain.predict(ROWS)) < 1e-8 and error(own[1] if way != "pieces" else own[1] ** 2, plain.predict(ROWS, return_std=True)[1] ** 2 + known) < 1e-8
+    cov = grouped.predict(ROWS, return_cov=True)[1]
+    assert error(np.diag(cov), std**2) < 1e-8 and error(grouped.noise_std_, grouped.y_scale_ * np.sqrt([0.05, 0.2])) < 1e-12
+
+
+@pytest.mark.filterwarnings("ignore:training stopped")
+@pytest.mark.parametrize("way", [{"tol": 0.1}, {"optimizer": "adam", "n_epochs": 15, "batch_size": 30, "learning_rate": 0.1}])
+def test_the_noise_of_each_output_is_trained(way):
+    noisy = ALL + 0.5 * ROWS[:, 2] * np.random.default_rng(3).normal(size=len(ALL))
+    low, high = regressor(noise_variance=[0.1, 0.1], noise_column=2, **way).fit(ROWS, noisy).noise_std_
+    assert low < 0.25 < 0.4 < high < 0.7
+
+
+def test_a_restart_can_change_the_signs_of_the_weights():
+    model = Model(KERNEL, InducingPoints(ROWS[::6]), Gaussian(0.1))
+    weights = np.array([disturbed(model, np.random.default_rng(seed)).kernel.kernels[1].weights[:, 0] for seed in range(40)])
+    at = KERNEL.kernels[1].weights[:, 0]
+    assert np.all(weights != at) and np.all(np.abs(weights.mean(axis=0) / at - 1.0) < 0.5)
+    assert 0.05 < np.mean(np.prod(weights, axis=1) < 0.0) < 0.5
+    kept = disturbed(model, np.random.default_rng(0), {"kernel.1.weights"})
+    np.testing.assert_array_equal(kept.kernel.kernels[1].weights[:, 0], at)
+    assert kept.kernel.kernels[1].variance[0] != KERNEL.kernels[1].variance[0]
+
+
 @pytest.mark.parametrize(
     "wrong, words",
     [
+        (lambda: GroupedGaussian((0.1,), 2), "`noise_variance` must be a positive number for each of two codes"),
+        (lambda: GroupedGaussian((0.1, 0.1), 3).at(ROWS), "`column` 3 of the codes is not there: X has 3 columns"),
+        (lambda: regressor(noise_variance=[0.1, 0.1], noise_column=0).fit(ROWS, ALL), "column 0 must hold the codes 0, …, 1 of the noise variances"),
+        (lambda: regressor(noise_column=2).fit(ROWS, ALL), "`noise_variance` must be a positive number for each of two codes"),
+        (lambda: regressor(noise_variance=[0.1, 0.1]).fit(ROWS, ALL), "`noise_variance` must be a positive number"),
+        (lambda: regressor(noise_column=-1).fit(ROWS, ALL), "`noise_column` must be the number of a column, or None"),
+        (lambda: SparsePEP(likelihood=GroupedGaussian((0.1, 0.2), 2)).fit(ROWS, ALL), "use SparsePEPRegressor with `noise_column`"),
         (lambda: Coregion(), "`n_outputs` of Coregion must be a whole number"),
         (lambda: Coregion(2, rank=3), "`rank` of Coregion"),
         (lambda: Coregion(3, weights=np.ones((2, 1))), "n_outputs` 3"),

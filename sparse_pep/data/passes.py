@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .sources import Source, require_counted
+from ..likelihoods import Likelihood
 from ..local import LocalRows, local_predict
 from ..model import Model, model_mean
 from ..shards import Piece
@@ -30,6 +31,11 @@ def mean_piece(
 ) -> tuple[int, np.ndarray]:
     """Number of the first row, and the mean of f, in the shapes of `model_mean`."""
     return piece.first, model_mean(model, posteriors, piece.X)
+
+
+def noise_piece(piece: Piece, likelihood: Likelihood) -> np.ndarray:
+    """The noise variance (n,) of each row, for a likelihood with `codes`."""
+    return likelihood.at(piece.X).noise_variance
 
 # %% ../../nbs/internals/data/passes.ipynb #7ac9d336
 def source_predict(

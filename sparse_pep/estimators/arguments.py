@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
+from numbers import Real
 from pathlib import Path
 from typing import NamedTuple
 
@@ -272,7 +273,9 @@ POSITIVE = Rule("be a positive number", interval=(ABOVE_ZERO, np.inf))
 COUNT = Rule("be a positive whole number", interval=(1, np.inf), whole=True)
 FLAG = Rule("be True or False", interval=(0, 2), whole=True, kinds=(bool, np.bool_))
 RULES = {
-    **dict.fromkeys(("noise_variance", "tol", "learning_rate"), POSITIVE),
+    **dict.fromkeys(("tol", "learning_rate"), POSITIVE),
+    "noise_variance": Rule("be a positive number, or with `noise_column` two or more", interval=POSITIVE.interval, entries=Real, fewest=2),
+    "noise_column": Rule("be the number of a column, or None", interval=(0, np.inf), whole=True, kinds=(NONE,)),
     **dict.fromkeys(("max_inducing", "max_iter", "batch_size", "n_epochs", "n_neighbours"), COUNT),
     "n_inducing": Rule("be a positive whole number, or 'auto'", interval=COUNT.interval, whole=True, texts=("auto",)),
     **dict.fromkeys(("normalize_y", "standardize", "tight"), FLAG),

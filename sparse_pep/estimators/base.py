@@ -17,7 +17,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from ..data.columns import ASKED, BadCell, Columns, columns_if_mixed, is_table
-from ..data.passes import mean_piece, source_predict
+from ..data.passes import mean_piece, noise_piece, source_predict
 from ..data.sources import Source, require_counted, require_targets
 from ..draws import SampledFunctions, sampled_functions
 from . import diagnostics, persistence
@@ -50,6 +50,7 @@ from sparse_pep.estimators.fitting import (
 )
 from .relevance import Relevance, relevance
 from ..features import InducingPoints
+from ..likelihoods import GaussianByRow, Likelihood
 from ..local import local_covariance, local_predict
 from sparse_pep.model import (
     Model,
@@ -385,6 +386,15 @@ class Predictor(Fitted):
         X = place_named(numerics.device, numerics.dtype).put(self._test_inputs(X))
         return model_mean(self._model, self._posteriors, X, numerics.chunk_size)
 
+    def _likelihood_at(self, X: ArrayLike) -> Likelihood:
+        """The likelihood of the rows of X, whose noise may depend on codes in X."""
+        if not self.likelihood_.codes:
+            return self.likelihood_
+        source = self._source_of(X)
+        if source is None:
+            return self.likelihood_.at(self._test_inputs(X))
+        return GaussianByRow(np.concatenate(list(self._encoded(source).each(noise_piece, self.likelihood_))))
+
     def _source_of(self, *data: object, **how: object) -> Source | None:
         """The source for data that are not those of the first fit, or None if they are in memory."""
         return source_of(*data, **how, column_types=getattr(self, "columns_", None))
@@ -507,7 +517,7 @@ class Predictor(Fitted):
             known = require_each(known_variance, "known_variance", len(y), what)
             var = var + known / np.max(self.y_scale_) ** 2
         y = encoding(y if encoding.classes is not None else as_floats(y, "y"))
-        density = predictive_log_density(self.likelihood_, y, mean, var)
+        density = predictive_log_density(self._likelihood_at(X), y, mean, var)
         return density - self._log_scale()
 
     def _log_scale(self) -> float:
@@ -1048,5 +1058,5 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             )
         level = real and self.optimizer and np.all(data.constant)  # the value itself, everywhere
         scaling = data.scaling("y") if self.normalize_y or level else (0.0, 1.0)
-        unscaled = getattr(self.kernel, "unscaled", ())
+        unscaled = (*getattr(self.kernel, "unscaled", ()), *likelihood.codes)
         return Encoding(likelihood, *scaling, None, *(data.scaling("X", unscaled) if self.standardize else ()))

@@ -170,7 +170,7 @@ SHALLOW = 0.01  # of the precision, left in a cavity
 def advice(fit: Account) -> list[str]:
     """Advice on how to improve a fit, one sentence for each problem; none if there is no problem."""
     told, share, bounds = fit.diagnostics, fit.diagnostics["unexplained_share"], fit.bounds
-    noise = getattr(fit.likelihood, "noise_variance", np.inf)
+    noise = np.min(getattr(fit.likelihood, "noise_variance", np.inf))
     scale = told["target_variance"] * SMALL_NOISE[bool(np.max(fit.power) > 0.5)]
     few = told["determined_directions"]
     dead, grown = bool(told.get("learned_nothing")), "inducing_sweep" in told  # growth has its own rows

@@ -531,7 +531,7 @@ def learned_nothing(model: Model, fit: Fit, few: Piece) -> bool:
     before = np.broadcast_to(model.mean(rows.X).T, mean.shape)
     latents = (mean, var), (before, np.broadcast_to(model.kernel.diag(rows.X), var.shape))
     after, prior = (
-        predictive_log_density(model.likelihood, rows.y, m, v + rows.known_variance) for m, v in latents
+        predictive_log_density(model.likelihood.at(rows.X), rows.y, m, v + rows.known_variance) for m, v in latents
     )
     return bool(np.mean(np.abs(after - prior)) < ALIKE)
 

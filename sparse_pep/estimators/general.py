@@ -96,6 +96,8 @@ class SparsePEP(RealTargets):
             raise ValueError(
                 f"`likelihood` {type(likelihood).__name__} has {likelihood.n_latent} latent functions: use SparsePEPClassifier."
             )
+        if likelihood.codes:
+            raise ValueError("`likelihood` GroupedGaussian: use SparsePEPRegressor with `noise_column`.")
         return likelihood
 
     def predict(

@@ -14,7 +14,7 @@ from ..data.sources import Source
 from .arguments import estimator
 from .base import RealTargets, require_count
 from .checks import seeded
-from ..likelihoods import Gaussian
+from ..likelihoods import Gaussian, GroupedGaussian
 from ..local import local_covariance
 from ..model import model_bounds
 from ..numerics.validation import require_real, require_rows
@@ -30,15 +30,19 @@ class SparsePEPRegressor(RealTargets):
 
     Parameters
     ----------
-    noise_variance : float
+    noise_variance : float, or array (G,) with `noise_column`
         Noise variance σ² > 0 at the start of training, in the squared units of the modelled y.
+    noise_column : int, optional
+        The column of X whose codes 0, …, G − 1 say which of the G noise variances a row has, such
+        as that of the outputs in `stack_outputs`. Each of them is trained. The column is not
+        standardised. By default all rows have the same noise variance.
     {parameters}
 
     Attributes
     ----------
-    noise_variance_ : float
+    noise_variance_ : float or ndarray (G,)
         σ² after training, for y as it is modelled.
-    noise_std_ : float or ndarray (K,)
+    noise_std_ : float or ndarray (K,) or (G,)
         σ after training, in units of y.
     {attributes}
 
@@ -65,7 +69,8 @@ class SparsePEPRegressor(RealTargets):
     True
     """
 
-    noise_variance: float = 1.0
+    noise_variance: float | ArrayLike = 1.0
+    noise_column: int | None = None
 
     _many_outputs = True
 
@@ -130,6 +135,8 @@ class SparsePEPRegressor(RealTargets):
 
     def _starting_likelihood(self) -> Gaussian:
         """The likelihood at the start of training."""
+        if self.noise_column is not None:
+            return GroupedGaussian(self.noise_variance, self.noise_column)
         return Gaussian(self.noise_variance)
 
     def predict_log_density(
@@ -186,17 +193,20 @@ class SparsePEPRegressor(RealTargets):
         return super().score(X, y, sample_weight)
 
     @property
-    def noise_variance_(self) -> float:
+    def noise_variance_(self) -> float | np.ndarray:
         """σ² after training, for the target as it is modelled: with `normalize_y` the target is
         divided by `y_scale_`.
         """
         check_is_fitted(self)
-        return float(self.likelihood_.noise_variance)
+        noise = self.likelihood_.noise_variance
+        return np.array(noise) if self.likelihood_.codes else float(noise)
 
     @property
     def noise_std_(self) -> float | np.ndarray:
-        """σ after training, in units of y; (K,) for K outputs with `normalize_y`."""
-        return self.y_scale_ * np.sqrt(self.noise_variance_)
+        """σ after training, in units of y; (K,) for K outputs with `normalize_y`, (G,) with
+        `noise_column`, (G, K) with both.
+        """
+        return np.multiply.outer(np.sqrt(self.noise_variance_), self.y_scale_)
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, return_cov: bool = False
@@ -215,11 +225,11 @@ class SparsePEPRegressor(RealTargets):
             return self._encoding.back(mean.T)
         if return_std:
             mean, var = self._latent(X)
-            noisy = self._spread(var + self.noise_variance_)
+            noisy = self._spread(var + self._likelihood_at(X).noise_variance)
             return self._encoding.back(mean.T), np.sqrt(noisy)
         X = self._test_inputs(X, "`return_cov`")
         mean, cov = local_covariance(self._model, self._posteriors, X, self._local)
-        cov += self.noise_variance_ * np.eye(len(X))
+        cov += self.likelihood_.at(X).noise_variance * np.eye(len(X))
         cov = np.multiply.outer(cov, np.square(self.y_scale_) * np.ones(self._outputs))
         return self._encoding.back(mean.T), cov
 

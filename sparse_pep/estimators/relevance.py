@@ -30,10 +30,11 @@ def ard_parts(kernel: Kernel, prefix: str = "") -> tuple[list[tuple], list[str]]
     Sums and products are split into their parts. `prefix`, such as "1.0.", begins the names of
     the kernel's parameters.
     """
+    name, dims = f"{prefix} {type(kernel).__name__}".strip(), kernel.active_dims
     if isinstance(kernel, Combination):
         found = [ard_parts(part, f"{prefix}{i}.") for i, part in enumerate(kernel.kernels)]
-        return sum((parts for parts, _ in found), []), sum((rest for _, rest in found), [])
-    name, dims = f"{prefix} {type(kernel).__name__}".strip(), kernel.active_dims
+        own = [name] if kernel.trained else []  # a changepoint depends on the inputs itself
+        return sum((parts for parts, _ in found), []), sum((rest for _, rest in found), own)
     if isinstance(kernel, Stationary) and (kernel.lengthscale.ndim or len(dims or ()) == 1):
         return [(name, dims, np.atleast_1d(kernel.lengthscale))], []
     return [], [] if isinstance(kernel, Level) else [name]
@@ -155,7 +156,7 @@ def relevance(
         for group, rows in zip(columns, numbers.T):
             mixed[:, group] = X[np.ix_(rows, group)]
         mean, var = local_predict(model._model, model._posteriors, mixed, model._local, model._numerics.chunk_size)
-        return float(np.mean(predictive_log_density(model.likelihood_, y, mean, var)))
+        return float(np.mean(predictive_log_density(model.likelihood_.at(mixed), y, mean, var)))
 
     numbers = np.tile(np.arange(len(X))[:, None], len(columns))
     given = {"scoring": score, "n_repeats": n_repeats, "random_state": random_state}

@@ -9,6 +9,7 @@ from reference.compare import differences, error, slopes
 
 from sparse_pep.kernels import (
     Categorical,
+    Changepoint,
     Combination,
     Constant,
     Coregion,
@@ -61,6 +62,7 @@ KERNELS = {
     "product of three": SquaredExponential(1.3, 0.9) * Linear(0.6) * Constant(1.4),
     "nested": (SquaredExponential(1.3, ARD) + Linear(0.4, active_dims=(0, 2))) * Matern32(0.9, 1.1, active_dims=(1,))
     + White(0.3),
+    "changepoint": Changepoint((Matern32(1.3, ARD), Linear(0.4)), 0.3, 0.7, active_dims=[0]),
     "outputs": Matern32(1.3, ARD[:2], active_dims=(0, 1)) * Coregion(3, 2, active_dims=[2]) + Categorical(0.2, 0.5, active_dims=[2]),
 }
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
