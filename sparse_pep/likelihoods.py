@@ -15,7 +15,14 @@ from scipy.special import digamma, erfcx, expit, gammaln, log_ndtr, logit
 from .numerics.devices import Array
 from .numerics.parameters import Parametric
 from .numerics.validation import as_floats, is_number, shown
-from .quadrature import STRICT, Accuracy, Tilted, tilted_moments
+from sparse_pep.quadrature import (
+    STRICT,
+    TOLERANCE,
+    Accuracy,
+    Tilted,
+    interpolated,
+    tilted_moments,
+)
 from .sites import gaussian_tilted
 
 # %% ../nbs/08_likelihoods.ipynb #996c0157
@@ -312,7 +319,36 @@ def log_normal_tail(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Binary(Likelihood):
-    """Base class of likelihoods with two classes, y = −1 or +1."""
+    """Base class of likelihoods with two classes, y = −1 or +1.
+
+    Attributes
+    ----------
+    tabulated : bool
+        Whether rough results are interpolated between cavities; the likelihood then has no parameters.
+    """
+
+    tabulated = False
+
+    def quadrature(
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        power: np.ndarray,
+        accuracy: Accuracy = STRICT,
+    ) -> Tilted:
+        """The result of `tilted` by quadrature, or if few digits are required by interpolation."""
+        rough = self.tabulated and accuracy.relative > TOLERANCE
+        if not rough or not power.size or np.ptp(power):
+            return super().quadrature(y, mean, var, power, accuracy)
+        found = interpolated(self, y * mean, var, float(power[0]), accuracy)
+        found = found._replace(d1=y * found.d1)
+        hard = ~(found.error <= accuracy.relative)
+        if hard.any():
+            own = super().quadrature(y[hard], mean[hard], var[hard], power[hard], accuracy)
+            for to, value in zip(found[:4], own):
+                to[hard] = value
+        return found
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> float:
         return 0.0
@@ -356,6 +392,7 @@ class Probit(Binary):
     """
 
     closed_powers = (1.0, 1.0)
+    tabulated = True
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         x = y * f
@@ -394,6 +431,8 @@ class Logit(Binary):
     >>> print(Logit().predict_proba(np.array([0.5]), np.array([1.0])).round(3))
     [[0.398 0.602]]
     """
+
+    tabulated = True
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         x = y * f

@@ -332,7 +332,7 @@ def shards_of(
         size = piece.X.shape[0] * len(Kuu.lower)
         with device_of(piece.X):
             whole = (KEPT_V if known else KEPT_IN_SEARCH).allows(size)
-            kept = Kept(whole, known and KEPT_V_AND_KUF.allows(size), room if whole else None)
+            kept = Kept(whole, KEPT_V_AND_KUF.allows(size), room if whole else None)
         return Shards([bound(piece, None, kept=kept, **given), *local]), arrays
     more.pop("chunk_size", None)
     make = partial(bound, **{**given, "chunk_size": None})

@@ -8,7 +8,8 @@ __all__ = ['Accuracy', 'Tilted', 'tilted_moments']
 # %% ../nbs/07_quadrature.ipynb #f052db2b
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -555,3 +556,63 @@ def tilted_moments(
                 to[..., lost] = value
             error[lost] = 1.0
         return result
+
+# %% ../nbs/07_quadrature.ipynb #5d1f0a32
+SIDE, ORDER = 2.0, 12  # of a tile: its side, and the number of nodes along it
+ROOTS = np.cos(np.pi * (np.arange(ORDER) + 0.5) / ORDER)
+TESTS = np.cos(np.pi * np.array([1, 4, 8, 11]) / ORDER)  # extrema of the polynomial with these roots
+
+
+def ascending(x: np.ndarray) -> np.ndarray:
+    """The powers 1, x, …, x¹¹ of the entries of x (..., n), as an array (12, ..., n)."""
+    out = np.ones((ORDER, *x.shape))
+    out[1:] = x
+    return np.multiply.accumulate(out, axis=0, out=out)
+
+
+@lru_cache(maxsize=4096)
+def tile(likelihood: Any, power: float, floor: float, i: int, j: int) -> tuple[np.ndarray, float]:
+    """The coefficients (3, 12, 12) of the polynomials on tile (i, j), the powers of β₂ first, and
+    their largest error, relative to the value or to `floor`.
+    """
+    grids = [np.reshape(np.meshgrid(x, x, indexing="ij"), (2, -1)) for x in (ROOTS, TESTS)]
+    first, second = 0.5 * SIDE * (np.hstack(grids) + 1.0) + SIDE * np.array([[i], [j]])
+    total = likelihood.width**2 * np.exp(second)
+    var, root = total - likelihood.width**2, np.sqrt(total)
+    found = likelihood.quadrature(np.ones(len(var)), root * first, var, np.full(len(var), power))
+    values = np.stack([found.log_z, found.d1 * root, found.d2 * total])
+    at_roots, at_tests = np.split(values, [ORDER**2], axis=1)
+    solve = np.linalg.inv(ascending(ROOTS).T)
+    coefficients = solve @ at_roots.reshape(3, ORDER, ORDER).swapaxes(1, 2) @ solve.T
+    powers = ascending(TESTS)
+    between = (powers.T @ coefficients @ powers).swapaxes(1, 2).reshape(3, -1)
+    units = np.power(var / total, [[0.0], [0.5], [1.0]])[:, ORDER**2 :]
+    scale = np.maximum(np.abs(at_tests) * units, floor)
+    return coefficients, float(np.max(np.abs(between - at_tests) * units / scale))
+
+
+def interpolated(
+    likelihood: Any, mean: np.ndarray, var: np.ndarray, power: float, accuracy: Accuracy
+) -> Tilted:
+    """z, d1 and d2 for the target 1 and cavities with mean and variance (N,), from the tiles of a
+    likelihood without parameters. Where a tile is not accurate enough the error is infinite.
+    """
+    total = likelihood.width**2 + var
+    root = np.sqrt(total)
+    place = np.stack([mean / root, np.log(total / likelihood.width**2)]) / SIDE
+    corner = np.floor(place)
+    found, error = np.zeros((3, len(mean))), np.full(len(mean), np.inf)
+    tiles, member = np.unique(corner[0] + 1j * corner[1], return_inverse=True)
+    for number, at in enumerate(tiles):
+        own = likelihood, power, accuracy.floor, int(at.real), int(at.imag)
+        coefficients, worst = tile(*own)
+        if worst <= accuracy.relative:
+            rows = np.flatnonzero(member == number)
+            first, second = np.moveaxis(ascending(2.0 * (place - corner)[:, rows] - 1.0), 1, 0)
+            found[:, rows] = np.einsum("ckn,kn->cn", coefficients @ first, second)
+            error[rows] = worst
+    log_z, d1, d2 = found[0], found[1] / root, found[2] / total
+    if likelihood.log_concave:
+        d2 = np.minimum(d2, 0.0)
+    return Tilted(log_z, d1, d2, error, np.zeros((0, len(mean))))
+

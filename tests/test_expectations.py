@@ -304,3 +304,21 @@ def test_sizes_that_few_have_are_joined_to_the_next():
     assert np.array_equal(np.unique(got), [24, 288])  # the many keep theirs
     assert np.all(got >= size) and np.all(got[size == 24] == 24) and np.all(got[size == 48] == 288)
     assert np.array_equal(joined(np.array([24])), [24])
+
+
+@pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
+def test_interpolation_keeps_the_accuracy_required(likelihood):
+    """In cavities of any width, for both labels, and for one data point as for many."""
+    rng, size, asked = np.random.default_rng(3), 300, Accuracy(1e-5, 0.1)
+    mean, var, y = rng.normal(scale=6.0, size=size), 10.0 ** rng.uniform(-6, 3, size), rng.choice([-1.0, 1.0], size)
+    for power in (0.0, 0.5):
+        powers = np.full(size, power)
+        quick, exact = (likelihood.quadrature(y, mean, var, powers, accuracy) for accuracy in (asked, Accuracy()))
+        units = np.stack([np.ones(size), np.sqrt(var), var])
+        gap = np.abs(np.subtract(quick[:3], exact[:3])) * units
+        assert np.all(gap <= 1e-5 * np.maximum(np.abs(exact[:3]) * units, 0.1))
+        assert np.all(quick.error <= 1e-5)
+        assert len(np.unique(quick.error)) < 0.5 * size  # most are those of tiles
+        assert np.all(quick.d2 <= 0.0)
+        alone = likelihood.quadrature(y[:1], mean[:1], var[:1], powers[:1], asked)
+        assert abs(alone.d2[0] - quick.d2[0]) <= 1e-15
