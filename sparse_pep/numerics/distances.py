@@ -278,7 +278,7 @@ def promising(x: np.ndarray, right: np.ndarray, k: int) -> tuple[np.ndarray, np.
     """Pairs of a row of x (s, D) and the number of a point that may be among its k nearest, both
     (P,), sorted by row. `right` (D + 1, N) contains Aᵀ and −‖aₙ‖²/2 in single precision.
     """
-    (D, n), groups = right.shape, min(right.shape[1], max(100, 5 * k))
+    (D, n), groups = right.shape, min(right.shape[1], max(400, 5 * k))
     score = np.column_stack([x, np.ones(len(x))]).astype(np.float32) @ right
     best = score[:, : n // groups * groups].reshape(len(x), -1, groups).max(axis=1)
     limit = np.partition(best, groups - k, axis=1)[:, groups - k].astype(float)
