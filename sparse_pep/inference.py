@@ -291,11 +291,13 @@ def fixed_point(
     ----------
     Bui, Yan and Turner (2017), sections 3.4 and 3.7.
     """
-    accuracy = Accuracy(float(np.clip(tol**2, *FINEST_AND_COARSEST)), FLOOR)
-    sums, given = Sums(*shards.ask(site_sums, start)), (accuracy, memory)
+    finest, coarsest = float(np.clip(tol**2, *FINEST_AND_COARSEST)), FINEST_AND_COARSEST[1]
+    relative = coarsest if start is None and shards.state is None else finest
+    sums = Sums(*shards.ask(site_sums, start))
     pace, trace, last, change, settled = Pace(), [], None, np.inf, False
     scale = np.ones((len(sums.precision), 1))
     for sweep in range(max_sweeps + 1):
+        given = Accuracy(relative, FLOOR), memory
         state, good = state_at(shards, Kuu, sums, *given, scale), False
         if state is not None:  # good unless the change has grown tenfold and log Z has fallen
             proposed = float(state.projection.change.value)
@@ -306,7 +308,9 @@ def fixed_point(
             trace.append(state.log_evidence)
             first, value = trace[-2:][0], trace[-1]
             steady = abs(value - first) <= tol * (1.0 + abs(first)) or change <= 1e-3 * tol
-            settled = change <= tol and steady
+            sharp = relative == finest or state.projection.error.value <= finest
+            settled = change <= tol and steady and sharp
+            relative = float(np.clip(1e-3 * change, finest, coarsest))
             if tight and state.projection.weight:
                 scale = best_scale(state.projection)
                 settled &= bool(np.max(np.abs(scale - state.scale)) <= tol)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import digamma, erfcx, expit, gammaln, log_ndtr, logit
+from scipy.special import digamma, erfcx, expit, gammaln, log_ndtr, logit, ndtr
 
 from .numerics.devices import Array
 from .numerics.parameters import Parametric
@@ -470,19 +470,14 @@ class NoisyProbit(Binary):
             raise ValueError(f"`flip` must lie between 0 and 0.5; got {shown(self.flip)}.")
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
-        x = y * f
-        log_cdf, hazard = log_normal_tail(x)
-        right = (1.0 - 2.0 * self.flip) * np.exp(log_cdf)
-        p = self.flip + right
-        wrong = self.flip + (1.0 - 2.0 * self.flip) * np.exp(
-            log_normal_tail(-x)[0]
-        )  # 1 − p
+        x, kept = y * f, 1.0 - 2.0 * self.flip
+        p, wrong = self.flip + kept * ndtr(x), self.flip + kept * ndtr(-x)  # wrong is 1 − p
         ell = np.where(x < 0.0, np.log(p), np.log1p(-wrong))
-        slope = right * hazard / p
+        slope = kept * np.exp(-0.5 * x**2) / (np.sqrt(2 * np.pi) * p)
         return ell, y * slope, -slope * (slope + x)
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
-        cdf = np.exp(log_normal_tail(y * f)[0])
+        cdf = ndtr(y * f)
         p = self.flip + (1.0 - 2.0 * self.flip) * cdf
         return [(1.0 - 2.0 * cdf) / p * self.flip * (1.0 - 2.0 * self.flip)]
 

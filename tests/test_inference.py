@@ -23,6 +23,7 @@ from sparse_pep.likelihoods import (
 )
 from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import factorise, solve_lower
+from sparse_pep.quadrature import STRICT
 from sparse_pep.regression import evidence, predict_f
 from sparse_pep.shards import Kept, Shard
 from sparse_pep.sites import q_moments, sequential_sweep
@@ -226,6 +227,28 @@ def test_a_warm_start_takes_fewer_sweeps_and_ends_at_the_same_place():
     from_first = problem.infer(0.6, start=first.start)
     assert from_first.n_sweeps < near.n_sweeps
     assert from_first.log_evidence == pytest.approx(near.log_evidence, abs=1e-9)
+
+
+def test_digits_of_the_projections_follow_the_search(monkeypatch):
+    """A cold search begins with five and a warm one with nine; both end with nine."""
+    problem, asked = small(Logit(), N=60), []
+    through = Logit.tilted
+
+    def recorded(self, y, mean, var, power, accuracy=STRICT):
+        asked.append(accuracy.relative)
+        return through(self, y, mean, var, power, accuracy)
+
+    monkeypatch.setattr(Logit, "tilted", recorded)
+    cold = problem.infer(0.5, tol=1e-8)
+    assert asked[0] == 1e-9  # the start itself, under the prior
+    assert asked[1] == 1e-5
+    assert asked[-1] == 1e-9
+    assert len(set(asked[1:])) > 2
+    asked.clear()
+    warm = problem.infer(0.5, tol=1e-8, start=cold.start)
+    assert asked == [1e-9]
+    assert warm.converged
+    assert max(cold.quadrature_error, warm.quadrature_error) <= 1e-9
 
 
 @pytest.mark.parametrize("likelihood", [Gaussian(0.2), Probit(), Poisson()], ids=lambda kind: type(kind).__name__)
