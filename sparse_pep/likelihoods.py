@@ -990,7 +990,8 @@ class HeteroscedasticGaussian(Likelihood):
 
         with np.errstate(divide="ignore"):  # -inf at power 0, where the mode is the centre
             bend = np.log(power * (s + (y - m) ** 2 / 40.0) / self.base_variance) / gain
-        found = tilted_moments(given, m_g, s_g, power, 0.6 / gain, bend, False, accuracy)
+        peak = np.log(((y - m) ** 2 + s) / self.base_variance) / gain
+        found = tilted_moments(given, m_g, s_g, power, 0.6 / gain, bend, False, accuracy, peak)
         precision, square, through_gain = found.averages
         d1 = np.stack([(y - m) * precision, found.d1])
         spread = np.maximum(square - precision**2, 0.0)

@@ -6,7 +6,7 @@
 __all__ = ['Accuracy', 'Tilted', 'tilted_moments']
 
 # %% ../nbs/07_quadrature.ipynb #f052db2b
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -41,14 +41,18 @@ def across(
 
 
 def find_modes(
-    log_density: Callable, mean: np.ndarray, var: np.ndarray, power: np.ndarray
+    log_density: Callable,
+    mean: np.ndarray,
+    var: np.ndarray,
+    power: np.ndarray,
+    within: Sequence[np.ndarray] | None = None,
 ) -> np.ndarray:
     """The mode (N,) of each tilted density, to a tenth of the density's standard deviation there;
-    if the likelihood is not log-concave, one of the modes.
+    if the likelihood is not log-concave, one of the modes. The search starts at the cavity mean.
+    `within` gives another start and the two ends of its bracket, each (N,).
     """
-    mode = mean.astype(float)
-    other = across(log_density, mean, var, power)
-    low, high = np.minimum(mean, other), np.maximum(mean, other)
+    start, *ends = (mean, mean, across(log_density, mean, var, power)) if within is None else within
+    mode, low, high = start.astype(float), np.minimum(*ends), np.maximum(*ends)
     rows = np.flatnonzero(low < high)
     for turn in range(100):
         if not len(rows):
@@ -93,6 +97,8 @@ class TiltedDensities:
         ℓ′ and |ℓ″| at the mode.
     spread : ndarray (N,)
         Standard deviation of the Gaussian that has the same curvature at the mode.
+    apart : ndarray (N,)
+        Distance from the mode to a second, lower one; 0 if only one has been found.
     """
 
     log_density: Callable
@@ -106,6 +112,41 @@ class TiltedDensities:
     slope: np.ndarray
     curvature: np.ndarray
     spread: np.ndarray
+    apart: np.ndarray
+
+
+FAR_PEAK = 5.0  # standard deviations; peaks nearer than this are within the range of the nodes
+ON_THE_WAY = np.linspace(0.0, 1.0, 48)
+
+
+def higher_modes(
+    log_density: Callable,
+    cavity: Sequence[np.ndarray],
+    width: float,
+    mode: np.ndarray,
+    peak: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The higher (N,) of `mode` and of the first mode on the way from a far `peak` of ℓ to the cavity
+    mean, and the distance (N,) between the two. `cavity` holds mean, variance and power.
+    """
+    far = (np.abs(peak - cavity[0]) > FAR_PEAK * np.sqrt(cavity[1])) & (cavity[2] > 0.0)
+    rows, best, apart = np.flatnonzero(far), mode.copy(), np.zeros(len(mode))
+    if not len(rows):
+        return best, apart
+    mean, var, power = (part[rows, None] for part in cavity)
+    gap = mean - peak[rows, None]
+    f = mean - gap + np.sign(gap) * width * np.expm1(np.log1p(np.abs(gap) / width) * ON_THE_WAY)
+    psi = power * log_density(rows, f)[0] - 0.5 * (f - mean) ** 2 / var
+    k = np.argmax(np.diff(psi, append=-np.inf) < 0.0, axis=1)
+    within = [f[np.arange(len(rows)), np.clip(k + d, 0, f.shape[1] - 1)] for d in (0, -1, 1)]
+    own = mean[:, 0], var[:, 0], power[:, 0]
+    other = find_modes(lambda n, at: log_density(rows[n], at), *own, within)
+    first, second = (
+        own[2] * column(log_density, rows, at)[0] - 0.5 * (at - own[0]) ** 2 / own[1]
+        for at in (mode[rows], other)
+    )
+    best[rows], apart[rows] = np.where(second > first, other, mode[rows]), np.abs(other - mode[rows])
+    return best, apart
 
 
 def locate(
@@ -115,17 +156,20 @@ def locate(
     power: np.ndarray,
     width: float,
     bend: float | np.ndarray = np.nan,
+    peak: np.ndarray | None = None,
 ) -> TiltedDensities:
     """Tilted densities with the mode of each. The arguments are those of `TiltedDensities`; where
-    `bend` is not finite, the mode takes its place.
+    `bend` is not finite, the mode takes its place. `peak` is that of `tilted_moments`.
     """
-    mode = find_modes(log_density, mean, var, power)
+    mode, apart = find_modes(log_density, mean, var, power), np.zeros(len(mean))
+    if peak is not None:
+        mode, apart = higher_modes(log_density, (mean, var, power), width, mode, peak)
     ell, slope, curvature = column(log_density, np.arange(len(mean)), mode)
     top = power * ell - 0.5 * (mode - mean) ** 2 / var
     spread = 1.0 / np.sqrt(1.0 / var + power * np.maximum(-curvature, 0.0))
     cavity = log_density, mean, var, power
     place = width, np.where(np.isfinite(bend), bend, mode)
-    return TiltedDensities(*cavity, *place, mode, top, slope, np.abs(curvature), spread)
+    return TiltedDensities(*cavity, *place, mode, top, slope, np.abs(curvature), spread, apart)
 
 # %% ../nbs/07_quadrature.ipynb #51a6589b
 TOLERANCE = 1e-9
@@ -178,7 +222,7 @@ def find_reach(
     reach = np.sqrt(2.0 * least * at.var)
     reference = np.maximum(at.curvature, accuracy.floor / at.var)
     if not log_concave:
-        return reach + np.abs(at.mode - at.mean)
+        return reach + np.abs(at.mode - at.mean) + at.apart
     rows, low, high = (
         np.arange(len(reach)),
         np.zeros(len(reach)),
@@ -403,7 +447,7 @@ def many_nodes(
     """Sums (7 + E, n) of the data points `rows` by panels that are halved until they agree, and
     their estimated relative error (n,).
     """
-    reach = 36.0 * np.sqrt(at.var[rows]) + np.abs(at.mode - at.mean)[rows]
+    reach = 36.0 * np.sqrt(at.var[rows]) + (np.abs(at.mode - at.mean) + at.apart)[rows]
     cuts = np.arcsinh(reach / at.width)[:, None] * np.linspace(-1.0, 1.0, PANELS + 1)
     owner = np.repeat(np.arange(len(rows)), PANELS)
     start, end = cuts[:, :-1].ravel(), cuts[:, 1:].ravel()
@@ -494,6 +538,7 @@ def tilted_moments(
     bend: float | np.ndarray = np.nan,
     log_concave: bool = True,
     accuracy: Accuracy = STRICT,
+    peak: np.ndarray | None = None,
 ) -> Tilted:
     """z, d1 and d2 of N tilted densities by quadrature, with an estimate of the error.
 
@@ -513,6 +558,9 @@ def tilted_moments(
         Whether ℓ″ ≤ 0 everywhere. If so, the range of the nodes is found by a search.
     accuracy : Accuracy
         The accuracy required.
+    peak : ndarray (N,), optional
+        The maximum of ℓ, or a value beyond it as seen from the cavity mean, for likelihoods that can
+        give a tilted density two modes far apart.
 
     Returns
     -------
@@ -541,7 +589,7 @@ def tilted_moments(
     power = np.broadcast_to(np.asarray(power, dtype=float), cavity_mean.shape)
     with np.errstate(all="ignore"):  # overflow and underflow occur only far from the mass
         n_more = len(log_density(np.arange(0), np.zeros((0, 1)))) - 3
-        at = locate(log_density, cavity_mean, cavity_var, power, 3.0 * width, bend)
+        at = locate(log_density, cavity_mean, cavity_var, power, 3.0 * width, bend, peak)
         sums, error = few_nodes(at, log_concave, n_more, accuracy)
         hard = np.flatnonzero(~(error < accuracy.relative))
         if len(hard):
