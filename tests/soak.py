@@ -428,6 +428,8 @@ def main():
             break
         try:
             kind, fault = problem(seed, given.kind)
+        except KeyboardInterrupt:
+            break
         except Exception as error:  # whatever it is, it is counted and shown
             kind, fault = "raised", f"{type(error).__name__}: {str(error)[:200]} ({traceback.extract_tb(error.__traceback__)[-1].name})"
         counts[kind] += 1
