@@ -83,7 +83,8 @@ STANDARD_WEIGHTS /= np.sqrt(2.0 * np.pi)
 def smooth_narrow(
     mean: np.ndarray, var: np.ndarray, tilt: np.ndarray, size: int
 ) -> np.ndarray:
-    """G, G′ and 1 − G (3, n, size) of narrow Gaussians at heights 0, STEP, 2 STEP, …
+    """G, G′ and 1 − G (3, n, size) of narrow Gaussians at heights 0, STEP, 2 STEP, …; where `tilt` is
+    positive, A₀, A₁ and nothing of use.
 
     Parameters
     ----------
@@ -100,7 +101,9 @@ def smooth_narrow(
     w = np.exp(np.minimum((mean[:, None] + off)[:, None, :] - heights[:, None], 40.0))
     above = -np.expm1(-w)
     below = 1.0 - above
-    return np.stack([(v @ weights[..., None])[..., 0] for v in (below, w * below, above)])
+    out = np.stack([(v @ weights[..., None])[..., 0] for v in (below, w * below, above)])
+    grown = tilt[:, None] * (mean[:, None] - heights)
+    return out * np.exp(np.minimum(grown, 700.0))  # beyond that A₀ = A₁ = 0
 
 
 def smooth_wide(
@@ -113,29 +116,36 @@ def smooth_wide(
     first = np.floor(np.min(lowest) / step)
     last = np.ceil(np.max(mean + (1.0 + tilt) * var + reach) / step)
     nodes = step * np.arange(first, min(last, refine * size + 4.0 / step) + 1)
-    x = nodes - mean[:, None]
-    weights = np.exp(x * (tilt[:, None] - 0.5 * x / var[:, None]))
-    weights *= (step / np.sqrt(2.0 * np.pi * var))[:, None]
-    out = np.empty((3, len(mean), size))
+    density = np.exp(-0.5 * (nodes - mean[:, None]) ** 2 / var[:, None])
+    density *= (step / np.sqrt(2.0 * np.pi * var))[:, None]
+    tilted, tilt, last_low = np.flatnonzero(tilt), tilt[:, None], 0
+    out, under, far = np.empty((3, len(mean), size)), 0.0, 0.0  # sums over the nodes below the band
     for i in range(0, size, HEIGHTS):
-        here, heights = out[:, :, i : i + HEIGHTS], STEP * np.arange(i, min(i + HEIGHTS, size))
-        low, high = np.searchsorted(nodes, (heights[0] + BAND[0], heights[-1] + BAND[1]))
-        w = np.exp(nodes[low:high, None] - heights)
+        here, heights = out[:, :, i : i + HEIGHTS], STEP * np.arange(min(HEIGHTS, size - i))
+        f = nodes - STEP * i  # measured from the first of these heights
+        low, high = np.searchsorted(f, (BAND[0], heights[-1] + BAND[1]))
+        weights, risen = density[:, last_low:high], np.exp(-STEP * HEIGHTS * tilt)
+        if len(tilted):
+            weights = weights.copy()
+            weights[tilted] *= np.exp(tilt[tilted] * f[last_low:high])
+        passed, weights = np.split(weights, [low - last_low], axis=1)
+        under = risen * under + passed.sum(axis=1, keepdims=True)
+        far = np.exp(-STEP * HEIGHTS) * risen * far + passed @ np.exp(f[last_low:low, None])
+        w, last_low = np.exp(f[low:high, None] - heights), low
         above = -np.expm1(-w)
         below = 1.0 - above
         for k, v in enumerate((below, w * below, above)):
-            here[k] = weights[:, low:high] @ v
-        here[0] += weights[:, :low].sum(axis=1, keepdims=True)
-        here[2] += weights[:, high:].sum(axis=1, keepdims=True)
-        if low:
-            far = weights[:, :low] @ np.exp(nodes[:low] - heights[0])
-            here[1:] += far[:, None] * np.exp(heights[0] - heights)
+            here[k] = weights @ v
+        here[0] += under
+        here[1:] += far * np.exp(-heights)
+        here[2] += density[:, high:].sum(axis=1, keepdims=True)
+        here[:, tilted] *= np.exp(-tilt[tilted] * heights)
     return out
 
 # %% ../nbs/09_multiclass.ipynb #066b6d4e
 def smooth(mean: np.ndarray, var: np.ndarray, tilt: np.ndarray, size: int) -> np.ndarray:
-    """G, G′ and 1 − G (3, C, n, size) at heights 0, STEP, 2 STEP, …; where `tilt` is positive, A₀
-    and A₁ take the place of G and G′.
+    """G, G′ and 1 − G (3, C, n, size) at heights 0, STEP, 2 STEP, …; where `tilt` is positive, A₀,
+    A₁ and nothing of use.
 
     Parameters
     ----------
@@ -158,10 +168,7 @@ def smooth(mean: np.ndarray, var: np.ndarray, tilt: np.ndarray, size: int) -> np
                 out[:, part] = smooth_wide(*here, size, refine)
             elif len(part):
                 out[:, part] = smooth_narrow(*here, size)
-    heights = STEP * np.arange(size) - mean[..., None]
-    out = out.reshape(3, *mean.shape, size)
-    out[:2] *= np.exp(-tilt[..., None] * heights)
-    return out
+    return out.reshape(3, *mean.shape, size)
 
 # %% ../nbs/09_multiclass.ipynb #5e0a6650
 def without_each(g: np.ndarray) -> np.ndarray:

@@ -133,9 +133,9 @@ def random_blocks(rng, N, share):
     return [np.flatnonzero(labels == b) for b in range(B)], powers, weights, labels
 
 
-def random_jitter(rng):
-    """None, or the default of the estimators."""
-    return float(rng.choice([0.0, 1e-8]))
+def random_jitter(rng, Kuu):
+    """None, or the default of the estimators if Kuu needs it."""
+    return float(rng.choice([0.0, 1e-8])) if np.linalg.cond(Kuu) < 1e8 else 1e-8
 
 
 def random_power(rng):
@@ -178,7 +178,7 @@ def gaussian(rng):
     blocks, powers, weights, labels = random_blocks(rng, N, 0.4)
     known = noise * rng.uniform(0, 2, N) if rng.uniform() < 0.3 else np.zeros(N)
     data = Piece(0, X, y, weights[labels].astype(float), known, powers[labels], labels if len(blocks) < N else None)
-    fit = model_evidence(Model(kernel, features, Gaussian(noise)), data, jitter=random_jitter(rng), tight=tight)
+    fit = model_evidence(Model(kernel, features, Gaussian(noise)), data, jitter=random_jitter(rng, Kuu), tight=tight)
     copies = np.repeat(np.arange(N), weights[labels])
     turn = np.concatenate([np.arange(w) for w in weights[labels]])
     Kuu = Kuu + fit.jitter * np.diag(np.diag(Kuu))
@@ -243,7 +243,7 @@ def other(rng):
     N, C, name, y = len(X), likelihood.n_latent, type(likelihood).__name__, y[: len(X)]
     blocks, powers, weights, labels = random_blocks(rng, N, 0.3 * (C == 1))
     data = Piece(0, X, y, weights[labels].astype(float), 0.0, powers[labels], labels if len(blocks) < N else None)
-    fit = model_evidence(Model(kernel, features, likelihood, ConstantMean(mean)), data, jitter=random_jitter(rng))
+    fit = model_evidence(Model(kernel, features, likelihood, ConstantMean(mean)), data, jitter=random_jitter(rng, Kuu))
     if not fit.converged:
         return f"{name}: not converged; the fit says so"
     _, V, _ = classification.whiten(Kuu + fit.jitter * np.diag(np.diag(Kuu)), Kuf, np.diag(Kff))
@@ -428,6 +428,8 @@ def main():
             break
         try:
             kind, fault = problem(seed, given.kind)
+        except KeyboardInterrupt:
+            break
         except Exception as error:  # whatever it is, it is counted and shown
             kind, fault = "raised", f"{type(error).__name__}: {str(error)[:200]} ({traceback.extract_tb(error.__traceback__)[-1].name})"
         counts[kind] += 1

@@ -787,7 +787,7 @@ def test_nearly_equal_inducing_points_are_not_too_many_but_too_alike(tmp_path):
 def test_as_many_lengthscales_as_rows_are_too_many(arguments, count, recwarn):
     model = SparsePEPRegressor(**{"n_inducing": 3, "max_iter": 2, "random_state": 0} | arguments).fit(np.tile(X, 30) + np.random.default_rng(0).normal(size=(40, 60)), y)
     assert model.diagnostics_["n_lengthscales"] == count
-    assert ("60 lengthscales were trained on 40 rows, too few to determine them: use one for all inputs (`ard=False`" in model.summary()) == (count == 60)
+    assert ("60 lengthscales were trained on 40 rows, too few to determine them: use one for all inputs (`ard='auto'`" in model.summary()) == (count == 60)
 
 
 @pytest.mark.parametrize("rows", [19, 20])

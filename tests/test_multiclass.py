@@ -43,6 +43,18 @@ def test_softmax_against_product_quadrature(n_classes, power):
 
 
 @pytest.mark.parametrize("power", POWERS)
+@pytest.mark.filterwarnings("error")
+def test_softmax_in_cavities_with_variances_in_the_thousands(power):
+    y, mean, var = cases(2, 12, seed=5, spread=300.0, low=3.0, high=5.0)
+    var[0, :3], mean[:, 5] = 0.01, 0.0
+    here = Softmax(2).tilted(y, mean, var, power)
+    for n in range(12):
+        moments = reference.tilted(reference.softmax_log_density, y[n], mean[:, n], var[:, n], power)
+        for found, expected in zip((here.log_z[n], here.d1[:, n], here.d2[:, n]), moments):
+            np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("power", POWERS)
 @pytest.mark.parametrize(("kind", "spread"), [(Softmax, 3.0), (MultinomialProbit, 2.0)])
 def test_derivatives(kind, spread, power):
     """d1 over the mean; d2 over the mean where the integral is exact, else over the variance."""

@@ -1,5 +1,6 @@
 """A fit that the soak kills and starts again: python killed.py PLACE OPTIMIZER FOLDER NAME."""
 
+import signal
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -34,4 +35,5 @@ def main(place, optimizer, folder, name):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background ignore it
     main(*sys.argv[1:])
