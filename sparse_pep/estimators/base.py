@@ -164,6 +164,7 @@ class Fitted(Arguments):
             self._posteriors[0].Kuu,
             bounds,
             self._numerics.tight,
+            self.columns_,
         )
 
     def _training_data(self, what: str) -> Data:
