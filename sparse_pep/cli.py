@@ -376,7 +376,8 @@ def predict_command(**options: object) -> None:
     standard input.
 
     The columns may be in any order, and further columns are ignored. If the model was trained on
-    a table with categories, dates or empty cells, DATA may have empty cells and new levels.
+    a table with categories, dates or empty cells, DATA may have empty cells and new levels; a note says how many
+    rows have some that training did not see.
 
     With --json and without --out, the document contains the rows, and no file is written.
     With --in-pieces, DATA may be a folder, and neither the data nor the predictions need to

@@ -1058,7 +1058,9 @@ def test_a_mixed_table_in_every_form_gives_the_same_model(houses, words):
     assert "id      left out   it identifies rows\n" in whole and "2 empty cells as a level" in whole
     assert told(*words, *HOUSES, "--out", "other.npz") == whole
     accept("predict", "whole.npz", "other.csv", "--out", "a.csv")
-    accept("predict", "other.npz", "other.csv", "--out", "b.csv")
+    note = accept("predict", "other.npz", "other.csv", "--out", "b.csv").stderr
+    assert note.startswith("Note: 1 row has a level of 'city' that training did not see; it is treated") and "1 row has no value of 'sold'" in note
+    assert "Note" not in accept("predict", "other.npz", *words, "--out", "c.csv").stderr
     found = pd.read_csv("a.csv")
     assert len(found) == 2 and np.all(np.isfinite(found))
     np.testing.assert_allclose(pd.read_csv("b.csv"), found, rtol=1e-6)
