@@ -369,9 +369,10 @@ def read_training(
         require_discrete(rows.classes, target, likelihood)
     y = rows.columns["y"]
     require_squares(rows.columns["X"], y, rows.feature_names, target)
-    if likelihood in COUNTS and np.any((y < 0.0) | (y % 1.0 != 0.0)):
+    if likelihood in (*COUNTS, "ordinal") and np.any((y < 0.0) | (y % 1.0 != 0.0)):
+        what = "counts" if likelihood in COUNTS else "the numbers of ordered classes"
         raise ValueError(
-            f"--likelihood {likelihood}: the target {target!r} does not hold counts (0, 1, 2, ...)."
+            f"--likelihood {likelihood}: the target {target!r} does not hold {what} (0, 1, 2, ...)."
         )
     for part in set(OPTIONS_OF_PARTS) & set(layout.parts):
         option, column, values = OPTIONS_OF_PARTS[part], layout.parts[part], rows.columns[part]
@@ -429,7 +430,8 @@ def fit_text(result: Mapping) -> str:
     else:
         units = units if scale != 1.0 else ""
         name, parameters = result["likelihood"].values()
-        values = [f"{key} {value:.4g}" for key, value in parameters.items()]
+        given = {key: np.ravel(value) for key, value in parameters.items() if value is not None}
+        values = [f"{key} {' '.join(f'{number:.4g}' for number in numbers)}" for key, numbers in given.items()]
         if "classes" in result:
             values = ["classes " + ", ".join(map(str, result["classes"].tolist()))]
         noise = f"likelihood {name}" + (f": {', '.join(values)}{units}" if values else "")

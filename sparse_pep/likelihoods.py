@@ -716,7 +716,9 @@ class Ordinal(Likelihood):
         have in y (N,), the start of training.
         """
         y = as_floats(y, "y")
-        require((y >= 0.0) & (y < 1e4) & (y == np.round(y)), y, "whole numbers from 0", cls())
+        bad = y[~((y >= 0.0) & (y < 1e4) & (y == np.round(y)))]
+        if len(bad):
+            raise ValueError(f"`y` must hold whole numbers from 0 for the Ordinal likelihood; got {bad[0]:g}.")
         below = np.cumsum(1.0 + np.bincount(y.astype(int), minlength=2))
         return cls(np.sqrt(2.0) * ndtri(below[:-1] / below[-1]))
 

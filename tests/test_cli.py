@@ -1066,6 +1066,19 @@ def test_a_mixed_table_in_every_form_gives_the_same_model(houses, words):
     np.testing.assert_allclose(pd.read_csv("b.csv"), found, rtol=1e-6)
 
 
+@pytest.mark.parametrize("likelihood, words", [("ordinal", "cut_points -"), ("tobit", "noise_variance ")])
+def test_ordered_classes_and_limits_in_pieces_too(houses, likelihood, words):
+    grades = np.digitize(houses["price"], [55.0, 80.0, 105.0]).astype(float)
+    houses.assign(price=grades).to_csv("grades.csv", index=False)
+    fit = ["grades.csv", *HOUSES, "--likelihood", likelihood]
+    whole = told(*fit)
+    assert words in whole and told(*fit, "--in-pieces") == whole
+    accept("predict", "model.npz", "grades.csv", "--out", "p.csv")
+    assert np.all(pd.read_csv("p.csv")["mean"] > 0.0)
+    houses.assign(price=grades - 1.0).to_csv("grades.csv", index=False)
+    assert likelihood == "tobit" or "numbers of ordered classes (0, 1, 2, ...)" in refused("fit", *fit)
+
+
 def test_the_user_decides_what_columns_are_taken_for(houses):
     words = ["--columns", "id=number", "--columns", "sold=leave out", "--drop", "area", "--json"]
     columns = json.loads(accept("fit", "houses.csv", *HOUSES, *words).stdout)["columns"]

@@ -1040,7 +1040,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
 
     def _encoding_of(self, data: Data) -> Encoding:
         """The map from the user's data to those of the model."""
-        few, likelihood = data.few, self._starting_likelihood()
+        few, likelihood = data.few, self._starting_likelihood(data)
         several, real = few.y.ndim == 2, likelihood.real_targets
         if several and not self._many_outputs:
             raise ValueError(
