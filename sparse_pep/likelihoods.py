@@ -665,12 +665,12 @@ def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) ->
     x0, x1 = np.where(mirror, -high, low), np.where(mirror, -low, high)
     epsilon, left = 0.5 * width * (x0 + x1), x1 < 0.0
     ratio, half_square = np.exp(epsilon), 0.5 * x1**2
-    h, right_end = np.exp(-half_square), 0.5 * erfcx(np.abs(x1) * np.sqrt(0.5))
+    factor, right_end = np.exp(-half_square), 0.5 * erfcx(np.abs(x1) * np.sqrt(0.5))
     left_end = 0.5 * ratio * erfcx(-x0 * np.sqrt(0.5))
-    outside = -h * (right_end + left_end)
-    B = np.where(left, right_end - left_end, 1.0 + outside)
-    ell = np.where(left, np.log(B) - half_square, np.log1p(np.where(left, 0.0, outside)))
-    at_right = np.where(left, 1.0, h) / (np.sqrt(2.0 * np.pi) * B)
+    outside = -factor * (right_end + left_end)
+    p = np.where(left, right_end - left_end, 1.0 + outside)  # on the left without the factor
+    ell = np.where(left, np.log(p) - half_square, np.log1p(np.where(left, 0.0, outside)))
+    at_right = np.where(left, 1.0, factor) / (np.sqrt(2.0 * np.pi) * p)
     at_left = at_right * ratio
     slope = at_right * np.expm1(epsilon)
     curvature = slope * (x1 - slope) - width * at_left
