@@ -22,7 +22,7 @@ KERNELS = ("se", "matern12", "matern32", "matern52", "rq")
 POWER_NAMES = ("auto", "log_loss", "held_out")
 LOCAL_NAMES = ("off", "blocks", "neighbours", "auto")
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax", "multinomial_probit")
-NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta", "poisson", "negative_binomial")
+NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta", "ordinal", "poisson", "negative_binomial")
 LIKELIHOODS = ("gaussian", *CLASSIFIERS, *NUMERIC)
 MAX_INDUCING, MAX_ITER, TOL = 1000, 2000, 1e-4
 
@@ -236,7 +236,7 @@ fit_options = with_options(
         help="A number from 0 (VFE) to 1 (FITC), or a rule: auto (0.5), log_loss (0.8 in regression), held_out (the best of five powers on a held-out fifth of the rows)."),
     inducing_options(100),
     click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME", type=click.Choice(LIKELIHOODS),
-        help=f"Distribution of the target. For numbers: gaussian, student_t (with outliers), heteroscedastic_gaussian (noise that depends on the inputs), tobit (cut off at 0). For positive numbers: gamma, weibull (durations; a minus sign says that one had not ended). For fractions between 0 and 1: beta. For labels: {', '.join(CLASSIFIERS)}. "
+        help=f"Distribution of the target. For numbers: gaussian, student_t (with outliers), heteroscedastic_gaussian (noise that depends on the inputs), tobit (cut off at 0). For positive numbers: gamma, weibull (durations; a minus sign says that one had not ended). For fractions between 0 and 1: beta. For ordered classes 0, 1, 2, ...: ordinal. For labels: {', '.join(CLASSIFIERS)}. "
         "For counts: poisson, negative_binomial."),
     click.option("--noise-variance", show_default="1.0", type=FiniteRange(0, min_open=True),
         help="Noise variance at the start of training (gaussian only), in squared units of the target, standardised by default."),
@@ -376,7 +376,8 @@ def predict_command(**options: object) -> None:
     standard input.
 
     The columns may be in any order, and further columns are ignored. If the model was trained on
-    a table with categories, dates or empty cells, DATA may have empty cells and new levels.
+    a table with categories, dates or empty cells, DATA may have empty cells and new levels; a note says how many
+    rows have some that training did not see.
 
     With --json and without --out, the document contains the rows, and no file is written.
     With --in-pieces, DATA may be a folder, and neither the data nor the predictions need to

@@ -17,6 +17,7 @@ import shlex
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,7 +30,7 @@ from tqdm import tqdm
 
 from .blocks import clustered_blocks
 from .data.cluster import DaskSource, connect
-from .data.columns import KINDS
+from .data.columns import KINDS, unforeseen_text
 from .data.sources import ArraySource, Source
 from sparse_pep.data.tables import (
     TABLES,
@@ -368,9 +369,10 @@ def read_training(
         require_discrete(rows.classes, target, likelihood)
     y = rows.columns["y"]
     require_squares(rows.columns["X"], y, rows.feature_names, target)
-    if likelihood in COUNTS and np.any((y < 0.0) | (y % 1.0 != 0.0)):
+    if likelihood in (*COUNTS, "ordinal") and np.any((y < 0.0) | (y % 1.0 != 0.0)):
+        what = "counts" if likelihood in COUNTS else "the numbers of ordered classes"
         raise ValueError(
-            f"--likelihood {likelihood}: the target {target!r} does not hold counts (0, 1, 2, ...)."
+            f"--likelihood {likelihood}: the target {target!r} does not hold {what} (0, 1, 2, ...)."
         )
     for part in set(OPTIONS_OF_PARTS) & set(layout.parts):
         option, column, values = OPTIONS_OF_PARTS[part], layout.parts[part], rows.columns[part]
@@ -428,7 +430,8 @@ def fit_text(result: Mapping) -> str:
     else:
         units = units if scale != 1.0 else ""
         name, parameters = result["likelihood"].values()
-        values = [f"{key} {value:.4g}" for key, value in parameters.items()]
+        given = {key: np.ravel(value) for key, value in parameters.items() if value is not None}
+        values = [f"{key} {' '.join(f'{number:.4g}' for number in numbers)}" for key, numbers in given.items()]
         if "classes" in result:
             values = ["classes " + ", ".join(map(str, result["classes"].tolist()))]
         noise = f"likelihood {name}" + (f": {', '.join(values)}{units}" if values else "")
@@ -739,11 +742,14 @@ def fit(
     print_result(fit_text(result), result, as_json)
 
 # %% ../nbs/internals/commands.ipynb #e27c8cf8
-def predicted_rows(model: PowerEPEstimator, layout: Layout) -> Iterator[tuple]:
+def predicted_rows(model: PowerEPEstimator, layout: Layout, found: Counter) -> Iterator[tuple]:
     """Yield the predictions for the rows of a table, one by one. Rows are read and predicted some
-    thousand at a time. The layout has the inputs in the order of training.
+    thousand at a time. The layout has the inputs in the order of training. What of them training
+    did not see is added to `found`.
     """
-    for X, _ in layout.rows():
+    for X, batch in layout.rows():
+        if layout.encoded_by is not None:
+            found.update(layout.encoded_by.unforeseen(batch))
         first, second = predictions(model, ArraySource(X))
         yield from zip(first.tolist(), *np.atleast_2d(second.T).tolist())
 
@@ -787,12 +793,15 @@ def predict(
     if isinstance(fitted, SparsePEPClassifier):
         names = ["label", *(f"p_{label}" for label in fitted.classes_.tolist())]
         what = "label and probabilities"
-    rows, result = predicted_rows(fitted, layout), {"target": extra["target"], "n_rows": 0, "file": out}
+    found = Counter()
+    rows, result = predicted_rows(fitted, layout, found), {"target": extra["target"], "n_rows": 0, "file": out}
     if out is None:
         result["rows"] = [dict(zip(names, row)) for row in rows]
         result["n_rows"] = len(result["rows"])
     else:
         result["n_rows"] = write_csv(out, names, rows)
+    if found:
+        click.echo(f"Note: {unforeseen_text(found)}", err=True)
     if out not in (None, "-"):
         told = f"wrote {out}: {what} of {result['target']} for {result['n_rows']} rows"
         click.echo(told, err=True)

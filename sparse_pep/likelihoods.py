@@ -705,17 +705,20 @@ def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) ->
     """
     mirror = low + high > 0.0
     x0, x1 = np.where(mirror, -high, low), np.where(mirror, -low, high)
-    log_right, hazard = log_normal_tail(x1)
-    log_ratio = 0.5 * width * (x0 + x1)
-    with np.errstate(divide="ignore"):  # H(x1) is 0 if nearly all the mass is to the left of x1
-        xi = log_ratio + np.log(hazard / log_normal_tail(x0)[1])
-    inside = -np.expm1(xi)
-    at_right, at_left = hazard / inside, hazard / inside * np.exp(log_ratio)
-    slope = at_right * np.expm1(log_ratio)
+    epsilon, left = 0.5 * width * (x0 + x1), x1 < 0.0
+    ratio, half_square = np.exp(epsilon), 0.5 * x1**2
+    factor, right_end = np.exp(-half_square), 0.5 * erfcx(np.abs(x1) * np.sqrt(0.5))
+    left_end = 0.5 * ratio * erfcx(-x0 * np.sqrt(0.5))
+    outside = -factor * (right_end + left_end)
+    p = np.where(left, right_end - left_end, 1.0 + outside)  # on the left without the factor
+    ell = np.where(left, np.log(p) - half_square, np.log1p(np.where(left, 0.0, outside)))
+    at_right = np.where(left, 1.0, factor) / (np.sqrt(2.0 * np.pi) * p)
+    at_left = at_right * ratio
+    slope = at_right * np.expm1(epsilon)
     curvature = slope * (x1 - slope) - width * at_left
     at_low = np.where(mirror, at_right, at_left)
     at_high = np.where(mirror, at_left, at_right)
-    return log_right + np.log(inside), np.where(mirror, -slope, slope), curvature, -at_low, at_high
+    return ell, np.where(mirror, -slope, slope), curvature, -at_low, at_high
 
 # %% ../nbs/bounded.ipynb #2d2d0fe0
 @dataclass(frozen=True)
@@ -755,7 +758,9 @@ class Ordinal(Likelihood):
         have in y (N,), the start of training.
         """
         y = as_floats(y, "y")
-        require((y >= 0.0) & (y < 1e4) & (y == np.round(y)), y, "whole numbers from 0", cls())
+        bad = y[~((y >= 0.0) & (y < 1e4) & (y == np.round(y)))]
+        if len(bad):
+            raise ValueError(f"`y` must hold whole numbers from 0 for the Ordinal likelihood; got {bad[0]:g}.")
         below = np.cumsum(1.0 + np.bincount(y.astype(int), minlength=2))
         return cls(np.sqrt(2.0) * ndtri(below[:-1] / below[-1]))
 
@@ -780,27 +785,50 @@ class Ordinal(Likelihood):
         return 0.5 * (points[np.maximum(k - 1, 0)] + points[np.minimum(k, len(points) - 1)])
 
     def parts(self, y: np.ndarray, f: np.ndarray, std: float | np.ndarray) -> tuple:
-        """ℓ, ℓ′, ℓ″ and the list of ∂ℓ/∂θ for noise with standard deviation `std`."""
+        """ℓ, ℓ′ and ℓ″ in f, and the derivatives of ℓ with respect to the lower and the upper end, for
+        noise with standard deviation `std`.
+        """
         ends, k = np.array([-BEYOND, *self.cut_points, BEYOND]), y.astype(int)
         low, high = ends[k], ends[k + 1]
         seen = (low - f) / std, (high - f) / std, (high - low) / std
         ell, slope, curvature, at_low, at_high = log_normal_interval(*seen)
-        slopes = [-slope / std]
-        for i, distance in enumerate(np.diff(self.cut_points), 2):
-            slopes.append(distance / std * ((k + 1 >= i) * at_high + (k >= i) * at_low))
-        return ell, slope / std, curvature / std**2, slopes
+        return ell, slope / std, curvature / std**2, at_low / std, at_high / std
+
+    def through_ends(self, y: np.ndarray, slope: np.ndarray, at_low: np.ndarray, at_high: np.ndarray) -> list:
+        """∂ℓ/∂θ for each of `parameters()`, from ℓ′ and the derivatives with respect to the ends; or
+        the averages of the former from those of the latter.
+        """
+        ends = ((y + 1 >= i) * at_high + (y >= i) * at_low for i in range(2, len(self.cut_points) + 1))
+        return [-slope, *(distance * end for distance, end in zip(np.diff(self.cut_points), ends))]
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         return self.parts(y, f, 1.0)[:3]
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
-        return self.parts(y, f, 1.0)[3]
+        _, slope, _, *at_ends = self.parts(y, f, 1.0)
+        return self.through_ends(y, slope, *at_ends)
 
     def closed_form(
         self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
     ) -> Tilted:
-        log_z, d1, d2, averages = self.parts(y, mean, np.sqrt(1.0 + var))
-        return Tilted(log_z, d1, d2, np.zeros(y.shape), np.stack(averages))
+        log_z, d1, d2, *at_ends = self.parts(y, mean, np.sqrt(1.0 + var))
+        return Tilted(log_z, d1, d2, np.zeros(y.shape), np.stack(self.through_ends(y, d1, *at_ends)))
+
+    def quadrature(
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        power: np.ndarray,
+        accuracy: Accuracy = STRICT,
+    ) -> Tilted:
+        def everything(rows: np.ndarray, f: np.ndarray) -> tuple:
+            return self.parts(y[rows][:, None], f, 1.0)
+
+        kind = self.width, self.bend(y, power), self.log_concave
+        found = tilted_moments(everything, mean, var, power, *kind, accuracy)
+        averages = self.through_ends(y, found.d1, *found.averages)
+        return found._replace(averages=np.stack(averages))
 
     def predict_proba(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """Probabilities (S, K) of the K classes for f ~ N(mean, var), accurate also if they are tiny."""

@@ -1060,10 +1060,25 @@ def test_a_mixed_table_in_every_form_gives_the_same_model(houses, words):
     assert "id      left out   it identifies rows\n" in whole and "2 empty cells as a level" in whole
     assert told(*words, *HOUSES, "--out", "other.npz") == whole
     accept("predict", "whole.npz", "other.csv", "--out", "a.csv")
-    accept("predict", "other.npz", "other.csv", "--out", "b.csv")
+    note = accept("predict", "other.npz", "other.csv", "--out", "b.csv").stderr
+    assert note.startswith("Note: 1 row has a level of 'city' that training did not see; it is treated") and "1 row has no value of 'sold'" in note
+    assert "Note" not in accept("predict", "other.npz", *words, "--out", "c.csv").stderr
     found = pd.read_csv("a.csv")
     assert len(found) == 2 and np.all(np.isfinite(found))
     np.testing.assert_allclose(pd.read_csv("b.csv"), found, rtol=1e-6)
+
+
+@pytest.mark.parametrize("likelihood, words", [("ordinal", "cut_points -"), ("tobit", "noise_variance ")])
+def test_ordered_classes_and_limits_in_pieces_too(houses, likelihood, words):
+    grades = np.digitize(houses["price"], [55.0, 80.0, 105.0]).astype(float)
+    houses.assign(price=grades).to_csv("grades.csv", index=False)
+    fit = ["grades.csv", *HOUSES, "--likelihood", likelihood]
+    whole = told(*fit)
+    assert words in whole and told(*fit, "--in-pieces") == whole
+    accept("predict", "model.npz", "grades.csv", "--out", "p.csv")
+    assert np.all(pd.read_csv("p.csv")["mean"] > 0.0)
+    houses.assign(price=grades - 1.0).to_csv("grades.csv", index=False)
+    assert likelihood == "tobit" or "numbers of ordered classes (0, 1, 2, ...)" in refused("fit", *fit)
 
 
 def test_the_user_decides_what_columns_are_taken_for(houses):

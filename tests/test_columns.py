@@ -198,6 +198,10 @@ def test_a_later_table_may_differ(quiet):
     assert sum(values[0] for name, values in X.items() if name.startswith(("city", "size"))) == 0.0
     assert X["sold:sin(year)"][0] == 0.0 and X["garden"][0] == columns.columns[3].fill
     np.testing.assert_array_equal(columns.transform(later[1:]), columns.transform(TABLE[::-1][1:4]))
+    assert {key[:2]: count for key, count in columns.unforeseen(later).items()} == {
+        ("city", "a level"): 1, ("garden", "no value"): 1, ("sold", "no value"): 1, ("size", "no value"): 1,
+    }  # fmt: skip
+    assert not columns.unforeseen(TABLE)
 
 
 def test_a_description_comes_back_and_nothing_else_does():
@@ -251,6 +255,15 @@ def test_a_model_of_a_table_is_that_of_its_numbers(model, quiet, tmp_path):
         with pytest.raises(ValueError, match="cannot be used"):
             load(tmp_path / "bad.npz")
     assert model.sample_y(TABLE[:3]).shape == (3, 1) and model.predict_log_density(TABLE, TARGET).shape == (N,)
+
+
+def test_what_training_did_not_see_is_told_once(model, recwarn):
+    model.predict(TABLE)
+    assert not recwarn and "column                  city: category, 3 levels" in model.summary()
+    model.predict(TABLE.assign(city="Ulm"), return_std=True)
+    (told,) = recwarn
+    assert f"{N} rows have a level of 'city' that training did not see; they are treated" in str(told.message)
+    assert told.filename == __file__
 
 
 def test_more_data_are_treated_as_the_first(model, quiet):

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
 from sklearn.base import clone
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
@@ -244,9 +245,10 @@ def test_a_classifier_fitted_to_a_source(labels):
     assert source.diagnostics_["sweeps_last"] > 0 and 0.0 < source.diagnostics_["smallest_cavity"] < 1.0
 
 
-def test_any_likelihood_fitted_to_a_source():
-    y = RNG.poisson(np.exp(np.sin(X[:, 0]))).astype(float)
-    arrays, source = (SparsePEP(likelihood=Poisson(), **KEPT).fit(*given) for given in ((X, y), (in_pieces(X, y),)))
+@pytest.mark.parametrize("likelihood, wave", [("poisson", np.exp), ("ordinal", np.exp), ("beta", expit)])
+def test_any_likelihood_fitted_to_a_source(likelihood, wave):
+    y = wave(np.sin(X[:, 0])) if likelihood == "beta" else np.floor(wave(np.sin(X[:, 0])))
+    arrays, source = (SparsePEP(likelihood=likelihood, **KEPT).fit(*given) for given in ((X, y), (in_pieces(X, y),)))
     assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-7)
     assert np.isclose(source.score(X, y), arrays.score(X, y), rtol=1e-6)
 

@@ -8,6 +8,7 @@ __all__ = ['Columns']
 # %% ../../nbs/internals/data/columns.ipynb #851f6590
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, time
@@ -443,6 +444,24 @@ class Column:
             found += [np.where(empty, 0.0, wave(phase)) for wave in (np.sin, np.cos)]
         return np.column_stack([*found, *[empty] * self.gaps]).astype(float)
 
+    def unforeseen(self, cells: Cells) -> Counter:
+        """How many cells are empty although none was in training, or hold a level that training did
+        not see. The keys are the name, what was found and what is done. If rare levels are pooled,
+        there is a place for others, and a level is never new.
+        """
+        category, empty, new = self.kind == "category", [], []
+        if category or isinstance(cells, Labels):
+            labels = as_labels(cells)
+            absent = [text.casefold() in (UNNAMED if category else ABSENT) for text in labels.texts]
+            known = [gap or not category or text in self.levels for text, gap in zip(labels.texts, absent)]
+            empty, new = np.array([*absent, True])[labels.places], ~np.array([*known, True])[labels.places]
+        else:
+            empty = cells != cells  # NaN or NaT
+        other = "treated as a rare level" if self.pooled else "treated as none of its levels"
+        gap = self.name, "no value", other if category else "given the mean of training"
+        found = {(self.name, "a level", other): 0 if self.pooled else np.sum(new), gap: 0 if self.gaps else np.sum(empty)}
+        return Counter({key: int(count) for key, count in found.items() if count})
+
     def _one_hot(self, labels: Labels) -> np.ndarray:
         """The columns of a category (n, d)."""
         width = len(self.names)
@@ -688,6 +707,11 @@ class Columns:
         cells = cells_of(table, self.used)
         return np.hstack([column(cells[column.name]) for column in self.columns if column.names])
 
+    def unforeseen(self, table: Any) -> Counter:
+        """The sum of `Column.unforeseen` over the columns in `used`."""
+        cells = cells_of(table, self.used)
+        return sum((column.unforeseen(cells[column.name]) for column in self.columns if column.names), Counter())
+
     def describe(self) -> str:
         """A text with a line for each column: what it was taken for, and what was done."""
         rows = [("column", "taken for", "what was done"), *((shown_name(c.name), c.kind, c.done) for c in self.columns)]
@@ -732,6 +756,16 @@ def columns_if_mixed(
             return None
     counts = None if weight is None else np.asarray(weight) > 0
     return Columns.of(table, kinds, counts if np.shape(counts) == (len(table),) and np.any(counts) else None)
+
+
+def unforeseen_text(found: Counter) -> str:
+    """The sentences that say what of a later table training did not see; empty if there is nothing."""
+    ends = {"a level": "that training did not see", "no value": "although all rows of training have one"}
+    return " ".join(
+        f"{count} {'row has' if count == 1 else 'rows have'} {what} of {shown_name(name)!r} {ends[what]}; "
+        f"{'it is' if count == 1 else 'they are'} {done}."
+        for (name, what, done), count in found.items()
+    )
 
 
 def shown_name(name: str) -> str:

@@ -16,7 +16,14 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
-from ..data.columns import ASKED, BadCell, Columns, columns_if_mixed, is_table
+from sparse_pep.data.columns import (
+    ASKED,
+    BadCell,
+    Columns,
+    columns_if_mixed,
+    is_table,
+    unforeseen_text,
+)
 from ..data.passes import mean_piece, noise_piece, source_predict
 from ..data.sources import Source, require_counted, require_targets
 from ..draws import SampledFunctions, sampled_functions
@@ -165,6 +172,7 @@ class Fitted(Arguments):
             self._posteriors[0].Kuu,
             bounds,
             self._numerics.tight,
+            self.columns_,
         )
 
     def _training_data(self, what: str) -> Data:
@@ -448,7 +456,9 @@ class Predictor(Fitted):
                 "For means and standard deviations of a source use `predict` or `predict_f`."
             )
         require_unmasked(X, "X")
-        X = as_numpy(self._numbers(X), dtype=None)
+        numbers = self._numbers(X)
+        self._tell_unforeseen(X)
+        X = as_numpy(numbers, dtype=None)
         require_real(X, "X", 1)  # scikit-learn's checks do not say what or where
         if self.columns_ is None:
             X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
@@ -468,6 +478,13 @@ class Predictor(Fitted):
         except BadCell as fault:
             row = "" if fault.row is None else f", row {fault.row} (counted from 0)"
             raise ValueError(f"`X`{row}: {fault}.") from None
+
+    def _tell_unforeseen(self, X: ArrayLike) -> None:
+        """Warn of levels and gaps in a dataframe that training did not see, once for all of them."""
+        if getattr(self, "columns_", None) is not None and is_table(X):
+            text = unforeseen_text(self.columns_.unforeseen(X))
+            if text:
+                warn_caller(f"`X`: {text}", UserWarning)
 
     def _require_encoded(self, X: np.ndarray) -> np.ndarray:
         """X (S, D), after a check that it has the columns that `columns_.transform` returns."""
@@ -1033,7 +1050,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
 
     def _encoding_of(self, data: Data) -> Encoding:
         """The map from the user's data to those of the model."""
-        few, likelihood = data.few, self._starting_likelihood()
+        few, likelihood = data.few, self._starting_likelihood(data)
         several, real = few.y.ndim == 2, likelihood.real_targets
         if several and not self._many_outputs:
             raise ValueError(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..data.columns import Columns, shown_name
 from ..features import Features, InducingPoints
 from ..likelihoods import Likelihood
 from ..numerics.linalg import Factor
@@ -44,6 +45,8 @@ class Account:
         Bounds on the log marginal likelihood of the exact model, in nats.
     tight : bool
         Whether the evidence has the tight form.
+    columns : Columns, optional
+        How the columns of a mixed table became numbers.
     """
 
     estimator: str
@@ -59,6 +62,7 @@ class Account:
     Kuu: Factor = field(repr=False)
     bounds: tuple[float, float] | None = None
     tight: bool = False
+    columns: Columns | None = None
 
     @property
     def n_directions(self) -> int:
@@ -198,10 +202,22 @@ def advice(fit: Account) -> list[str]:
     )  # fmt: skip
     return [text for true, text in cases if true]
 
+# %% ../../nbs/internals/estimators/diagnostics.ipynb #c01a5e12
+MOST_COLUMNS = 12
+
+
+def rows_of_columns(columns: Columns | None) -> Lines:
+    """The rows of the summary about the columns of a mixed table, at most `MOST_COLUMNS` of them."""
+    parts = () if columns is None else columns.columns
+    rows = [("column", f"{shown_name(part.name)}: {part.kind}, {part.done}") for part in parts]
+    more = len(rows) - MOST_COLUMNS
+    return rows[:MOST_COLUMNS] + [("column", f"and {more} more, see `columns_.describe()`")] * (more > 0)
+
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #46eb043b
 def summary_rows(fit: Account) -> Lines:
     """All rows of the summary as pairs of a name and a value; the last ones are advice."""
-    return rows_of_fit(fit) + rows_of_trust(fit) + [("advice", text) for text in advice(fit)]
+    listed = rows_of_fit(fit) + rows_of_trust(fit) + rows_of_columns(fit.columns)
+    return listed + [("advice", text) for text in advice(fit)]
 
 
 def summary_text(rows: Sequence[tuple[str, str]]) -> str:

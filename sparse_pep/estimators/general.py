@@ -16,7 +16,9 @@ from ..data.sources import Source
 from .arguments import estimator
 from .base import RealTargets
 from .checks import counted
-from ..likelihoods import LIKELIHOODS, Likelihood
+from .encoding import classes_of
+from .fitting import Data
+from ..likelihoods import LIKELIHOODS, Likelihood, Ordinal
 from ..multiclass import MultiClass
 from ..numerics.validation import shown
 from ..shards import Piece
@@ -49,7 +51,7 @@ class SparsePEP(RealTargets):
     likelihood : Likelihood or str
         An object of `sparse_pep.likelihoods`, whose parameters are the start of training, or a
         name: "gaussian", "student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta",
-        "poisson", "negative_binomial", ... If all counts are
+        "ordinal", "poisson", "negative_binomial", ... If all counts are
         large, `SquaredExponential() + Constant()` is a better `kernel` than the default. The
         default alone has to explain that their logarithm is far from the prior mean of 0.
     {parameters}
@@ -89,8 +91,10 @@ class SparsePEP(RealTargets):
         tags.regressor_tags.poor_score = True
         return tags
 
-    def _starting_likelihood(self) -> Likelihood:
-        """The likelihood at the start of training. ValueError if it is one of several classes."""
+    def _starting_likelihood(self, data: Data) -> Likelihood:
+        """The likelihood at the start of training. By the name "ordinal" it has the cut points that
+        the targets suggest. ValueError if it is one of several classes.
+        """
         likelihood = likelihood_named(self.likelihood, LIKELIHOODS)
         if isinstance(likelihood, MultiClass):
             raise ValueError(
@@ -98,6 +102,10 @@ class SparsePEP(RealTargets):
             )
         if likelihood.codes:
             raise ValueError("`likelihood` GroupedGaussian: use SparsePEPRegressor with `noise_column`.")
+        if isinstance(likelihood, Ordinal) and isinstance(self.likelihood, str):
+            rows = data.rows  # of which `few` may lack a class
+            classes = np.unique(rows.y) if isinstance(rows, Piece) else classes_of(rows)
+            return Ordinal.from_targets(np.append(data.few.y, classes))
         return likelihood
 
     def predict(

@@ -14,6 +14,7 @@ from ..data.sources import Source
 from .arguments import estimator
 from .base import RealTargets, require_count
 from .checks import seeded
+from .fitting import Data
 from ..likelihoods import Gaussian, GroupedGaussian
 from ..local import local_covariance
 from ..model import model_bounds
@@ -133,7 +134,7 @@ class SparsePEPRegressor(RealTargets):
             return self.fit(X, y, sample_weight, known_variance)
         return self._go_on(X, y, sample_weight, known_variance)
 
-    def _starting_likelihood(self) -> Gaussian:
+    def _starting_likelihood(self, data: Data) -> Gaussian:
         """The likelihood at the start of training."""
         if self.noise_column is not None:
             return GroupedGaussian(self.noise_variance, self.noise_column)

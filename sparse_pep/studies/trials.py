@@ -66,7 +66,7 @@ def require_learnable(
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax", "multinomial_probit")
 COUNTS = ("poisson", "negative_binomial")
 REALS = ("student_t", "heteroscedastic_gaussian")
-NUMERIC = (*REALS, "tobit", "gamma", "weibull", "beta", *COUNTS)
+NUMERIC = (*REALS, "tobit", "gamma", "weibull", "beta", "ordinal", *COUNTS)
 
 
 def estimator_for(
