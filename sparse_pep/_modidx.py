@@ -2732,4 +2732,5 @@ d = { 'settings': { 'branch': 'main',
                                      'sparse_pep.training.starting_lengthscale': ( 'training.html#starting_lengthscale',
                                                                                    'sparse_pep/training.py'),
                                      'sparse_pep.training.train': ('training.html#train', 'sparse_pep/training.py'),
+                                     'sparse_pep.training.units_of': ('training.html#units_of', 'sparse_pep/training.py'),
                                      'sparse_pep.training.weight_of': ('training.html#weight_of', 'sparse_pep/training.py')}}}

@@ -187,6 +187,18 @@ def initial_kernel(
     variance = (likelihood or Gaussian()).latent_variance(y, *weights)
     return SquaredExponential(variance, np.sqrt(X.shape[1]) * column_spread(X, weight))
 
+# %% ../nbs/18_training.ipynb #d69e29e5
+def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
+    """The unit of each parameter (P,), a power of two. For inducing inputs (M, D) it is about
+    s M^(−1/2D) with the standard deviation s of their column, 1 if that is zero; for all others 1.
+    """
+    units = {name: np.ones(np.shape(value)) for name, value in parameters.items()}
+    for name, value in parameters.items():
+        if name.startswith("features.") and name.endswith("Z"):
+            M, D = value.shape
+            units[name] *= np.exp2(np.round(np.log2(column_spread(value)) - np.log2(M) / (2 * D)))
+    return to_vector(units)
+
 # %% ../nbs/18_training.ipynb #4e8d2a91
 @dataclass(frozen=True)
 class TimeLimit:
@@ -256,7 +268,7 @@ class LogPrior:
 
 class Ascent:
     """Minus the objective, log evidence plus log prior, as a function of the vector of trained
-    parameters, in the form that L-BFGS expects, with a record of all evaluations.
+    parameters in their units, in the form that L-BFGS expects, with a record of all evaluations.
 
     Parameters
     ----------
@@ -294,6 +306,7 @@ class Ascent:
                 self.trained[name], logs[name] = value, np.full(np.shape(value), "log_" in name)
         self.prior, self.log_priors = LogPrior(model.priors, self.trained), []
         self.start = np.clip(to_vector(self.trained), *self.prior.limits)
+        self.units = units_of(self.trained)
         self.logs, self.settled = to_vector(logs) > 0, False
         self.n_evaluations, self.n_rejected, self.n_sweeps, self.jitter = 0, 0, 0, 0.0
         self.worst, self.best, self.best_vector, self.best_fit = -np.inf, np.inf, None, None
@@ -326,12 +339,14 @@ class Ascent:
             raise np.linalg.LinAlgError("the sites did not converge")
         return fit, slope
 
-    def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        """(−objective, −gradient); if they cannot be computed, a value above all others and
-        gradient zero. The best point so far, where a second run of L-BFGS starts, is not evaluated again.
+    def __call__(self, scaled: np.ndarray) -> tuple[float, np.ndarray]:
+        """(−objective, −gradient) at parameters in their units; if they cannot be computed, a value
+        above all others and gradient zero. The best point so far, where a second run of L-BFGS
+        starts, is not evaluated again.
         """
+        vector = self.units * scaled
         if self.best_vector is not None and np.array_equal(vector, self.best_vector):
-            return self.best, self.best_slope.copy()
+            return self.best, self.units * self.best_slope
         self.n_evaluations += 1
         try:
             fit, slope = self.evaluate(vector)
@@ -348,13 +363,13 @@ class Ascent:
         if uncertain or value < self.best:  # a failing line search may pass the best point
             self.best, self.best_vector, self.best_slope = value, vector.copy(), -slope
             self.best_fit = fit
-        return value, -slope
+        return value, -self.units * slope
 
     def record(self, intermediate_result: OptimizeResult) -> None:
         """Record the end of an iteration, and stop if training has converged or its time is over.
         One point of every `stride` is stored; when there are too many, every other one is dropped.
         """
-        iteration, vector = len(self.history), intermediate_result.x
+        iteration, vector = len(self.history), self.units * intermediate_result.x
         self.history.append(-float(intermediate_result.fun))
         self.log_priors.append(self.prior(vector)[0])
         if iteration % self.stride == 0:
@@ -482,9 +497,9 @@ def climb(
     """
     with tqdm(total=max_iter, disable=not progress, desc="training", unit="it") as bar:
         ascent = Ascent(model, gradient_of, fixed, tol * n_data, limit, bar)
-        end = OptimizeResult(x=ascent.start, fun=ascent(ascent.start)[0], status=STALLED)
+        start, limits = ascent.start / ascent.units, ascent.prior.limits / ascent.units
+        end = OptimizeResult(x=start, fun=ascent(start)[0], status=STALLED)
         ascent.record(end)
-        limits = ascent.prior.limits
         bounds = limits.T if np.any(np.isfinite(limits)) else None
         memory = int(np.clip(KEPT_NUMBERS // max(1, 2 * len(end.x)), *REMEMBERED))
         options = {"maxcor": memory, "ftol": 0.0, "gtol": 1e-3 * ascent.needed}
@@ -495,7 +510,7 @@ def climb(
             end = minimize(ascent, end.x, **given, options=options)
             if end.status != STALLED or ascent.settled or ascent.late:
                 break
-    ascent.path[len(ascent.history) - 1] = end.x
+    ascent.path[len(ascent.history) - 1] = ascent.units * end.x
     return outcome_of(ascent, end, before, tol)
 
 # %% ../nbs/18_training.ipynb #5948f50a

@@ -16,6 +16,7 @@ from sparse_pep import model as models
 from sparse_pep import training
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
+from sparse_pep.interdomain import GaussianBlur
 from sparse_pep.kernels import (
     Constant,
     Linear,
@@ -39,6 +40,7 @@ from sparse_pep.likelihoods import (
     Tobit,
     Weibull,
 )
+from sparse_pep.means import LinearMean
 from sparse_pep.model import (
     Model,
     from_vector,
@@ -61,6 +63,7 @@ from sparse_pep.training import (
     initial_kernel,
     kmeans_points,
     train,
+    units_of,
 )
 
 COMPOSITES = {
@@ -171,6 +174,16 @@ def test_kmeans_does_not_depend_on_the_units_of_a_column(scale):
     units = np.array([scale, 1.0])
     here, there = (kmeans_points(data, 5, np.random.default_rng(1)) for data in (X, X * units))
     assert error(there / units, here) < 1e-9
+
+
+def test_the_unit_of_inducing_inputs_lies_between_their_spread_and_their_distance():
+    wide = np.random.default_rng(0).normal(size=(16, 2)) * [1.0, 100.0]
+    for features in (InducingPoints(wide), GaussianBlur(wide, [1.0, 1.0])):
+        parameters = Model(SquaredExponential(1.0, 1.0), features, Gaussian(1.0), LinearMean(0.0, [0.0, 0.0])).parameters()
+        units = from_vector(units_of(parameters), parameters)
+        between = wide.std(axis=0) / 2  # 16^(-1/4)
+        np.testing.assert_allclose(np.log2(units.pop("features.Z")), np.tile(np.round(np.log2(between)), (16, 1)))
+        assert np.all(to_vector(units) == 1.0)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 0.7, -np.pi * 1e9])
