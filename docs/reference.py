@@ -344,8 +344,11 @@ def said_of(module: str, name: str) -> str:
 
 
 def method_entries(module: str, cls: type) -> str:
-    """Methods that a class defines with a docstring of their own, in full; the names of the others, by whose they are."""
-    full, others = [], {}
+    """Methods that a class defines with a docstring of their own, in full; the names of the others, by whose they are.
+
+    On long pages, methods that a base class on this site has too, and documents, take a line each.
+    """
+    full, others, again = [], {}, set()
     for base in [base for base in cls.__mro__ if base.__module__.startswith(get_config().lib_name)]:
         listed = base is not cls and base.__name__ in importlib.import_module(base.__module__).__all__
         for name, thing in vars(base).items():
@@ -354,13 +357,17 @@ def method_entries(module: str, cls: type) -> str:
             if name[0] == "_" and name != "__call__" or not (inspect.isfunction(inner) or isinstance(inner, kinds)):
                 continue
             if any(name in seen for seen in others.values()) or any(name == seen for seen, _ in full):
+                again |= {name} if listed and (inner.__doc__ or "").strip() else set()
                 continue
             if (inner.__doc__ or "").strip() and not listed:
                 full.append((name, inner))
             elif (inner.__doc__ or "").strip():
                 others.setdefault(base, []).append(name)
-    done, inherits = [], []
+    done, inherits, short = [], [], []
     for name, inner in full:
+        if name in again and len(loaded(module).__all__) > MANY and set(parse_docstring(inner.__doc__)) == {""}:
+            short.append(f"[`{name}`]{{#{cls.__name__}.{name}}}\n\n:   {' '.join(documented(inner.__doc__, module).split())}")
+            continue
         bound = not isinstance(inspect.getattr_static(cls, name), staticmethod)
         done.append(f"#### `{cls.__name__}.{name}` {{#{cls.__name__}.{name} .api}}\n\n{fence(signature(name, inner, bound), '.python .signature')}")
         done.append(documented(inner.__doc__, module))
@@ -369,8 +376,9 @@ def method_entries(module: str, cls: type) -> str:
         page = "" if owner == module else f"{owner}.ipynb"
         said = ", ".join(f"[`{name}`]({page}#{base.__name__}.{name})" for name in inherited)
         inherits.append(f"[`{base.__name__}`]({page}#{base.__name__}): {said}")
-    done = [f"::: {{.inherited}}\nAs in {'; as in '.join(inherits)}.\n:::"] * bool(inherits) + done
-    return "\n\n".join(done)
+    first = [f"::: {{.inherited}}\nAs in {'; as in '.join(inherits)}.\n:::"] * bool(inherits)
+    first += ["\n\n".join(["::: {.fields}", *short, ":::"])] * bool(short)
+    return "\n\n".join(first + done)
 
 
 def label(module: str, name: str) -> str:

@@ -510,8 +510,7 @@ def train_fit(
     outcome = (grown if growing else trained)(start, data, given, rng, limit)
     if not outcome.converged:
         warn_caller(
-            f"training stopped before it converged ({outcome.told['message']}); raise `{outcome.told['limit']}` or `tol`, "
-            "or standardise the inputs, which often saves iterations.",
+            f"training stopped before it converged ({outcome.told['message']}); raise `{outcome.told['limit']}` or `tol`.",
             ConvergenceWarning,
         )
     return outcome
