@@ -27,7 +27,7 @@ demo: .venv/.installed
 test: export OMP_NUM_THREADS = 1
 test: .venv/.installed
 	$(BIN)/nbdev_test --do_print --n_workers 2
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder tests
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder tests
 
 soak: export OMP_NUM_THREADS = 1
 soak: .venv/.installed
