@@ -77,7 +77,7 @@ class Sizes(NamedTuple):
     fixed: tuple[int, int] = (10_000, 100)  # N where M varies, M where N varies
     iterations: int = 100
     seconds: float = 8.0
-    fit_seconds: float = 60.0
+    fit_seconds: float = 45.0
 
 
 QUICK = Sizes(((2_000, 50), (4_000, 100)), (2_000, 50), (500, 30), (10_000, 50), (1_000, 3_000, 10_000), (25, 50, 100), (2_000, 50), 20, 1.0, 3.0)
