@@ -188,7 +188,7 @@ def advice(fit: Account) -> list[str]:
     scales = told.get("n_lengthscales", 0)
     cases = (
         (dead, LEARNED_NOTHING),
-        (not fit.converged, f"it has not converged: raise `{told.get('limit', 'max_iter')}`, standardise X, or try another `power`"),
+        (not fit.converged, f"it has not converged: raise `{told.get('limit', 'max_iter')}` or try another `power`"),
         (crowded, f"{coincide:.0%} of the inducing points nearly coincide with others, and {share:.1%} of the prior variance is unexplained: spread them over the inputs (without `features`, k-means places them)"),
         (wide and not settled, "the gap between the bounds is wide: a larger `n_inducing` may help"),
         (bounds is None and share > LARGE_SHARE and not settled, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help"),
