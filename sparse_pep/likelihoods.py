@@ -723,7 +723,7 @@ def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) ->
 # %% ../nbs/bounded.ipynb #2d2d0fe0
 @dataclass(frozen=True)
 class Ordinal(Likelihood):
-    """Ordered classes y = 0, 1, ...: y is the number of cut points below f + noise, where the noise
+    """Ordered classes y = 0, 1, …: y is the number of cut points below f + noise, where the noise
     is standard Gaussian.
 
     Attributes
