@@ -23,7 +23,7 @@ help:
 demo: .venv/.installed
 	$(BIN)/sparse-pep demo
 
-# two workers: one thread of BLAS for each, because waiting threads took a third of the time
+# several processes: one thread of BLAS for each, because waiting threads took a third of the time
 test: export OMP_NUM_THREADS = 1
 test: .venv/.installed
 	$(BIN)/nbdev_test --do_print --n_workers 2
