@@ -189,15 +189,20 @@ def initial_kernel(
 
 # %% ../nbs/18_training.ipynb #d69e29e5
 def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
-    """The unit of each parameter (P,), a power of two. For inducing inputs (M, D) it is about
-    s M^(−1/2D) with the standard deviation s of their column, 1 if that is zero; for all others 1.
+    """The first unit of each parameter (P,), a power of two. For inducing inputs (M, D) it is about
+    2s M^(−1/2D) with the standard deviation s of their column, 1 if that is zero; for all others 1.
     """
     units = {name: np.ones(np.shape(value)) for name, value in parameters.items()}
-    for name, value in parameters.items():
-        if name.startswith("features.") and name.endswith("Z"):
-            M, D = value.shape
-            units[name] *= np.exp2(np.round(np.log2(column_spread(value)) - np.log2(M) / (2 * D)))
+    for name in filter(are_places, parameters):
+        M, D = parameters[name].shape
+        spread = column_spread(parameters[name])
+        units[name] *= np.exp2(np.round(1 + np.log2(spread) - np.log2(M) / (2 * D)))
     return to_vector(units)
+
+
+def are_places(name: str) -> bool:
+    """Whether a parameter is the inducing inputs, or the places of other features."""
+    return name.startswith("features.") and name.endswith("Z")
 
 # %% ../nbs/18_training.ipynb #4e8d2a91
 @dataclass(frozen=True)
@@ -234,6 +239,8 @@ NO_LIMIT = TimeLimit()
 # %% ../nbs/18_training.ipynb #ed698853
 LOG_LIMIT = 100.0  # a line search that leaves ±100 in a log parameter is turned back
 WINDOW = 20  # iterations over which progress is measured
+MEASURED = 8, 20  # iterations after which the unit of the places is measured
+FACTORS = -4, 4  # binary logarithms of the least and the largest change of this unit
 SNAPSHOTS = 64  # maximal number of points of the path that are stored
 KEPT_NUMBERS = 4_000_000  # maximal number of values in all of them: 32 MB
 
@@ -300,18 +307,20 @@ class Ascent:
         self.model, self.gradient_of, self.needed = model, gradient_of, needed
         self.limit, self.late, self.bar = limit, False, bar
         self.parameters = model.parameters()
-        self.trained, logs = {}, {}
-        for name, value in self.parameters.items():
-            if name not in fixed:
-                self.trained[name], logs[name] = value, np.full(np.shape(value), "log_" in name)
+        self.trained = {name: value for name, value in self.parameters.items() if name not in fixed}
+        self.logs = self.where(lambda name: "log_" in name)
         self.prior, self.log_priors = LogPrior(model.priors, self.trained), []
         self.start = np.clip(to_vector(self.trained), *self.prior.limits)
-        self.units = units_of(self.trained)
-        self.logs, self.settled = to_vector(logs) > 0, False
+        self.units, self.places, self.early = units_of(self.trained), self.where(are_places), []
+        self.settled = False
         self.n_evaluations, self.n_rejected, self.n_sweeps, self.jitter = 0, 0, 0, 0.0
         self.worst, self.best, self.best_vector, self.best_fit = -np.inf, np.inf, None, None
         self.history, self.path, self.stride = [], {0: self.start}, 1
         self.room = max(2, min(SNAPSHOTS, KEPT_NUMBERS // max(1, len(self.start))))
+
+    def where(self, named: Callable[[str], bool]) -> np.ndarray:
+        """Which entries of the vector (P,) belong to parameters with such names."""
+        return to_vector({n: np.full(np.shape(v), named(n)) for n, v in self.trained.items()}) > 0
 
     def at(self, vector: np.ndarray) -> dict[str, np.ndarray]:
         """All parameters by name, given the vector of those that are trained."""
@@ -379,11 +388,34 @@ class Ascent:
             self.path = {i: v for i, v in self.path.items() if i % self.stride == 0}
         self.bar.set_postfix_str(f"log Z{' + log prior' * bool(self.model.priors)} {self.history[-1]:.4g}")
         self.bar.update(iteration - self.bar.n)
+        if iteration <= MEASURED[-1] and np.array_equal(vector, self.best_vector):
+            self.early.append((vector, self.best_slope))
         last = self.history[-1 - WINDOW :]
         self.settled = len(last) > WINDOW and last[-1] - last[0] < self.needed
         self.late = iteration > 0 and not self.settled and self.limit.passed
-        if self.settled or self.late:
+        if self.settled or self.late or iteration in MEASURED and self.rescale():
             raise StopIteration
+
+    def rescale(self) -> bool:
+        """Measure on the path so far how fast the gradient changes with the places of the features
+        and with all other parameters, and choose the unit of the places such that both rates would
+        be equal. Whether the unit changes.
+        """
+        half = self.early[-(len(self.early) // 2) :]  # the first steps are not typical
+        if len(half) < 3:
+            return False
+        steps, changes = (np.diff(values, axis=0) for values in zip(*half))
+        steps, changes = steps / self.units, changes * self.units
+        norm = np.linalg.norm
+        with np.errstate(divide="ignore", invalid="ignore"):  # if all or none are places
+            of_others = norm(changes[:, ~self.places]) / norm(steps[:, ~self.places])
+            ratio = of_others * norm(steps[:, self.places]) / norm(changes[:, self.places])
+        if not 0.0 < ratio < np.inf:
+            return False
+        factor = np.exp2(np.round(np.clip(0.5 * np.log2(ratio), *FACTORS)))
+        if factor != 1.0:
+            self.units = np.where(self.places, factor, 1.0) * self.units
+        return bool(factor != 1.0)
 
 # %% ../nbs/18_training.ipynb #1480f89e
 @dataclass(frozen=True, eq=False)
@@ -457,6 +489,7 @@ class TrainingResult:
 # %% ../nbs/18_training.ipynb #1c823910
 STALLED = 2  # SciPy's status if the line search finds no lower value
 EXHAUSTED = 1  # and if the limit of iterations or evaluations was reached
+STOPPED = 99  # and if `record` ended it
 REMEMBERED = 20, 50  # shortest and longest history of L-BFGS
 
 
@@ -497,20 +530,22 @@ def climb(
     """
     with tqdm(total=max_iter, disable=not progress, desc="training", unit="it") as bar:
         ascent = Ascent(model, gradient_of, fixed, tol * n_data, limit, bar)
-        start, limits = ascent.start / ascent.units, ascent.prior.limits / ascent.units
-        end = OptimizeResult(x=start, fun=ascent(start)[0], status=STALLED)
-        ascent.record(end)
-        bounds = limits.T if np.any(np.isfinite(limits)) else None
-        memory = int(np.clip(KEPT_NUMBERS // max(1, 2 * len(end.x)), *REMEMBERED))
+        x, limits, stalled = ascent.start, ascent.prior.limits, 0
+        ascent.record(OptimizeResult(x=x / ascent.units, fun=ascent(x / ascent.units)[0]))
+        memory = int(np.clip(KEPT_NUMBERS // max(1, 2 * len(x)), *REMEMBERED))
         options = {"maxcor": memory, "ftol": 0.0, "gtol": 1e-3 * ascent.needed}
-        for _ in range(2):  # once more without history if the line search fails
+        given = {"jac": True, "method": "L-BFGS-B", "callback": ascent.record, "options": options}
+        while stalled < 2:  # once more without history if the line search fails
             before, left = len(ascent.history), max(1, max_iter + 1 - len(ascent.history))
             options |= {"maxiter": left, "maxfun": 20 * left + 100}
-            given = {"jac": True, "method": "L-BFGS-B", "callback": ascent.record, "bounds": bounds}
-            end = minimize(ascent, end.x, **given, options=options)
-            if end.status != STALLED or ascent.settled or ascent.late:
+            units = ascent.units
+            bounds = (limits / units).T if np.any(np.isfinite(limits)) else None
+            end = minimize(ascent, x / units, bounds=bounds, **given)
+            x, stalled = units * end.x, stalled + (end.status == STALLED)
+            over = end.status != STALLED or ascent.settled or ascent.late
+            if over and (ascent.units is units or len(ascent.history) > max_iter):
                 break
-    ascent.path[len(ascent.history) - 1] = ascent.units * end.x
+    ascent.path[len(ascent.history) - 1] = x
     return outcome_of(ascent, end, before, tol)
 
 # %% ../nbs/18_training.ipynb #5948f50a
@@ -526,7 +561,7 @@ def outcome_of(ascent: Ascent, end: OptimizeResult, before: int, tol: float) -> 
         message = f"{ascent.limit} was reached after {n_iter} iterations"
     elif flat:
         message = "the line search found no higher value, also without its history"
-    elif end.status == EXHAUSTED:
+    elif end.status in (EXHAUSTED, STOPPED):
         message = f"still rising after {n_iter} iterations"
     points = [ascent.at(vector) for vector in ascent.path.values()]
     values = {name: np.stack([point[name] for point in points]) for name in ascent.parameters}

@@ -181,9 +181,22 @@ def test_the_unit_of_inducing_inputs_lies_between_their_spread_and_their_distanc
     for features in (InducingPoints(wide), GaussianBlur(wide, [1.0, 1.0])):
         parameters = Model(SquaredExponential(1.0, 1.0), features, Gaussian(1.0), LinearMean(0.0, [0.0, 0.0])).parameters()
         units = from_vector(units_of(parameters), parameters)
-        between = wide.std(axis=0) / 2  # 16^(-1/4)
-        np.testing.assert_allclose(np.log2(units.pop("features.Z")), np.tile(np.round(np.log2(between)), (16, 1)))
+        twice = wide.std(axis=0)  # 2 * 16^(-1/4) = 1
+        np.testing.assert_allclose(np.log2(units.pop("features.Z")), np.tile(np.round(np.log2(twice)), (16, 1)))
         assert np.all(to_vector(units) == 1.0)
+
+
+@pytest.mark.parametrize("rate, factor", [(1.0, 1.0), (1 / 60, 8.0), (4.1, 0.5), (1e-9, 16.0), (0.0, 1.0)])
+def test_the_unit_of_inducing_inputs_is_measured(rate, factor):
+    """The gradient changes `rate` times as fast with the scaled inducing inputs as with the other parameters."""
+    model, rng = Model(SquaredExponential(1.0, 1.0), InducingPoints(np.arange(4.0)[:, None]), Gaussian(1.0)), np.random.default_rng(0)
+    ascent = Ascent(model, None)
+    units, places = ascent.units, ascent.places
+    assert np.array_equal(places, np.arange(len(places)) >= 3)
+    points = np.cumsum(rng.normal(size=(9, len(units))), axis=0)
+    ascent.early = [(units * x, np.where(places, rate, 1.0) * x / units) for x in points]
+    assert ascent.rescale() == (factor != 1.0)
+    np.testing.assert_array_equal(ascent.units, np.where(places, factor, 1.0) * units)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 0.7, -np.pi * 1e9])
