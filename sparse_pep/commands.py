@@ -297,7 +297,7 @@ def demo(out: str, n_inducing: int, max_iter: int, quick: bool) -> None:
     click.echo(f"next: sparse-pep predict {model_file} {held_out} --out predictions.csv")
 
 # %% ../nbs/internals/commands.ipynb #b666f0a7
-OPTIONS_OF_PARTS = {"weight": "--weight", "known_variance": "--known-variance"}
+OPTIONS_OF_PARTS = {"weight": "--weight", "known_variance": "--known-variance", "censored": "--censored"}
 
 
 def require_discrete(labels: np.ndarray, target: str, likelihood: str) -> None:
@@ -321,7 +321,7 @@ def training_layout(
 ) -> Layout:
     """The layout of a file, or with `many` of the files of a folder: which columns are the target
     and the inputs, and what the inputs are taken for, in `columns` as NAME=KIND. `parts` names the
-    columns of weights and known variances.
+    columns of weights, of known variances and of durations that had not ended.
     """
     called = {"y": "`target`", **OPTIONS_OF_PARTS}
     files, labels = table_files(data, many, decimal), likelihood in CLASSIFIERS
@@ -374,7 +374,7 @@ def read_training(
         raise ValueError(
             f"--likelihood {likelihood}: the target {target!r} does not hold {what} (0, 1, 2, ...)."
         )
-    for part in set(OPTIONS_OF_PARTS) & set(layout.parts):
+    for part in OPTIONS_OF_PARTS.keys() & layout.parts & rows.columns.keys():
         option, column, values = OPTIONS_OF_PARTS[part], layout.parts[part], rows.columns[part]
         negative = np.flatnonzero(values < 0.0)
         if len(negative):
@@ -482,6 +482,7 @@ def held_out_rows(
 def check_options(
     training: Mapping,
     known_variance: str | None,
+    censored: str | None,
     large: bool,
     data: str,
     cache_dir: str | None,
@@ -495,6 +496,8 @@ def check_options(
         told = {"--noise-variance": training["noise_variance"], "--known-variance": known_variance}
         for option in (option for option, value in told.items() if value is not None):
             raise ValueError(f"{option} belongs to --likelihood gaussian; leave it out.")
+    if censored is not None and training["likelihood"] != "weibull":
+        raise ValueError("--censored belongs to --likelihood weibull; leave it out.")
     if cache_dir is not None and not large:
         raise ValueError("--cache-dir belongs to --in-pieces; leave it out.")
     whole = {"--test-fraction": test_fraction, "--report": report, "standard input": data == "-" or None}
@@ -559,7 +562,7 @@ def rows_to_fit(
 ) -> Iterator[Source]:
     """A context with the rows of a table, in memory, in files of `cache_dir`, or with the workers of
     the cluster at the address `scheduler`, for which one waits `timeout` seconds. Workers read
-    Parquet files themselves, unless rows are in blocks.
+    Parquet files themselves, unless rows are in blocks or targets are censored.
     """
     likelihood, size = training["likelihood"], training["blocks"] if large else None
 
@@ -572,7 +575,8 @@ def rows_to_fit(
         return
     with without_logs(), connect(scheduler) as client:
         cluster = {"client": client} | ({} if timeout is None else {"timeout": timeout})
-        if size is not None or not all(file.is_parquet for file in layout.files):
+        changed = size is not None or "censored" in layout.parts
+        if changed or not all(file.is_parquet for file in layout.files):
             yield DaskSource(read(), **cluster)
             return
         files, given = [file.name for file in layout.files], dict(layout.parts)
@@ -690,6 +694,7 @@ def fit(
     out: str,
     weight: str | None,
     known_variance: str | None,
+    censored: str | None,
     test_fraction: float | None,
     standardize: bool,
     report: str | None,
@@ -708,13 +713,13 @@ def fit(
     """Train on a file, and write the model and, if requested, a report."""
     checkpoint, large = training["checkpoint"], in_pieces or scheduler is not None
     check_files([data], {"--out": out, "--report": report, "--checkpoint": checkpoint})
-    check_options(training, known_variance, large, data, cache_dir, test_fraction, report)
+    check_options(training, known_variance, censored, large, data, cache_dir, test_fraction, report)
     if cluster_timeout is not None and scheduler is None:
         raise ValueError("--cluster-timeout belongs to --scheduler; leave it out.")
     noise = training.pop("noise_variance")
     training |= {} if noise is None else {"noise_variance": noise}
     training |= {"verbose": int(not quiet)}
-    named = {"weight": weight, "known_variance": known_variance}
+    named = {"weight": weight, "known_variance": known_variance, "censored": censored}
     named |= {"columns": columns, "drop": drop, "only": only, "decimal": decimal}
     layout = training_layout(data, target, training["likelihood"], large, **named)
     cache_dir = (cache_dir or tempfile.gettempdir()) if large else None

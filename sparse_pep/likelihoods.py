@@ -29,13 +29,14 @@ from .sites import gaussian_tilted
 class Likelihood(Parametric):
     """Base class of likelihoods p(y|f).
 
-    Subclasses are frozen dataclasses and define `log_density` and `predict`; those with
-    `trained` fields also define `slopes`.
+    Subclasses are frozen dataclasses and define `log_density` and `predict`.
 
     Attributes
     ----------
     positive : tuple of str
         Fields that are checked to be positive numbers.
+    support : tuple of float
+        The ends of the open interval in which y lies.
     sites_known : bool
         Whether the sites have a closed form, so that no iteration is needed, as for Gaussian noise.
     width : float
@@ -74,6 +75,7 @@ class Likelihood(Parametric):
     """
 
     positive = ()
+    support = -np.inf, np.inf
     sites_known = False
     width = 1.0
     log_concave = True
@@ -104,8 +106,9 @@ class Likelihood(Parametric):
         ValueError
             If the likelihood cannot have produced one of the values.
         """
-        y = as_floats(y, "y")
-        require(np.isfinite(y), y, "finite numbers", self)
+        y, (low, high) = as_floats(y, "y"), self.support
+        ends = [f" {word} {end:g}" for word, end in (("above", low), ("below", high)) if np.isfinite(end)]
+        require((y > low) & (y < high), y, "finite numbers" + " and".join(ends), self)
         return y
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
@@ -121,8 +124,15 @@ class Likelihood(Parametric):
         return np.nan
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
-        """∂ log p/∂θ for each of `parameters()`, each of the shape to which y and f broadcast."""
-        return []
+        """∂ log p/∂θ for each of `parameters()`, each of the shape to which y and f broadcast: by central
+        differences, unless a subclass has the formula.
+        """
+        values, step = self.parameters(), 1e-5
+
+        def moved(name: str, by: float) -> np.ndarray:
+            return self.with_parameters(values | {name: values[name] + by}).log_density(y, f)[0]
+
+        return [(moved(name, step) - moved(name, -step)) / (2.0 * step) for name in values]
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
         """Starting value, in training, of the prior variance of f, estimated from y (N,), in units of
@@ -869,6 +879,7 @@ class Beta(Likelihood):
     """
 
     trained = positive = ("concentration",)
+    support = 0.0, 1.0
     log_concave = False
     concentration: float = 1.0
 
@@ -876,11 +887,6 @@ class Beta(Likelihood):
     def width(self) -> float:
         """Length over which log p bends, in units of f."""
         return float(1.0 / np.sqrt(1.0 + 0.25 * self.concentration))
-
-    def check(self, y: ArrayLike) -> np.ndarray:
-        y = super().check(y)
-        require((y > 0.0) & (y < 1.0), y, "fractions above 0 and below 1", self)
-        return y
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         return logit(np.clip(y, 1e-3, 1.0 - 1e-3))
@@ -1122,12 +1128,8 @@ class Positive(Likelihood):
     """Base class of likelihoods for numbers y > 0 on the scale of exp(f), with a trained shape."""
 
     trained = positive = ("shape",)
+    support = 0.0, np.inf
     rates = Counts.rates
-
-    def check(self, y: ArrayLike) -> np.ndarray:
-        y = super().check(y)
-        require(y > 0.0, y, "positive numbers", self)
-        return y
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
         """Mean square of log |y|, the variance that a function of mean 0 needs to reach the data."""
@@ -1206,6 +1208,7 @@ class Weibull(Positive):
     [2.454] [2.776]
     """
 
+    support = Likelihood.support
     shape: float = 1.0
 
     @property
@@ -1214,7 +1217,7 @@ class Weibull(Positive):
         return 0.6 / self.shape
 
     def check(self, y: ArrayLike) -> np.ndarray:
-        y = Likelihood.check(self, y)
+        y = super().check(y)
         require(y != 0.0, y, "durations, with a minus sign if they had not ended,", self)
         return y
 

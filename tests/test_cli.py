@@ -1011,6 +1011,22 @@ def test_a_fit_in_pieces_says_what_one_in_memory_says(pieces, more):
     assert ("times" in whole.extra_["feature_names"]) == (not {"--weight", "--known-variance"} & set(more))
 
 
+def test_durations_that_had_not_ended_get_a_minus_sign(pieces):
+    """The fit is that of a target with the signs, from one file or several."""
+    table = pieces.drop(columns="times").assign(unfinished=pieces["times"] == 1)
+    table.to_csv("durations.csv", index=False)
+    Path("both").mkdir()
+    table[:30].to_parquet("both/a.parquet")
+    table[30:].assign(unfinished=1 * table["unfinished"][30:]).to_csv("both/b.csv", index=False)
+    signs = np.where(table["unfinished"], -1.0, 1.0)
+    table.assign(response=table["response"] * signs).drop(columns="unfinished").to_csv("signs.csv", index=False)
+    words = "--target response --likelihood weibull --inducing 3 --max-iter 1 --tol 1 --quiet".split()
+    whole = told("signs.csv", *words)
+    assert whole != told("durations.csv", *words, "--drop", "unfinished")
+    assert told("durations.csv", *words, "--censored", "unfinished") == whole
+    assert told("both", *words, "--censored", "unfinished", "--in-pieces") == whole
+
+
 @pytest.mark.parametrize("more", [[], ["--weight", "times"]])
 def test_blocks_in_pieces_are_those_of_neighbours_in_each_piece(pieces, monkeypatch, more):
     """The fit is that of all rows in memory with the same blocks."""

@@ -179,3 +179,12 @@ def test_a_quiet_split_leaves_warnings_to_python(capsys):
     with pytest.warns(UserWarning, match="1 iteration"):
         run_split(data, 0, 0.5, said, quiet=True, n_inducing=4, max_iter=1)
     assert capsys.readouterr().err == "" and len(said) == 1
+
+
+def test_durations_that_had_not_ended_are_scored_by_their_density_only():
+    X, y = np.arange(6.0)[:, None], np.array([1.0, 2.0, 3.0, 4.0, -5.0, 2.5])
+    model = SparsePEP(likelihood="weibull", n_inducing=3, optimizer=None).fit(X, y)
+    mean, density = model.predict(X), model.predict_log_density(X, y)
+    scores = score_rows(model, X, y, np.arange(6), np.arange(6))
+    assert scores["SMSE"] == pytest.approx(np.mean((y - mean)[y > 0.0] ** 2) / np.var(y[y > 0.0]), rel=1e-12)
+    assert scores["NLL"] == pytest.approx(-np.mean(density), rel=1e-12)

@@ -546,7 +546,7 @@ class Layout:
     files : tuple of TableFile
     inputs : tuple of str, length D
     parts : dict
-        The column for each of "y", "weight", "known_variance" and "power" that is used.
+        The column for each of "y", "weight", "known_variance", "power" and "censored" that is used.
     labels : bool
         Whether the column of y holds labels.
     column_types : mapping
@@ -571,7 +571,7 @@ class Layout:
     def kinds(self) -> dict[str, str]:
         """The kind of each column: "input", "number", "label" or "cell"."""
         kinds = dict.fromkeys(self.inputs, "input" if self.encoded_by is None else "cell")
-        kinds |= dict.fromkeys(self.parts.values(), "number")
+        kinds |= {name: "input" if part == "censored" else "number" for part, name in self.parts.items()}
         return kinds | ({self.parts["y"]: "label"} if self.labels else {})
 
     def batches(self, kinds: dict[str, str] | None = None) -> Iterator[dict]:
@@ -662,6 +662,8 @@ def table_layout(
     parts = {part: name for part, name in parts.items() if name is not None}
     if labels and "y" not in parts:
         raise ValueError("`labels` needs a `target`; name its column.")
+    if "censored" in parts and (labels or "y" not in parts):
+        raise ValueError("`censored` needs a `target` that holds durations; name its column, and no `labels`.")
     named = {called.get(part, f"`{part}`"): name for part, name in parts.items()}
     for file in files:
         columns = input_names(names_in(file), named, columns, file.name)
@@ -721,20 +723,41 @@ class GrowingArray:
             self.file.close()
 
 
+def signed(layout: Layout, batch: dict, n_before: int) -> np.ndarray:
+    """The durations (n,) in the target of a batch, with a minus sign where the column of those that had
+    not ended holds 1. ValueError, with the number of the row after `n_before` others, unless the
+    durations are positive and the other column holds 0 and 1.
+    """
+    target, name = layout.parts["y"], layout.parts["censored"]
+    y, is_open = batch[target], batch[name]
+    for column, values, good, what in (
+        (name, is_open, (is_open == 0.0) | (is_open == 1.0), "1 (or true) where a duration had not ended, and 0 elsewhere"),
+        (target, y, y > 0.0, f"positive durations, since {name!r} says which of them had not ended"),
+    ):
+        bad = np.flatnonzero(~good)
+        if len(bad):
+            raise ValueError(f"column {column!r} must hold {what}; got {values[bad[0]]:g} in data row {n_before + bad[0] + 1}.")
+    return np.where(is_open == 1.0, -y, y)
+
+
 def gathered(
     layout: Layout, folder: str | Path | None = None
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """X and the other parts of a table as arrays, in memory or in files of a folder, and the list of
     texts of the labels. Labels in y are indices into this list until all of them are known.
     """
-    names = "X", *layout.parts
+    names = ["X", *(part for part in layout.parts if part != "censored")]
     arrays = {name: GrowingArray(folder and Path(folder) / f"{name}.bin") for name in names}
     known: dict[str, int] = {}
     try:
+        n_rows = 0
         for X, batch in layout.rows():
+            if "censored" in layout.parts:
+                batch[layout.parts["y"]] = signed(layout, batch, n_rows)
+            n_rows += len(X)
             arrays["X"].append(X)
-            for part, name in layout.parts.items():
-                arrays[part].append(numbered(batch[name], known))
+            for part in names[1:]:
+                arrays[part].append(numbered(batch[layout.parts[part]], known))
         return {name: array.finished() for name, array in arrays.items()}, list(known)
     finally:
         for array in arrays.values():
@@ -878,6 +901,7 @@ def convert_table(
     verbose: bool = False,
     column_types: Mapping[str, str] | Columns | None = None,
     decimal: str = ".",
+    censored: str | None = None,
 ) -> TableArrays:
     """The columns of CSV or Parquet files as arrays, in a source for `fit`. Each file is read once.
 
@@ -912,6 +936,9 @@ def convert_table(
     decimal : "." or ","
         The decimal mark of the numbers in CSV. With a comma, the columns may be separated by
         semicolons or tabs.
+    censored : str, optional
+        A column with 1 (or true) where the duration in the target had not ended, and 0 elsewhere. The
+        target gets a minus sign there, as the likelihood `Weibull` expects.
 
     Returns
     -------
@@ -945,6 +972,7 @@ def convert_table(
     ['elm' 'oak'] ('height', 'girth') [ 1. -1.  1.]
     """
     parts = {"y": target, "weight": weight, "known_variance": known_variance, "power": power}
+    parts |= {"censored": censored}
     encoded = isinstance(column_types, Columns)
     columns = column_types.used if encoded and columns is None else columns
     layout = table_layout(table_files(path, True, decimal), parts, columns, labels is not False)

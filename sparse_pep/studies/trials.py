@@ -18,6 +18,7 @@ from tqdm import tqdm
 from ..datasets import Dataset, classification_error, smll, smse
 from ..estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from ..estimators.base import PowerEPEstimator
+from ..likelihoods import Weibull
 from ..numerics.validation import LARGEST
 
 # %% ../../nbs/internals/studies/trials.ipynb #d1e0985b
@@ -144,7 +145,7 @@ def score_rows(
     dict
         For a regressor `SMSE`, and `SMLL` in nats per data point. For a classifier `error`, the
         fraction of wrong labels, and `NLL`, the mean of −log p(y) in nats. For other models
-        `SMSE` and `NLL`.
+        `SMSE` and `NLL`; of durations, `SMSE` is that of those that had ended.
     """
     first, second = predictions(model, X[test])
     if isinstance(model, SparsePEPRegressor):
@@ -156,7 +157,8 @@ def score_rows(
     nll = -float(np.mean(model.predict_log_density(X[test], y[test])))
     if isinstance(model, SparsePEPClassifier):
         return {"error": classification_error(y[test], first), "NLL": nll}
-    return {"SMSE": smse(y[test], first), "NLL": nll}
+    known = y[test] > 0.0 if isinstance(model.likelihood_, Weibull) else slice(None)
+    return {"SMSE": smse(y[test][known], first[known]), "NLL": nll}
 
 # %% ../../nbs/internals/studies/trials.ipynb #3c84a0e0
 def check_classes(y: np.ndarray, train: np.ndarray, test: np.ndarray, name: str) -> None:

@@ -1,14 +1,15 @@
 """Laws that every likelihood of one latent function obeys. A new likelihood is tested by one more line in LIKELIHOODS."""
 
 import json
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from pathlib import Path
 
 import numpy as np
 import pytest
 from reference import tilted as reference
 from reference.compare import error
 from scipy import integrate
-from scipy.special import betainc, expit, stdtr
+from scipy.special import betainc, expit, gammaln, stdtr
 
 from sparse_pep import likelihoods
 from sparse_pep.likelihoods import (
@@ -18,6 +19,7 @@ from sparse_pep.likelihoods import (
     Counts,
     Gamma,
     Gaussian,
+    Likelihood,
     Logit,
     NegativeBinomial,
     NoisyProbit,
@@ -32,6 +34,19 @@ from sparse_pep.likelihoods import (
 from sparse_pep.multiclass import likelihood_from_config, likelihood_to_config
 from sparse_pep.quadrature import Tilted
 
+HOWTO = Path(__file__).parents[2] / "nbs/howto/likelihoods.ipynb"
+
+
+def from_the_howto(name):
+    """A class that the page about own likelihoods defines, and its number of lines."""
+    cells = json.loads(HOWTO.read_text(encoding="utf-8"))["cells"]
+    (code,) = (code for code in map("".join, (cell["source"] for cell in cells)) if f"class {name}(Likelihood)" in code)
+    names = {"__name__": __name__, "dataclass": dataclass, "Likelihood": Likelihood, "np": np, "gammaln": gammaln}
+    exec(code, names)
+    return names[name], sum(map(bool, map(str.strip, code.splitlines())))
+
+
+Durations, LINES = from_the_howto("Durations")
 LABELS, COUNTS, REALS = [-1.0, 1.0], [0.0, 1.0, 4.0, 60.0], [-2.3, 0.4, 7.0]
 NO_LABELS, NO_COUNTS, NO_REALS = [0.0, 2.0, np.nan], [-1.0, 0.5, np.inf], [np.nan, -np.inf]
 AMOUNTS, NO_AMOUNTS, DURATIONS, NO_DURATIONS = [0.02, 1.0, 7.0], [0.0, -1.0, np.nan], [0.02, 3.0, -0.3, -3.0], [0.0, np.nan]
@@ -48,7 +63,7 @@ LIKELIHOODS = {  # typical y and y that it refuses
     "student": (StudentT(4.0, 0.7), REALS, NO_REALS),
     "cauchy": (StudentT(1.0, 0.2), REALS, NO_REALS),
     "gamma": (Gamma(2.5), AMOUNTS, NO_AMOUNTS),
-    "exponential": (Gamma(1.0), AMOUNTS, NO_AMOUNTS),
+    "an own likelihood": (Durations(1.0), AMOUNTS, NO_AMOUNTS),
     "weibull": (Weibull(1.6), DURATIONS, NO_DURATIONS),
     "weibull, early ends": (Weibull(0.7), DURATIONS, NO_DURATIONS),
     "binomial": (Binomial(6), [0.0, 2.0, 6.0], [-1.0, 7.0, 1.5]),
@@ -142,7 +157,7 @@ def total(likelihood, density, f):
         return beyond + integrate.quad(lambda x: density(expit(x)) * expit(x) * expit(-x), -12.0, 12.0, epsabs=1e-13, limit=200)[0]
     if isinstance(likelihood, Counts):
         return np.sum(density(np.arange(20_000.0)))
-    if isinstance(likelihood, Positive):  # of log y, which has fewer decades
+    if isinstance(likelihood, (Positive, Durations)):  # of log y, which has fewer decades
         return sum(integrate.quad(lambda x: np.exp(x) * density(np.exp(x)), *ends, epsabs=1e-13, limit=200)[0] for ends in ((-80.0, f - 2.0), (f - 2.0, f + 8.0)))
     if isinstance(likelihood, Tobit):
         low, high = likelihood.limits
@@ -167,7 +182,8 @@ def test_parameters_go_round(likelihood, ys, refused):
 
 
 @every_likelihood
-def test_description_goes_through_json_without_a_change(likelihood, ys, refused):
+def test_description_goes_through_json_without_a_change(likelihood, ys, refused, monkeypatch):
+    monkeypatch.setitem(likelihoods.LIKELIHOODS, "Durations", Durations)
     config = json.loads(json.dumps(likelihood_to_config(likelihood)))
     assert likelihood_from_config(config) == likelihood
     assert type(likelihood_from_config(config)) is type(likelihood)
@@ -292,7 +308,7 @@ def predictive_mean(likelihood, mean, var):
     else:
         values = np.arange(3000.0) if isinstance(likelihood, Counts) else np.exp(np.arange(-30.0, 12.0, 0.02))
     p = np.exp(likelihood.predict_log_density(values, np.full(len(values), mean), np.full(len(values), var)))
-    p *= 0.02 * values if isinstance(likelihood, Positive) else 1.0
+    p *= 0.02 * values if isinstance(likelihood, (Positive, Durations)) else 1.0
     return p @ values, p @ (values - p @ values) ** 2
 
 
@@ -300,7 +316,7 @@ def predictive_mean(likelihood, mean, var):
 def test_predicted_mean_and_variance(likelihood, ys, refused):
     means, variances = np.array([-2.0, 0.3, 1.1]), np.array([0.2, 0.05, 0.4])
     got = np.array(likelihood.predict(means, variances))
-    if isinstance(likelihood, (Beta, Binary, Binomial, Counts, Ordinal, Positive, Tobit)):
+    if isinstance(likelihood, (Beta, Binary, Binomial, Counts, Durations, Ordinal, Positive, Tobit)):
         expected = np.array([predictive_mean(likelihood, *cavity) for cavity in zip(means, variances)]).T
     else:
         expected = means * centred(likelihood), variances + noise_variance(likelihood)
@@ -585,6 +601,10 @@ def test_a_description_of_no_likelihood_is_refused(config):
 
 
 def test_every_likelihood_is_in_the_suite():
-    assert {type(likelihood) for likelihood, *_ in LIKELIHOODS.values()} == {
+    assert {type(likelihood) for likelihood, *_ in LIKELIHOODS.values()} == {Durations} | {
         kind for kind in likelihoods.LIKELIHOODS.values() if kind.n_latent == 1 and not kind.codes
     }
+
+
+def test_an_own_likelihood_takes_twenty_lines():
+    assert LINES <= 20
