@@ -20,7 +20,8 @@ SETS = {"pol": 200, "elevators": 200, "kin40k": 200, "keggundirected": 200, "hfl
 LABELS = ("usps_3v5", "late flights")
 LATE = 15.0  # minutes
 SECONDS = {"hflights": 2.0, "late flights": 2.0}  # times the budget: the largest sets
-SCORED = 12  # points of a trace
+SCORED = 12, 5  # points of a trace, and of one with many rows, where each costs a search
+MANY = 100_000
 
 
 def prepare(name: str, file: Path) -> tuple[int, int]:
@@ -49,10 +50,10 @@ def start_of(X: np.ndarray, n_inducing: int, noise_variance: float) -> Start:
     return Start(1.0, np.full(X.shape[1], np.sqrt(X.shape[1])), noise_variance, Z, "matern32")
 
 
-def scored(objective: Objective, best: list, score) -> list[dict]:
+def scored(objective: Objective, best: list, n_points: int, score) -> list[dict]:
     """The scores at some places of a trace, evenly spread over the logarithm of time, the last among them."""
     when = np.log([seconds for seconds, _, _ in best])
-    wanted = np.linspace(when[0], when[-1], SCORED)
+    wanted = np.linspace(when[0], when[-1], n_points)
     places = sorted({int(np.searchsorted(when, time_ - 1e-12)) for time_ in wanted})
     rows = []
     for i in places:
@@ -95,5 +96,5 @@ def fit_row(system: object, file: str, n_inducing: int, power: float, limit: flo
     recorded = Recorded(objective.function(), objective.sign, begin, limit)
     with objective.session(), suppress(TimeIsUp):
         objective.minimise(recorded, 1_000_000)
-    trace = scored(objective, recorded.best, score)
+    trace = scored(objective, recorded.best, SCORED[len(X) > MANY], score)
     return {"evaluations": len(recorded.trace), "seconds": recorded.trace[-1][0], "objective_end": recorded.best[-1][1], "trace": trace}
