@@ -786,7 +786,8 @@ def test_an_interrupt_while_modules_are_loaded_is_quiet(monkeypatch):
     monkeypatch.setattr("sparse_pep.commands.fit", raising(KeyboardInterrupt()))
     before = signal.getsignal(signal.SIGTERM)
     assert run("fit", "trial.csv", "--target", "y").stderr.strip() == "Stopped." and signal.getsignal(signal.SIGTERM) is before
-    patch = "import os, signal, sys\nclass Stop:\n    def find_spec(self, name, *_):\n        if name == 'sklearn': os.kill(os.getpid(), signal.SIGINT)\nsys.meta_path.insert(0, Stop())\n"
+    heeded = "signal.signal(signal.SIGINT, signal.default_int_handler)"  # processes in the background ignore it
+    patch = f"import os, signal, sys\n{heeded}\nclass Stop:\n    def find_spec(self, name, *_):\n        if name == 'sklearn': os.kill(os.getpid(), signal.SIGINT)\nsys.meta_path.insert(0, Stop())\n"
     process = start(["fit", "trial.csv", "--target", "y"], patch)
     _, err = process.communicate()
     assert process.returncode == 130 and err.strip() == b"Stopped."
