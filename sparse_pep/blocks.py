@@ -154,8 +154,9 @@ def clustered_blocks(
     """
     if size < 1:
         raise ValueError(f"`size` must be at least 1; got {size}.")
-    spread = np.std(X, axis=0)
-    scaled = X / np.where(spread > 0.0, spread, 1.0)
+    scaled = np.ldexp(X, -np.frexp(np.max(np.abs(X), axis=0))[1])  # exact; squares are then finite
+    spread = np.std(scaled, axis=0)
+    scaled = scaled / np.where(spread > 0.0, spread, 1.0)
     values = np.stack([np.broadcast_to(value, len(X)) for value in (0.0, *shared)])
     group = np.unique(values, axis=1, return_inverse=True)[1].ravel()
     labels, count = np.empty(len(X), dtype=int), 0

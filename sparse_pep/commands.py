@@ -54,6 +54,7 @@ from sparse_pep.datasets import (
 )
 from .estimators import SparsePEPClassifier, SparsePEPRegressor, load
 from .estimators.base import PowerEPEstimator
+from .estimators.checks import generators
 from .features import InducingPoints
 from .numerics.files import write_aside
 from .numerics.validation import is_names
@@ -516,7 +517,7 @@ class BlockedSource(Source):
     size : int
         Largest number of rows in a block.
     seed : int
-        Seed of the random centres of the blocks.
+        The `random_state` of the fit. One piece has the blocks that the rows have in memory.
     """
 
     def __init__(self, source: Source, size: int, seed: int):
@@ -524,7 +525,7 @@ class BlockedSource(Source):
         self.source, self.n_dims, self.counted = source, source.n_dims, source.n_data
         self.feature_names, self.classes = source.feature_names, source.classes
         self.encoded_by = source.encoded_by
-        rng, self.blocks = np.random.default_rng(seed), np.empty(0, dtype=int)
+        rng, self.blocks = generators(seed)[1], np.empty(0, dtype=int)
         for piece in source.pieces():
             found = clustered_blocks(piece.X, size, rng, [piece.weight]).labels
             self.blocks = np.append(self.blocks, len(self.blocks) + found)

@@ -528,10 +528,10 @@ class StochasticResult:
     fit : Fit
         Inference on all data with this model.
     converged : bool
-        Whether the last quarter of the epochs gained no more than the tolerance over the
-        quarter before, and the sites settled.
+        Whether the last quarter of the epochs gained or lost no more than the tolerance against
+        the quarter before, and the sites settled.
     message : str
-        How much the last quarter gained, or which limit was reached.
+        How much the last quarter gained or lost, or which limit was reached.
     limit : str
         The argument to raise if training has not converged: `n_epochs` or `max_time`.
     n_iter : int
@@ -637,8 +637,8 @@ def train_stochastic(
     jitter : float
         Relative jitter for Kuu.
     tol : float
-        Nats per data point that the last quarter of the epochs may gain over the quarter
-        before if training counts as converged.
+        Nats per data point that the last quarter of the epochs may gain or lose against the
+        quarter before if training counts as converged.
     max_time : float or TimeLimit, optional
         Seconds after which the epoch under way is the last. A `TimeLimit` has begun where it was
         made.
@@ -739,8 +739,10 @@ def outcome_of(
     estimates, drift, log_prior = told
     history = estimates + log_prior
     rise, n_epochs = rise_at_end(history) / climber.n_data, len(history) - 1
-    steady = n_epochs >= 8 and rise <= tol and reached is None
-    message = f"the last quarter of {n_epochs} epochs gained {rise:.1e} nats per data point"
+    steady = n_epochs >= 8 and abs(rise) <= tol and reached is None
+    gained = f"gained {rise:.1e}" if rise >= -tol else f"lost {-rise:.1e}"
+    message = f"the last quarter of {n_epochs} epochs {gained} nats per data point"
+    message += "; a lower `learning_rate` may help" * (rise < -tol)
     if n_epochs < 8:
         message = f"{n_epochs} epochs are too few to tell"
     if reached is not None:

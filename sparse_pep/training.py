@@ -100,14 +100,16 @@ def kmeans_points(
     return Z
 
 # %% ../nbs/18_training.ipynb #06076a0b
-def column_spread(X: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
-    """Standard deviation of each column (D,), and 1 for a constant column; `weight` (N,) has the
-    weights of the rows.
+def column_spread(
+    X: np.ndarray, weight: np.ndarray | None = None, constant: float | np.ndarray = 1.0
+) -> np.ndarray:
+    """Standard deviation of each column (D,), and `constant`, () or (D,), for a constant column;
+    `weight` (N,) has the weights of the rows.
     """
     mean = np.average(X, axis=0, weights=weight)
     spread = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weight))
     tiny = spread <= 1e-12 * np.max(np.abs(X), axis=0, initial=0.0)
-    return np.where(tiny, 1.0, spread)
+    return np.where(tiny, constant, spread)
 
 # %% ../nbs/18_training.ipynb #37867365
 def greedy_points(
@@ -188,16 +190,22 @@ def initial_kernel(
     return SquaredExponential(variance, np.sqrt(X.shape[1]) * column_spread(X, weight))
 
 # %% ../nbs/18_training.ipynb #d69e29e5
-def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
-    """The first unit of each parameter (P,), a power of two. For inducing inputs (M, D) it is about
-    2s M^(−1/2D) with the standard deviation s of their column, 1 if that is zero; for all others 1.
+def units_of(parameters: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The first unit of each parameter, a power of two, with the same keys. For inducing inputs (M, D)
+    it is about 2s M^(−1/2D) with the standard deviation s of their column, or a lengthscale of the
+    kernel if that is zero. For their frequencies it is the inverse of this, for all others 1.
     """
     units = {name: np.ones(np.shape(value)) for name, value in parameters.items()}
+    lengths = [np.exp(value) for name, value in parameters.items() if name.endswith("log_lengthscale")]
     for name in filter(are_places, parameters):
         M, D = parameters[name].shape
-        spread = column_spread(parameters[name])
-        units[name] *= np.exp2(np.round(1 + np.log2(spread) - np.log2(M) / (2 * D)))
-    return to_vector(units)
+        length = next((each for each in lengths if np.shape(each) in ((), (D,))), 1.0)
+        spread = column_spread(parameters[name], constant=length)
+        unit = np.exp2(np.round(1 + np.log2(spread) - np.log2(M) / (2 * D)))
+        units[name] *= unit
+        if (frequency := name[:-1] + "frequency") in units:
+            units[frequency] /= unit
+    return units
 
 
 def are_places(name: str) -> bool:
@@ -311,8 +319,9 @@ class Ascent:
         self.logs = self.where(lambda name: "log_" in name)
         self.prior, self.log_priors = LogPrior(model.priors, self.trained), []
         self.start = np.clip(to_vector(self.trained), *self.prior.limits)
-        self.units, self.places, self.early = units_of(self.trained), self.where(are_places), []
-        self.settled = False
+        units = units_of(self.parameters)
+        self.units = to_vector([units[name] for name in self.trained])
+        self.places, self.early, self.settled = self.where(are_places), [], False
         self.n_evaluations, self.n_rejected, self.n_sweeps, self.jitter = 0, 0, 0, 0.0
         self.worst, self.best, self.best_vector, self.best_fit = -np.inf, np.inf, None, None
         self.history, self.path, self.stride = [], {0: self.start}, 1

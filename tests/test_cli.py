@@ -40,6 +40,7 @@ from sparse_pep.commands import (
 )
 from sparse_pep.data.cluster import ALONE, connect
 from sparse_pep.datasets import mean_nll, random_splits, snelson_like
+from sparse_pep.estimators.checks import generators
 from sparse_pep.numerics.files import write_aside
 from sparse_pep.studies.runner import Study, StudyStopped, run_study
 from sparse_pep.studies.trials import estimator_for, predictions
@@ -785,7 +786,8 @@ def test_an_interrupt_while_modules_are_loaded_is_quiet(monkeypatch):
     monkeypatch.setattr("sparse_pep.commands.fit", raising(KeyboardInterrupt()))
     before = signal.getsignal(signal.SIGTERM)
     assert run("fit", "trial.csv", "--target", "y").stderr.strip() == "Stopped." and signal.getsignal(signal.SIGTERM) is before
-    patch = "import os, signal, sys\nclass Stop:\n    def find_spec(self, name, *_):\n        if name == 'sklearn': os.kill(os.getpid(), signal.SIGINT)\nsys.meta_path.insert(0, Stop())\n"
+    heeded = "signal.signal(signal.SIGINT, signal.default_int_handler)"  # processes in the background ignore it
+    patch = f"import os, signal, sys\n{heeded}\nclass Stop:\n    def find_spec(self, name, *_):\n        if name == 'sklearn': os.kill(os.getpid(), signal.SIGINT)\nsys.meta_path.insert(0, Stop())\n"
     process = start(["fit", "trial.csv", "--target", "y"], patch)
     _, err = process.communicate()
     assert process.returncode == 130 and err.strip() == b"Stopped."
@@ -1035,7 +1037,7 @@ def test_blocks_in_pieces_are_those_of_neighbours_in_each_piece(pieces, monkeypa
     said = document("fit", "table.csv", "--target", "response", *words, "--in-pieces")
     weight = pieces["times"].to_numpy(float) if more else np.ones(80)
     X = pieces[["dose", "age", "site"] + ["times"] * (not more)].to_numpy(float)
-    rng, labels = np.random.default_rng(0), np.empty(80, dtype=int)
+    rng, labels = generators(0)[1], np.empty(80, dtype=int)
     for first in range(0, 80, 30):
         rows = slice(first, first + 30)
         labels[rows] = first + clustered_blocks(X[rows], 6, rng, [weight[rows]]).labels
@@ -1046,6 +1048,14 @@ def test_blocks_in_pieces_are_those_of_neighbours_in_each_piece(pieces, monkeypa
     whole = SparsePEPRegressor(**how, **given).fit(X, pieces["response"], sample_weight=weight if more else None)
     assert said["log_marginal_likelihood"] == pytest.approx(whole.log_marginal_likelihood_value_, rel=1e-9)
     assert said["log_marginal_likelihood"] != document("fit", "table.csv", *LEARN, "--power", 1, *more, "--in-pieces")["log_marginal_likelihood"]
+
+
+@pytest.mark.parametrize("more", [[], ["--weight", "times"]])
+def test_blocks_in_one_piece_are_those_in_memory(pieces, more):
+    """Also where neighbours are equally near, and rows have weight zero."""
+    pieces.assign(dose=pieces["dose"].round(), age=pieces["age"].round()).to_csv("table.csv", index=False)
+    found = [document("fit", "table.csv", *LEARN, "--blocks", 4, *more, *how) for how in ([], ["--in-pieces"])]
+    assert found[0]["log_marginal_likelihood"] == pytest.approx(found[1]["log_marginal_likelihood"], rel=1e-9)
 
 
 @pytest.fixture

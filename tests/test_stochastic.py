@@ -521,6 +521,10 @@ def test_convergence_is_said_honestly(monkeypatch):
     rising = train_stochastic(*given, tol=1e-6)
     assert not rising.converged and "the last quarter of 8 epochs gained" in rising.message
     assert train_stochastic(*given, tol=10.0).converged
+    with monkeypatch.context() as patch:
+        patch.setattr(stochastic, "rise_at_end", lambda history: -20.0 * MANY.n_data)
+        falling = train_stochastic(*given, tol=10.0)
+    assert not falling.converged and "lost 2.0e+01 nats per data point; a lower `learning_rate`" in falling.message
     kept = stochastic.model_evidence
     unsettled = mock.Mock(
         side_effect=lambda *given, **more: (lambda fit: replace(fit, converged=False))(kept(*given, **more))

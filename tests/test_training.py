@@ -1,5 +1,6 @@
 """Where training starts, how it climbs, and what it does when a step fails."""
 
+import warnings
 from dataclasses import replace
 from itertools import count
 
@@ -16,7 +17,7 @@ from sparse_pep import model as models
 from sparse_pep import training
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
-from sparse_pep.interdomain import GaussianBlur
+from sparse_pep.interdomain import GaussianBlur, Wavelet
 from sparse_pep.kernels import (
     Constant,
     Linear,
@@ -180,7 +181,7 @@ def test_the_unit_of_inducing_inputs_lies_between_their_spread_and_their_distanc
     wide = np.random.default_rng(0).normal(size=(16, 2)) * [1.0, 100.0]
     for features in (InducingPoints(wide), GaussianBlur(wide, [1.0, 1.0])):
         parameters = Model(SquaredExponential(1.0, 1.0), features, Gaussian(1.0), LinearMean(0.0, [0.0, 0.0])).parameters()
-        units = from_vector(units_of(parameters), parameters)
+        units = units_of(parameters)
         twice = wide.std(axis=0)  # 2 * 16^(-1/4) = 1
         np.testing.assert_allclose(np.log2(units.pop("features.Z")), np.tile(np.round(np.log2(twice)), (16, 1)))
         assert np.all(to_vector(units) == 1.0)
@@ -197,6 +198,18 @@ def test_the_unit_of_inducing_inputs_is_measured(rate, factor):
     ascent.early = [(units * x, np.where(places, rate, 1.0) * x / units) for x in points]
     assert ascent.rescale() == (factor != 1.0)
     np.testing.assert_array_equal(ascent.units, np.where(places, factor, 1.0) * units)
+
+
+@pytest.mark.parametrize("features", [lambda Z: InducingPoints(Z[:1]), lambda Z: InducingPoints(Z * [1, 0]), lambda Z: Wavelet(Z, np.ptp(Z, axis=0) / 9, 3 / np.ptp(Z, axis=0))])
+def test_training_takes_the_same_path_in_all_units(features):
+    """Also with one inducing point, with points in a row, and with trained frequencies."""
+    X, paths = np.random.default_rng(0).normal(size=(30, 2)), []
+    for unit in (1.0, 2.0**-70, 2.0**70):
+        start = Model(SquaredExponential(1.0, [unit, unit]), features(unit * X[:5]), Gaussian(0.1))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            paths.append(train(start, Piece(0, unit * X, np.sin(X[:, 0])), max_iter=9).history)
+    np.testing.assert_allclose(paths[1:], [paths[0]] * 2, rtol=1e-6)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 0.7, -np.pi * 1e9])

@@ -126,8 +126,8 @@ class Arguments(BaseEstimator):
         1 shows a progress bar on standard error.
     tol : float
         Training has converged when 20 iterations gain less than this many nats per row. With
-        Adam it has converged when the last quarter of the epochs is better than the quarter
-        before by less than this.
+        Adam it has converged when the last quarter of the epochs gains or loses less than this
+        against the quarter before.
     max_time : float, optional
         Seconds after which the fit ends with the best parameters so far. The iteration of L-BFGS
         or the epoch of Adam that is under way is completed. By default there is no such limit.

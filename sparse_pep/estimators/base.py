@@ -39,6 +39,7 @@ from sparse_pep.estimators.arguments import (
 from sparse_pep.estimators.checks import (
     counted,
     distinct_rows,
+    generators,
     require_power,
     seeded,
     warn_caller,
@@ -832,7 +833,7 @@ class PowerEPEstimator(Editable):
         with all_or_nothing(self):
             check_arguments(self)
             limit = TimeLimit(self.max_time)
-            rng, found = np.random.default_rng(seeded(self.random_state).randint(2**31)), {}
+            (rng, of_blocks), found = generators(self.random_state), {}
             data = self._rows_of(X, y, sample_weight, known_variance, rng)
             encoding = self._encoding_of(data)
             self.y_mean_, self.y_scale_ = encoding.mean, encoding.scale
@@ -840,9 +841,9 @@ class PowerEPEstimator(Editable):
             if encoding.x_mean is None:
                 D = data.few.X.shape[1]
                 self.x_mean_, self.x_scale_ = np.zeros(D), np.ones(D)
-            data = data.encoded(encoding)
             if self.blocks is not None:
-                data = data.in_blocks(self, rng)
+                data = data.in_blocks(self, of_blocks)
+            data = data.encoded(encoding)
             start = starting_model(data.judged, self, encoding.likelihood, rng)
             if data.power is None:
                 start, power, found = choose_power(start, data.judged, self, rng, limit)
@@ -857,12 +858,12 @@ class PowerEPEstimator(Editable):
         with all_or_nothing(self):
             check_arguments(self)
             limit = TimeLimit(self.max_time)
-            rng = np.random.default_rng(seeded(self.random_state).randint(2**31))
+            rng, of_blocks = generators(self.random_state)
             before = self._posteriors, self.log_marginal_likelihood_value_, self.features_
             data = self._rows_of(X, y, sample_weight, known_variance, rng, first=False)
-            data = data.encoded(self._encoding.of_later(data.rows))
             if self.blocks is not None:
-                data = data.in_blocks(self, rng)
+                data = data.in_blocks(self, of_blocks)
+            data = data.encoded(self._encoding.of_later(data.rows))
             start, kept = self._start_again(data)
             memory = replace(remember(*before), kept=kept)
             power = np.asarray(self.power_) if data.power is None else data.power

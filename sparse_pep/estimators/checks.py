@@ -38,6 +38,14 @@ def seeded(random_state: object) -> np.random.RandomState:
         ) from error
 
 
+def generators(random_state: object) -> tuple[np.random.Generator, np.random.Generator]:
+    """The generator of a fit and that of its blocks. The second has a stream of its own, so that
+    the first draws the same starting values wherever the blocks are found.
+    """
+    seed = seeded(random_state).randint(2**31)
+    return np.random.default_rng(seed), np.random.default_rng((seed, 1))
+
+
 def require_power(
     power: float | ArrayLike, n_data: int, blocks: Partition | None = None
 ) -> np.ndarray:

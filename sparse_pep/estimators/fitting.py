@@ -207,7 +207,10 @@ class Data:
         rows = rows._replace(blocks=blocks.labels, power=power if np.ndim(power) else None)
         given_labels = np.ndim(given.blocks) and not isinstance(given.blocks, Partition)
         labels = np.unique(given.blocks) if given_labels else np.arange(len(blocks))
-        return replace(self, rows=rows, few=rows, power=power, labels=labels)
+        sample = self.sample
+        if sample is None and np.ndim(rows.weight):
+            sample = rows.at(rows.weight > 0.0)
+        return replace(self, rows=rows, few=rows, power=power, labels=labels, sample=sample)
 
     def asked(self, numerics: Numerics, training: bool = False) -> dict:
         """The keyword arguments for the data in calls of evidence, gradient and training: all rows,
