@@ -1,6 +1,7 @@
 """One fit on one split: training, prediction, scores, warnings, tables."""
 
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
-from sparse_pep.datasets import Dataset, random_splits, snelson_like
+from sparse_pep.datasets import Dataset, load_regression, random_splits, snelson_like
 from sparse_pep.features import InducingPoints
 from sparse_pep.studies.trials import (
     check_classes,
@@ -179,3 +180,10 @@ def test_a_quiet_split_leaves_warnings_to_python(capsys):
     with pytest.warns(UserWarning, match="1 iteration"):
         run_split(data, 0, 0.5, said, quiet=True, n_inducing=4, max_iter=1)
     assert capsys.readouterr().err == "" and len(said) == 1
+
+
+def test_a_fit_that_fails_is_named(monkeypatch):
+    failing = mock.Mock(side_effect=np.linalg.LinAlgError("the sites did not settle"))
+    monkeypatch.setattr(SparsePEPRegressor, "fit", failing)
+    with pytest.raises(np.linalg.LinAlgError, match="^diabetes, power 0.5, split 1: the sites did not settle$"):
+        run_split(load_regression("diabetes"), 1, 0.5)
