@@ -20,6 +20,15 @@ y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=120)
 AUTO = {"n_inducing": "auto", "random_state": 0}
 
 
+def test_a_measure_that_is_no_number_is_not_the_best(monkeypatch):
+    values = iter([np.nan, -3.0, np.nan])
+    monkeypatch.setattr(fitting, "measured", lambda *_: ("log_density", next(values), np.inf))
+    with pytest.warns(ConvergenceWarning):
+        model = SparsePEPRegressor(max_iter=1, **AUTO).fit(X, y)
+    np.testing.assert_array_equal(model.diagnostics_["inducing_sweep"]["n_inducing"], [25, 50, 100])
+    assert len(model.features_) == 50
+
+
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_a_smooth_curve_takes_few_points_in_memory_and_in_pieces(power, tmp_path):
     model, other = (clone(SparsePEPRegressor(power=power, tol=1e-2, **AUTO)) for _ in range(2))

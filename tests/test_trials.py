@@ -1,6 +1,7 @@
 """One fit on one split: training, prediction, scores, warnings, tables."""
 
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
-from sparse_pep.datasets import Dataset, random_splits, snelson_like
+from sparse_pep.datasets import Dataset, load_regression, random_splits, snelson_like
 from sparse_pep.features import InducingPoints
 from sparse_pep.studies.trials import (
     check_classes,
@@ -188,3 +189,10 @@ def test_durations_that_had_not_ended_are_scored_by_their_density_only():
     scores = score_rows(model, X, y, np.arange(6), np.arange(6))
     assert scores["SMSE"] == pytest.approx(np.mean((y - mean)[y > 0.0] ** 2) / np.var(y[y > 0.0]), rel=1e-12)
     assert scores["NLL"] == pytest.approx(-np.mean(density), rel=1e-12)
+
+
+def test_a_fit_that_fails_is_named(monkeypatch):
+    failing = mock.Mock(side_effect=np.linalg.LinAlgError("the sites did not settle"))
+    monkeypatch.setattr(SparsePEPRegressor, "fit", failing)
+    with pytest.raises(np.linalg.LinAlgError, match="^diabetes, power 0.5, split 1: the sites did not settle$"):
+        run_split(load_regression("diabetes"), 1, 0.5)

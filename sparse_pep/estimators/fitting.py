@@ -490,7 +490,7 @@ def grown(
             break
         outcome = trained(replace(model, features=InducingPoints(more)), data, given, rng, limit)
         measure, value, gap = measured(outcome, data, numerics)
-        better = kept is None or value > best + WORTH
+        better = kept is None or np.isnan(best) or value > best + WORTH
         kept, best = (outcome, value) if better else (kept, best)
         model, Z = outcome.model, outcome.model.features.Z
         sweep["n_inducing"].append(len(Z))

@@ -226,7 +226,10 @@ def run_split(
     label = f"{data.name}, power {power:g}, split {split}: "
     with contextlib.nullcontext([]) if quiet else one_line_warnings(label) as lines:
         start = time.perf_counter()
-        model = estimator_for(power=power, **options).fit(data.X[train], data.y[train])
+        try:
+            model = estimator_for(power=power, **options).fit(data.X[train], data.y[train])
+        except np.linalg.LinAlgError as error:
+            raise np.linalg.LinAlgError(f"{label}{error}") from error
         seconds = time.perf_counter() - start
     if said is not None:
         said += lines
