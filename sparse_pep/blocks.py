@@ -20,6 +20,7 @@ from sparse_pep.numerics.linalg import (
     add_weighted,
     column_dots,
     log1p_ratio,
+    product,
     solve_lower,
 )
 from .numerics.threads import chunk_slices
@@ -579,7 +580,7 @@ class BlockShard(Shard):
         VT, Ve = scratch.beside("VT", V), scratch.beside("Ve", V)
         for (T, _), own, out in zip(pairs, blocks.views(V), blocks.views(VT)):
             np.matmul(own, T, out=out)
-        U, lifted = np.matmul(cov, VT, out=scratch.beside("U", V)), self.form[0][rows].any()
+        U, lifted = product(cov, VT, out=scratch.beside("U", V)), self.form[0][rows].any()
         Kbb_bar, slopes, shifts, mean, K = [], [], [], V.T @ beta, beta[0].size
         views = map(blocks.views, (V, VT, U, Ve))
         parts = zip(blocks.members, blocks.columns, pairs, self.left[chunk.number], *views)
@@ -602,7 +603,7 @@ class BlockShard(Shard):
         VT -= U
         VT *= K * weight
         if lifted:
-            add_symmetric_product(outer, Ve, V)
+            add_symmetric_product(outer, Ve.astype(cov.dtype, copy=False), V.astype(cov.dtype, copy=False))
             VT -= Ve
         for own_beta, own_d1 in zip(np.atleast_2d(beta.T), d1):
             VT = add_rank_one(VT, own_beta, weight * own_d1)

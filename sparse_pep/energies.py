@@ -39,13 +39,15 @@ class Gradient(NamedTuple):
 
 # %% ../nbs/13_energies.ipynb #a3bcc9b0
 @one_blas_thread()
-def energy_gradient(fit: Fit) -> Gradient:
+def energy_gradient(fit: Fit, mixed: bool = False) -> Gradient:
     """Gradient of `fit.log_evidence`, for every likelihood, from one more pass over the data.
 
     Parameters
     ----------
     fit : Fit
         Converged and not yet released: the formulas hold at a fixed point only.
+    mixed : bool
+        As in `adjoints`.
 
     Returns
     -------
@@ -81,7 +83,7 @@ def energy_gradient(fit: Fit) -> Gradient:
     Kuu, sums, projection = fit.posteriors[0].Kuu, fit.sums, fit.projection
     whitened = [whitened_moments(q) for q in fit.posteriors]
     short = sums.private.value == 0.0 and Kuu.inverse is not None and np.all(fit.scale == 1.0)
-    found = Adjoints(*fit.shards.ask(adjoints, whitened, short, fit.scale))
+    found = Adjoints(*fit.shards.ask(adjoints, whitened, short, fit.scale, mixed))
     parts = zip(whitened, sums.precision, found.outer)
     Kuu_bar = sum(Kuu_adjoint(Kuu, *part) for part in parts)
     likelihood_bar = found.likelihood_bar + projection.likelihood_bar

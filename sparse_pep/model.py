@@ -419,6 +419,7 @@ def model_gradient(
     memory: Memory | None = None,
     chunk_size: int | None = None,
     tight: bool = False,
+    precision: str = "double",
 ) -> tuple[Fit, dict[str, np.ndarray]]:
     """The evidence and its exact gradient with respect to `model.parameters()`.
 
@@ -443,6 +444,9 @@ def model_gradient(
     tight : bool
         Whether to use the tight form of the energy; other likelihoods than the Gaussian need
         power 0 and no blocks.
+    precision : "double" or "mixed"
+        With "mixed", most products of the gradient are computed in single precision (`adjoints` in
+        `sparse_pep.shards`). The evidence does not change.
 
     Returns
     -------
@@ -491,7 +495,7 @@ def model_gradient(
                 room = lent.enter_context(LENDER.lend(size)) if KEPT_V.allows(size) else None
         given, more = (Kuu, start, tol, memory), {"chunk_size": chunk_size, "tight": tight}
         fit = settled(model, data, power, *given, room=room, **more)
-        found = energy_gradient(fit)
+        found = energy_gradient(fit, mixed=precision == "mixed")
     kernel_bar, features_bar = pull_Kuu(found.Kuu_bar)
     through_Kuu = to_vector([*kernel_bar.values(), *features_bar.values()])
     return fit.released(), gradient_by_name(model, found.pulled + through_Kuu, *found[2:])

@@ -339,7 +339,8 @@ def adjoint_chunk(
     Kuu : Factor
         Of Kuu.
     whitened : ndarray (M,) or (M, K), ndarray (M, M)
-        Mean β and covariance B⁻¹ of q in whitened coordinates.
+        Mean β and covariance B⁻¹ of q in whitened coordinates. If B⁻¹ is in single precision, so
+        are the products with it and with V.
     V : ndarray (M, n)
         Luu⁻¹ Kuf of the chunk; overwritten.
     precision, shift, power, weight : ndarray (n,)
@@ -363,14 +364,16 @@ def adjoint_chunk(
         (K, n). Cost of all together: 4nM² flops.
     """
     beta, cov = whitened
-    U = product(cov, V, out=scratch.beside("U", V))  # B⁻¹ V
-    var = column_dots(V, U)
+    W = scratch.rounded(V, cov.dtype)
+    U = product(cov, W, out=scratch.beside("U", W, cov.dtype))  # B⁻¹ V
+    var = column_dots(W, U)
     d1 = shift.T - precision * rows_times(beta.T, V)
     outputs = np.atleast_2d(d1)
     total = len(outputs) * precision  # summed over outputs
     e = power * ratio**2 * (total * precision * var + (outputs**2).sum(axis=0))
     e += (1.0 - ratio) * total
-    add_weighted(outer, V, weight * e, scratch.beside("work", V))  # in Power EP, e is 0 at power 0
+    work = scratch.beside("work", W, cov.dtype)
+    add_weighted(outer, W, weight * e, work)  # in Power EP, e is 0 at power 0
     bar = scale_columns(V, weight * (total - e), out=V)
     bar -= scale_columns(U, weight * total, out=U)
     for b, d in zip(np.atleast_2d(beta.T), outputs):

@@ -562,6 +562,14 @@ class Shard:
 
     # ---- what they have in common
 
+    @property
+    def fits_single(self) -> bool:
+        """Whether products of the prior variances and the sites stay within the range of single
+        precision.
+        """
+        largest = np.array([np.max(np.abs(part), initial=0.0) for part in (self.kff, self.state.sites[0])])
+        return bool(np.all((largest > 1e-9) & (largest < 1e9)))
+
     def noise_bar(self, rows: slice | np.ndarray, slope: np.ndarray) -> float | np.ndarray:
         """∂ log Z/∂ log σ² of some rows for the derivative (n,) in the noise variance of each row: their
         sum, or with `groups` the sum of each group (G,).
@@ -794,6 +802,7 @@ def adjoints(
     whitened: Sequence[tuple[np.ndarray, np.ndarray]],
     short: bool = False,
     scale: np.ndarray | None = None,
+    mixed: bool = False,
 ) -> Adjoints:
     """The part of the gradient of log Z at the fixed point that is a sum over the rows.
 
@@ -808,6 +817,9 @@ def adjoints(
         `likelihood_bar` of Gaussian noise lacks the term ½K tr B⁻¹V diag(wτ)Vᵀ.
     scale : ndarray (C, 1), optional
         v of `projections`, 1 by default; the shorter form requires that it is 1.
+    mixed : bool
+        Whether products with V are computed in single precision, unless the numbers of the shard
+        are too large or too small for it.
 
     Returns
     -------
@@ -818,6 +830,9 @@ def adjoints(
     outputs, M = shard.y.shape[1:], len(shard.Kuu.lower)
     f_bar = np.zeros((*outputs, len(shard.y)))
     through = [way_through(shard.Kuu, one) if short else None for one in whitened]
+    if mixed and shard.fits_single:
+        whitened = [(beta, cov.astype(np.float32)) for beta, cov in whitened]
+        through = [one and (one[0].astype(np.float32), *one[1:]) for one in through]
     shard.scale = shard.scale if scale is None else scale
 
     def work(share: Sequence[int]) -> tuple:

@@ -323,9 +323,15 @@ class Ascent:
         self.units = to_vector([units[name] for name in self.trained])
         self.places, self.early, self.settled = self.where(are_places), [], False
         self.n_evaluations, self.n_rejected, self.n_sweeps, self.jitter = 0, 0, 0, 0.0
-        self.worst, self.best, self.best_vector, self.best_fit = -np.inf, np.inf, None, None
-        self.history, self.path, self.stride = [], {0: self.start}, 1
+        self.worst, self.best, self.best_fit = -np.inf, np.inf, None
+        self.best_vector = self.best_slope = None
+        self.history, self.path, self.stride, self.since = [], {0: self.start}, 1, 0
         self.room = max(2, min(SNAPSHOTS, KEPT_NUMBERS // max(1, len(self.start))))
+
+    def go_on(self, gradient_of: Callable) -> None:
+        """Use this function from the best point on. Whether training has converged is judged anew."""
+        self.gradient_of, self.settled, self.since = gradient_of, False, len(self.history) - 1
+        self.best_slope = None
 
     def where(self, named: Callable[[str], bool]) -> np.ndarray:
         """Which entries of the vector (P,) belong to parameters with such names."""
@@ -363,7 +369,8 @@ class Ascent:
         starts, is not evaluated again.
         """
         vector = self.units * scaled
-        if self.best_vector is not None and np.array_equal(vector, self.best_vector):
+        known = self.best_slope is not None
+        if known and np.array_equal(vector, self.best_vector):
             return self.best, self.units * self.best_slope
         self.n_evaluations += 1
         try:
@@ -377,7 +384,7 @@ class Ascent:
         value, slope = -fit.log_evidence - density, slope + more
         self.jitter = max(self.jitter, fit.jitter)
         self.worst = max(self.worst, value)
-        uncertain = self.best_fit is None or not self.best_fit.converged
+        uncertain = self.best_fit is None or not self.best_fit.converged or not known
         if uncertain or value < self.best:  # a failing line search may pass the best point
             self.best, self.best_vector, self.best_slope = value, vector.copy(), -slope
             self.best_fit = fit
@@ -399,7 +406,7 @@ class Ascent:
         self.bar.update(iteration - self.bar.n)
         if iteration <= MEASURED[-1] and np.array_equal(vector, self.best_vector):
             self.early.append((vector, self.best_slope))
-        last = self.history[-1 - WINDOW :]
+        last = self.history[self.since :][-1 - WINDOW :]
         self.settled = len(last) > WINDOW and last[-1] - last[0] < self.needed
         self.late = iteration > 0 and not self.settled and self.limit.passed
         if self.settled or self.late or iteration in MEASURED and self.rescale():
@@ -495,6 +502,7 @@ class TrainingResult:
     path: dict
 
 
+
 # %% ../nbs/18_training.ipynb #1c823910
 STALLED = 2  # SciPy's status if the line search finds no lower value
 EXHAUSTED = 1  # and if the limit of iterations or evaluations was reached
@@ -511,6 +519,7 @@ def climb(
     fixed: Collection[str] = (),
     progress: bool = False,
     limit: TimeLimit = NO_LIMIT,
+    then: Callable | None = None,
 ) -> TrainingResult:
     """Maximise the evidence, times the prior if there is one, by L-BFGS, starting from `model`.
 
@@ -532,6 +541,8 @@ def climb(
         Show a progress bar on standard error.
     limit : TimeLimit
         Training ends at the first iteration after it, with the best parameters so far.
+    then : callable, optional
+        A more exact `gradient_of`, with which training goes on where it would end with the first.
 
     Returns
     -------
@@ -544,16 +555,21 @@ def climb(
         memory = int(np.clip(KEPT_NUMBERS // max(1, 2 * len(x)), *REMEMBERED))
         options = {"maxcor": memory, "ftol": 0.0, "gtol": 1e-3 * ascent.needed}
         given = {"jac": True, "method": "L-BFGS-B", "callback": ascent.record, "options": options}
-        while stalled < 2:  # once more without history if the line search fails
+        again = True
+        while again:
             before, left = len(ascent.history), max(1, max_iter + 1 - len(ascent.history))
             options |= {"maxiter": left, "maxfun": 20 * left + 100}
             units = ascent.units
             bounds = (limits / units).T if np.any(np.isfinite(limits)) else None
             end = minimize(ascent, x / units, bounds=bounds, **given)
             x, stalled = units * end.x, stalled + (end.status == STALLED)
-            over = end.status != STALLED or ascent.settled or ascent.late
-            if over and (ascent.units is units or len(ascent.history) > max_iter):
-                break
+            without_history = end.status == STALLED and stalled < 2 and not ascent.settled
+            again = without_history or ascent.units is not units
+            late = ascent.late or len(ascent.history) > max_iter
+            if then is not None and not (again or late):
+                ascent.go_on(then)
+                x, then, stalled, again = ascent.best_vector, None, 0, True
+            again = again and not late
     ascent.path[len(ascent.history) - 1] = x
     return outcome_of(ascent, end, before, tol)
 
@@ -604,7 +620,7 @@ class WarmGradient:
     ----------
     data : Piece or Source
     **given
-        `power`, `jitter`, `tight`, `memory` and `chunk_size` of `model_gradient`.
+        `power`, `jitter`, `tight`, `precision`, `memory` and `chunk_size` of `model_gradient`.
 
     Attributes
     ----------
@@ -740,6 +756,7 @@ def train(
     checkpoint: str | Path | None = None,
     checkpoint_every: float = 30.0,
     tight: bool = False,
+    precision: str = "double",
 ) -> TrainingResult:
     """The model trained on data: the best of 1 + n_restarts runs of L-BFGS.
 
@@ -754,6 +771,9 @@ def train(
         Random numbers for restarts; seed 0 by default.
     max_iter, tol, fixed, progress
         As in `climb`.
+    precision : "double" or "mixed"
+        As in `model_gradient`. With "mixed", each run goes on in double precision where it would
+        end.
     max_time : float or TimeLimit, optional
         Seconds after which the iteration under way is the last, of all runs together. The best
         parameters so far are returned. A `TimeLimit` has begun where it was made.
@@ -797,19 +817,22 @@ def train(
     check_fixed(model, fixed)
     check_priors(model.priors, model.parameters())
     given, record = {"power": power, "jitter": jitter, "tight": tight}, None
+    kinds = ("mixed", "double") if precision == "mixed" else ("double",)
     if checkpoint is not None:
-        owner = owner_of(model, data, memory, fixed, **given)
+        owner = owner_of(model, data, memory, fixed, **given, kinds=kinds)
         record = Checkpoint(checkpoint, owner, checkpoint_every)
     (n_data,) = data.total(weight_of)
     rng, results, limit = rng or np.random.default_rng(0), [], TimeLimit.of(max_time)
     starts = 0
     while starts <= n_restarts and not (starts and limit.passed):
         start = disturbed(model, rng, fixed) if starts else model
-        gradient_of = WarmGradient(data, **given, memory=memory, chunk_size=chunk_size)
+        more = {"memory": memory, "chunk_size": chunk_size}
+        gradients = [WarmGradient(data, **given, **more, precision=kind) for kind in kinds]
         if record is not None:
-            gradient_of = RecordedGradient(gradient_of, record)
+            gradients = [RecordedGradient(gradient_of, record) for gradient_of in gradients]
         try:
-            results.append(climb(start, gradient_of, n_data, max_iter, tol, fixed, progress, limit))
+            rules = max_iter, tol, fixed, progress, limit
+            results.append(climb(start, gradients[0], n_data, *rules, *gradients[1:]))
         except np.linalg.LinAlgError:
             if not starts:  # a disturbed start may fail
                 raise

@@ -14,7 +14,7 @@ CASES = {  # the call, which of its arguments (L, K, S, T, b, d) it changes, and
     "product transposed": (lambda L, K, *_: blas.triangular(L, K, transpose=True), 1, lambda L, K, *_: np.tril(L).T @ K),
     "solve": (lambda L, K, *_: blas.triangular(L, K, solve=True), 1, lambda L, K, *_: solve_triangular(L, K, lower=True)),
     "solve transposed": (lambda L, K, *_: blas.triangular(L, K, True, True), 1, lambda L, K, *_: solve_triangular(L, K, lower=True, trans=1)),
-    "dsyrk": (lambda L, K, S, *_: blas.dsyrk(S, K, -0.3), 2, lambda L, K, S, *_: np.triu(S, 1) + np.tril(S - 0.3 * K @ K.T)),
+    "syrk": (lambda L, K, S, *_: blas.syrk(S, K, -0.3), 2, lambda L, K, S, *_: np.triu(S, 1) + np.tril(S - 0.3 * K @ K.T)),
     "dger": (lambda L, K, S, T, b, d: blas.dger(T, b, d), 3, lambda L, K, S, T, b, d: T + np.outer(b, d)),
 }
 
@@ -63,12 +63,22 @@ def test_a_signature_with_other_types_is_not_the_expected_one():
     assert blas._letters("long (int *)") == "?"
 
 
+@pytest.mark.parametrize("plain", [False, True])
+def test_sums_of_outer_products_in_single_precision(plain, monkeypatch):
+    if plain:
+        monkeypatch.setattr(blas, "ROUTINES", dict.fromkeys(blas.ROUTINES))
+    _, K, S, *_ = (array.astype(np.float32) for array in problem(5, 40, 0))
+    expected = np.triu(S, 1) + np.tril(S - 0.3 * K.astype(float) @ K.T)
+    blas.syrk(S, K, -0.3)
+    assert S.dtype == np.float32 and 1e-9 < error(S, expected, 40.0) < 1e-7
+
+
 @pytest.mark.parametrize("wrong", [np.ones((5, 3)).T, np.ones((3, 5), dtype=np.float32), np.ones((3, 10))[:, ::2]])
 def test_buffers_that_blas_would_read_as_something_else_are_refused(wrong):
     with pytest.raises(ValueError, match="`K` must be a C-ordered float64 array"):
         blas.triangular(np.eye(3), wrong)
-    with pytest.raises(ValueError, match="`V` must be a C-ordered float64 array"):
-        blas.dsyrk(np.eye(3), wrong)
+    with pytest.raises(ValueError, match="`[SV]` must be a C-ordered float"):
+        blas.syrk(np.eye(3), wrong)
     with pytest.raises(ValueError, match="`T` must be a C-ordered float64 array"):
         blas.dger(wrong, np.ones(3), np.ones(5))
     with pytest.raises(ValueError, match=r"`L` must be a C-ordered float64 array \(3, 3\)"):

@@ -1007,6 +1007,7 @@ ARGUMENTS = {
     "n_restarts": [None, *WHOLE],
     "local": ["on", "", True, 1, None, NAN, ["auto"], {}, "blocks"],
     "n_neighbours": [0, None, *WHOLE],
+    "precision": ["single", "", True, 32, None, NAN, ["mixed"], {}],
     "fixed": ["features.Z", ["nothing"], 3, None, [3], True, NAN, [None], [["features.Z"]], np.array(0)],
     "priors": ["strong", "", 3, True, NAN, ["weak"], [Normal()], np.ones(2), {"lengthscale": Normal()}, {"log_noise_variance": 3.0}, {"log_noise_variance": Normal}, {"features.Z": LogNormal()}, {"log_noise_variance": Normal([0.0, 1.0])}, {"kernel.log_lengthscale": Normal(0.0, np.ones(3))}, {3: Normal()}],
     "mean": ["quadratic", "", 3, True, NAN, ["constant"], {}, np.ones(2), ZeroMean, LinearMean(0.0, [1.0]), LinearMean(0.0, np.ones((2, 3))), ConstantMean([1.0, 2.0, 3.0])],

@@ -151,6 +151,12 @@ class Arguments(BaseEstimator):
         differ. The file remains when training is done.
     checkpoint_every : float
         Number of seconds between two saves.
+    precision : "double" or "mixed"
+        With "mixed", training computes most of the gradient in single precision until it has
+        converged, and then goes on in double precision. Evidence and predictions are always
+        computed in double precision. It saves about a fifth of the time with hundreds of inducing
+        points where `max_iter` ends training, and otherwise often costs time. It needs the
+        `optimizer` 'lbfgs' and no `device`.
     device : str, optional
         Library and device for the large matrices, such as "torch", "torch:cuda", "cupy" or
         "jax"; NumPy by default (`sparse_pep.numerics.devices`). It needs the `optimizer`
@@ -204,6 +210,7 @@ class Arguments(BaseEstimator):
     mean: ZeroMean | str | None = None
     checkpoint: str | os.PathLike | None = None
     checkpoint_every: float = 30.0
+    precision: str = "double"
     device: str | None = None
     dtype: str = "float64"
     local: str = "off"
@@ -286,6 +293,7 @@ RULES = {
     "chunk_size": Rule("be a whole number of 1 or more, or None", interval=(1, np.inf), whole=True, kinds=(NONE,)),
     "jitter": Rule("lie in [0, 1), relative to the diagonal of Kuu", interval=(0.0, 1.0)),
     "optimizer": Rule("be 'lbfgs', 'adam' or None", texts=("lbfgs", "adam"), kinds=(NONE,)),
+    "precision": Rule("be 'double' or 'mixed'", texts=("double", "mixed")),
     "local": Rule(f"be one of {', '.join(LOCAL_NAMES)}", texts=LOCAL_NAMES),
     "column_types": Rule("be 'from_dtype' or a dictionary such as {'zip': 'category'}", texts=("from_dtype",), kinds=(dict,)),
     "checkpoint_every": Rule("be a number of seconds", interval=(0.0, np.inf)),
@@ -339,7 +347,7 @@ def check_arguments(given: Arguments) -> None:
             )
     adam = given.optimizer == "adam"
     if adam:
-        names = "n_restarts", "checkpoint"
+        names = "n_restarts", "checkpoint", "precision"
         require_defaults(given, names, "needs the `optimizer` 'lbfgs'; 'adam' does not support it")
     if given.n_inducing == "auto" and given.features is None:
         require_defaults(given, ("checkpoint",), "holds one training run, but `n_inducing='auto'` makes several; leave it out")
@@ -350,7 +358,7 @@ def check_arguments(given: Arguments) -> None:
         raise ValueError("`local` exchanges the sites of Power EP, which the tight form changes: set `tight=False`, or `local='off'`.")
     place = place_named(given.device, given.dtype)
     if place.library != "numpy":
-        names = ("blocks", "local", "optimizer") if adam else ("blocks", "local")
+        names = ("blocks", "local", "precision") + ("optimizer",) * adam
         require_defaults(given, names, "needs NumPy: leave `device` out")
         place.put(np.zeros((1, 1)))  # raises where there is no such device
 

@@ -373,7 +373,7 @@ def choose_power(
     """
     if given.power != "held_out" or np.all(few.y == few.y[0]):
         return start, np.asarray(advised_power(given.power, start.likelihood)), {}
-    names = ("jitter", "max_iter", "tol", "fixed", "chunk_size", "tight")
+    names = ("jitter", "max_iter", "tol", "fixed", "chunk_size", "tight", "precision")
     options = {name: getattr(given, name) for name in names}
     options |= {"max_time": limit, "progress": bool(given.verbose)}
     power, model, sweep = held_out_power(start, few, rng, **options)
@@ -420,7 +420,7 @@ def trained(
         result = train_stochastic(start, **asked, **{name: getattr(given, name) for name in names})
         counts = {"n_evaluations": result.n_steps, "n_rejected": result.n_skipped, "drift_trace": result.drift}
     else:
-        names = "max_iter", "n_restarts", "checkpoint", "checkpoint_every"
+        names = "max_iter", "n_restarts", "checkpoint", "checkpoint_every", "precision"
         result = train(start, **asked, **{name: getattr(given, name) for name in names})
         counts = {"n_evaluations": result.n_evaluations, "n_rejected": result.n_rejected}
         counts |= {"n_sweeps": result.n_sweeps, "jitter_largest": result.jitter}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
-from .blas import dger, dsyrk, triangular
+from .blas import dger, syrk, triangular
 from sparse_pep.numerics.devices import (
     Array,
     as_numpy,
@@ -135,7 +135,6 @@ class Factor:
 JITTER_STEPS = tuple(10.0**k for k in range(-12, -1))  # tried in turn when a factorisation fails
 PRODUCT_RCOND = 1e-6  # below this reciprocal condition number of L: solve rather than multiply by the inverse
 
-
 # %% ../../nbs/internals/numerics/linalg.ipynb #8a16338c
 def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
     """The Cholesky factor of K, with an explicit relative jitter that is increased only on failure.
@@ -246,41 +245,51 @@ def add_weighted(
     S: np.ndarray, V: Array, weight: float | np.ndarray, work: np.ndarray | None = None
 ) -> None:
     """Add V diag(weight) Vᵀ to the lower triangle of S (M, M), for V (M, n) and weights (n,) of any
-    sign, or one weight for all. `work` (M, n) is overwritten and may be `V`. Cost nM² flops.
+    sign, or one weight for all. `work` (M, n) is overwritten and may be `V`; on the host the product
+    is computed in the precision of V. Cost nM² flops.
     """
     weight = np.asarray(weight, dtype=float)
     if on_device(V):
         S += as_numpy(scale_columns(V, weight) @ V.T)
+    elif V.dtype != S.dtype:
+        part = np.zeros(S.shape, V.dtype)
+        add_weighted(part, V, weight, work)
+        S += part
     elif weight.size and np.all(weight == weight.flat[0]):
-        dsyrk(S, V, weight.flat[0])
+        syrk(S, V, weight.flat[0])
     elif weight.any():
         negative = weight < 0.0
         if negative.any():  # few: their columns are taken first
             root = np.sqrt(-weight[negative])
-            dsyrk(S, np.ascontiguousarray(V[:, negative] * root), -1.0)
+            syrk(S, np.ascontiguousarray(V[:, negative] * root, dtype=V.dtype), -1.0)
             weight = np.where(negative, 0.0, weight)
-        dsyrk(S, scale_columns(V, np.sqrt(weight), out=work))
+        syrk(S, scale_columns(V, np.sqrt(weight), out=work))
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #1b6c3fa5
 def scale_columns(V: Array, c: np.ndarray, out: np.ndarray | None = None) -> Array:
     """V diag(c) for V (M, n) and c (n,). The result is in `out`, which may be `V`, unless V is on a
     device.
     """
-    return V * to_device(c, V) if on_device(V) else np.multiply(V, c, out=out)
+    return V * to_device(c, V) if on_device(V) else np.multiply(V, c.astype(V.dtype, copy=False), out=out)
 
 
 def product(
     A: np.ndarray, V: Array, weight: np.ndarray | None = None, out: np.ndarray | None = None
 ) -> Array:
     """A V, or A V diag(weight), for A (M, M), V (M, n) and weight (n,). A must not change afterwards.
-    The result is in `out` unless V is on a device. Cost 2nM² flops.
+    The result is in `out` unless V is on a device. On the host the product is computed in the
+    precision of A, and the result has the type of V. Cost 2nM² flops.
     """
     if on_device(V):
         AV = device_copy(A, V) @ V
     else:
         if weight is not None and weight.size and np.all(weight == weight[0]):
-            A, weight = weight[0] * A, None
-        AV = np.matmul(A, V, out=out)
+            A, weight = A.dtype.type(weight[0]) * A, None
+        AV = np.empty_like(V) if out is None else out
+        if A.dtype == V.dtype:
+            np.matmul(A, V, out=AV)
+        else:
+            AV[...] = A @ V.astype(A.dtype)
     return AV if weight is None else scale_columns(AV, weight, out=out)
 
 

@@ -18,20 +18,28 @@ from .devices import COMPUTING_ON_DEVICE, Array, on_device
 # %% ../../nbs/internals/numerics/memory.ipynb #36e78c09
 @dataclass(eq=False)
 class Scratch:
-    """Arrays that are reused from chunk to chunk, in `flat` by name. They are uninitialised memory,
-    float64 in C order.
+    """Arrays that are reused from chunk to chunk, in `flat` by name and type. They are
+    uninitialised memory in C order.
     """
 
-    flat: dict[str, np.ndarray] = field(default_factory=dict)
+    flat: dict[tuple[str, type], np.ndarray] = field(default_factory=dict)
 
-    def beside(self, name: str, V: Array) -> np.ndarray | None:
-        """Memory with the shape of V (M, n), or None if V is on a device."""
+    def beside(self, name: str, V: Array, dtype: type = np.float64) -> np.ndarray | None:
+        """Memory of this type with the shape of V (M, n), or None if V is on a device."""
         if on_device(V):
             return None
-        size = V.shape[0] * V.shape[1]
-        if name not in self.flat or self.flat[name].size < size:
-            self.flat[name] = np.empty(size)
-        return self.flat[name][:size].reshape(V.shape)
+        size, key = V.shape[0] * V.shape[1], (name, np.dtype(dtype))
+        if key not in self.flat or self.flat[key].size < size:
+            self.flat[key] = np.empty(size, dtype)
+        return self.flat[key][:size].reshape(V.shape)
+
+    def rounded(self, V: Array, dtype: type) -> Array:
+        """V (M, n) in this type: V itself if it has it already, or if it is on a device."""
+        if on_device(V) or V.dtype == dtype:
+            return V
+        memory = self.beside("rounded", V, dtype)
+        np.copyto(memory, V, casting="same_kind")
+        return memory
 
     def copy(self, name: str, V: Array) -> Array:
         """A copy of V (M, n), or V itself if it is on a device, where nothing is overwritten."""
