@@ -109,6 +109,8 @@ class Pace:
         The smallest value so far of the largest proposed change, and the highest log Z.
     stalled : int
         The number of successive sweeps without progress in either.
+    plain : int
+        The number of plain steps to take before the next accelerated one.
     """
 
     size: float = 1.0
@@ -116,28 +118,33 @@ class Pace:
     best: float = np.inf
     highest: float = -1e300
     stalled: int = 0
+    plain: int = 0
 
     def shorten(self, factor: float) -> None:
-        """Multiply the step size by `factor`, but let it not fall below `SHORTEST`."""
-        self.size = max(factor * self.size, SHORTEST)
+        """Multiply the step size by `factor`, but let it not fall below `SHORTEST`; the next
+        `PATIENCE` steps are plain.
+        """
+        self.size, self.plain = max(factor * self.size, SHORTEST), PATIENCE
         self.shortest = min(self.shortest, self.size)
 
-    def next_step(self, state: State, log_concave: bool) -> Step:
-        """The step from a good state, accelerated with the least-squares coefficients γ; or a
-        shorter plain step after `PATIENCE` sweeps without progress.
+    def next_step(self, state: State) -> Step:
+        """The step from a good state, accelerated with the least-squares coefficients γ; or a plain
+        step, if the step size has been shortened a few sweeps ago or now, for lack of progress.
         """
         change, log_evidence = float(state.projection.change.value), state.log_evidence
         progress = change < 0.995 * self.best
         progress |= not log_evidence <= self.highest + 1e-3 * abs(self.highest)
-        self.stalled = 0 if progress else self.stalled + 1
+        self.stalled = 0 if progress or self.plain else self.stalled + 1
         self.best, self.highest = min(self.best, change), max(self.highest, log_evidence)
-        if self.stalled < PATIENCE:
-            gram, right = map(np.atleast_1d, (state.projection.gram, state.projection.with_last))
-            gamma = np.linalg.lstsq(np.atleast_2d(gram), right, rcond=1e-12)[0]
-            return Step(0.0, gamma, self.size, log_concave)
-        self.stalled, self.best = 0, change
-        self.shorten(0.6)
-        return Step(size=self.size, log_concave=log_concave)
+        if self.stalled == PATIENCE:
+            self.stalled, self.best = 0, change
+            self.shorten(0.6)
+        if self.plain:
+            self.plain -= 1
+            return Step(size=self.size)
+        gram, right = map(np.atleast_1d, (state.projection.gram, state.projection.with_last))
+        gamma = np.linalg.lstsq(np.atleast_2d(gram), right, rcond=1e-12)[0]
+        return Step(0.0, gamma, self.size)
 
 # %% ../nbs/11_inference.ipynb #822fc2fa
 @dataclass(frozen=True, eq=False)
@@ -247,7 +254,6 @@ FINEST_AND_COARSEST, FLOOR = (1e-9, 1e-5), 0.1  # limits of the accuracy of the 
 def fixed_point(
     shards: Shards,
     Kuu: Factor,
-    log_concave: bool = True,
     start: np.ndarray | None = None,
     tol: float = 1e-8,
     max_sweeps: int = 500,
@@ -262,8 +268,6 @@ def fixed_point(
         All data.
     Kuu : Factor
         Of the prior covariance of u.
-    log_concave : bool
-        Whether the likelihood is log-concave. If so, no site may have a negative precision.
     start : ndarray (2, C, N), optional
         Sites from which to start; by default the projection of each row under the prior.
     tol : float
@@ -314,11 +318,11 @@ def fixed_point(
             if tight and state.projection.weight:
                 scale = best_scale(state.projection)
                 settled &= bool(np.max(np.abs(scale - state.scale)) <= tol)
-        else:
+        elif last is not None:
             pace.shorten(0.7)
         if settled or sweep == max_sweeps:
             break
-        step = pace.next_step(state, log_concave) if good else Step(back=0.5)
+        step = pace.next_step(state) if good else Step(back=0.5)
         sums = Sums(*shards.ask(step_sites, step))
     if not good:  # return to the last good sites, or to no sites at all
         sums = Sums(*shards.ask(step_sites, Step(back=1.0)))
@@ -429,7 +433,7 @@ def infer(
         chunk_size=chunk_size,
         kept=Kept(V=not likelihood.sites_known),
     )
-    return fixed_point(Shards([shard]), factor, likelihood.log_concave, tight=tight, **options)
+    return fixed_point(Shards([shard]), factor, tight=tight, **options)
 
 # %% ../nbs/11_inference.ipynb #1d613927
 def left_out_piece(

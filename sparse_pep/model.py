@@ -358,11 +358,11 @@ def settled(
     if data.resident:  # in single precision the sites do not converge further
         (piece,) = data.pieces()
         tol = max(tol, 100 * unit_roundoff(piece.X))
-    fits, log_concave = [], model.likelihood.log_concave
+    fits = []
     for begin in (None,) if start is None else (start, None):
         with suppress(np.linalg.LinAlgError) if begin is not None else nullcontext():
             shards, sites = shards_of(model, data, power, Kuu, begin, memory, tight=tight, **more)
-            fits.append(fixed_point(shards, Kuu, log_concave, sites, tol, tight=tight))
+            fits.append(fixed_point(shards, Kuu, sites, tol, tight=tight))
             if fits[-1].converged:
                 break
     fit = max(fits, key=lambda fit: (fit.converged, fit.usable, -fit.change))

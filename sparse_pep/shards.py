@@ -335,19 +335,16 @@ class Step(NamedTuple):
         Coefficients γ of the Anderson acceleration; empty for a plain step.
     size : float
         The step size η.
-    log_concave : bool
-        Whether no site precision may become negative.
     """
 
     back: float = 0.0
     gamma: np.ndarray = np.zeros(0)
     size: float = 1.0
-    log_concave: bool = False
 
 
 def moved(state: SiteState, step: Step) -> SiteState:
-    """The state after a step. A data point for which the accelerated step is not admissible
-    takes the plain one.
+    """The state after a step. A data point to which the accelerated step would give a negative
+    precision, lower than that of the plain step, takes the plain one.
     """
     if step.back:
         sites = (1.0 - step.back) * state.sites + step.back * state.last
@@ -357,9 +354,7 @@ def moved(state: SiteState, step: Step) -> SiteState:
     plain = state.sites + step.size * residuals[-1]
     dx, dr = np.diff(points, axis=0), np.diff(residuals, axis=0)
     mixed = plain - np.tensordot(step.gamma, dx + step.size * dr, axes=1)
-    bad = ~np.isfinite(mixed).all(axis=0)
-    if step.log_concave:
-        bad |= mixed[0] < 0.0
+    bad = ~np.isfinite(mixed).all(axis=0) | (mixed[0] < np.minimum(plain[0], 0.0))
     return SiteState(np.where(bad, plain, mixed), state.sites, points, residuals)
 
 # %% ../nbs/10_shards.ipynb #358d4e05

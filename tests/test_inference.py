@@ -15,6 +15,7 @@ from sparse_pep.inference import infer, leave_one_out
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import (
     Gaussian,
+    HeteroscedasticGaussian,
     Logit,
     NoisyProbit,
     Poisson,
@@ -315,6 +316,16 @@ def test_not_log_concave_is_never_nan(likelihood, seed, power):
     mean, var = problem.predict(fit, np.linspace(-5, 5, 50)[:, None])
     assert np.isfinite(fit.log_evidence) and np.all(np.isfinite(mean)) and np.all(var > 0)
     assert fit.smallest_cavity > 0 and np.all(np.isfinite(fit.site_precision))
+
+
+@pytest.mark.parametrize("least, largest, power", [(-6, 1, 0.5), (-6, 1, 0.8), (-6, 1, 1.0), (-7, -1, 0.25)])
+def test_noise_that_varies_strongly_does_not_lead_the_acceleration_astray(least, largest, power):
+    X, rng = np.linspace(-3.0, 3.0, 60)[:, None], np.random.default_rng(1)
+    y = np.sin(2.0 * X[:, 0]) + np.exp(np.linspace(least, largest, 60)) * rng.normal(size=60)
+    Z = np.linspace(-2.7, 2.7, 8)[:, None]
+    problem = Problem(SquaredExponential(), Z, X, y, HeteroscedasticGaussian())
+    plain, fit = (problem.infer(power, tol=1e-6, memory=memory) for memory in (0, 5))
+    assert fit.converged and fit.n_sweeps < 60 and error(fit.log_evidence, plain.log_evidence) < 1e-8
 
 
 def test_leave_one_out_is_the_posterior_of_the_others():

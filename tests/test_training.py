@@ -554,11 +554,11 @@ def test_each_inference_starts_from_the_last_that_converged(monkeypatch):
 
     search = models.fixed_point
 
-    def watched(shards, Kuu, log_concave, sites, tol, **options):
+    def watched(shards, Kuu, sites, tol, **options):
         starts.append(sites)
         if sites is not None and len(starts) == 3:
             raise np.linalg.LinAlgError("improper")
-        fit = search(shards, Kuu, log_concave, sites, tol, **options)
+        fit = search(shards, Kuu, sites, tol, **options)
         return replace(fit, converged=False, n_sweeps=1000) if len(starts) == 5 else fit
 
     monkeypatch.setattr(models, "fixed_point", watched)
