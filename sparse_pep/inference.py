@@ -298,17 +298,17 @@ def fixed_point(
     finest, coarsest = float(np.clip(tol**2, *FINEST_AND_COARSEST)), FINEST_AND_COARSEST[1]
     relative = coarsest if start is None and shards.state is None else finest
     sums = Sums(*shards.ask(site_sums, start))
-    pace, trace, last, change, settled = Pace(), [], None, np.inf, False
+    pace, trace, last, settled, change, least = Pace(), [], None, False, np.inf, np.inf
     scale = np.ones((len(sums.precision), 1))
     for sweep in range(max_sweeps + 1):
         given = Accuracy(relative, FLOOR), memory
         state, good = state_at(shards, Kuu, sums, *given, scale), False
         if state is not None:  # good unless the change has grown tenfold and log Z has fallen
             proposed = float(state.projection.change.value)
-            worse = last is not None and proposed > 10 * change
+            worse = proposed > 10 * least
             good = not (worse and state.log_evidence < last.log_evidence)
         if good:
-            last, change = state, proposed
+            last, change, least = state, proposed, max(proposed, tol, relative)
             trace.append(state.log_evidence)
             first, value = trace[-2:][0], trace[-1]
             steady = abs(value - first) <= tol * (1.0 + abs(first)) or change <= 1e-3 * tol

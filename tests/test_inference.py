@@ -318,6 +318,16 @@ def test_not_log_concave_is_never_nan(likelihood, seed, power):
     assert fit.smallest_cavity > 0 and np.all(np.isfinite(fit.site_precision))
 
 
+@pytest.mark.parametrize("likelihood", [Probit(), Logit()])
+def test_changes_by_rounding_are_not_progress_that_can_be_lost(likelihood):
+    """Inducing points that explain nothing: the sites hardly matter, so they change by rounding only."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(8, 1)), np.sign(rng.normal(size=8))
+        fit = Problem(SquaredExponential(), np.full((1, 1), 5.0), X, y, likelihood).infer(0.0)
+        assert fit.converged and fit.n_sweeps < 5
+
+
 @pytest.mark.parametrize("least, largest, power", [(-6, 1, 0.5), (-6, 1, 0.8), (-6, 1, 1.0), (-7, -1, 0.25)])
 def test_noise_that_varies_strongly_does_not_lead_the_acceleration_astray(least, largest, power):
     X, rng = np.linspace(-3.0, 3.0, 60)[:, None], np.random.default_rng(1)
