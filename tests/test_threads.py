@@ -1,5 +1,6 @@
 """Chunks shared out over threads, and memory that is lent to one computation after the other."""
 
+import platform
 from contextlib import suppress
 from threading import Event, Thread
 from time import sleep
@@ -87,3 +88,18 @@ def test_lent_memory_is_the_same_again_and_nobody_elses():
     with LENDER.lend(5) as outside:
         assert outside.size >= 5
     assert LENDER.spare.size == 0
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries cannot be told to keep memory")
+def test_freed_memory_is_not_fetched_again():
+    resource = pytest.importorskip("resource")
+
+    def faults():
+        """Pages that are fetched for a hundred megabytes of arrays."""
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        arrays = [np.ones(500_000) for _ in range(25)]
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before + 0 * len(arrays)
+
+    with one_blas_thread():
+        faults()
+        assert faults() < 1000  # of 25 000

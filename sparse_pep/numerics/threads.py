@@ -6,9 +6,10 @@
 __all__ = ['one_blas_thread', 'chunk_slices', 'map_chunks']
 
 # %% ../../nbs/internals/numerics/threads.ipynb #a9cfa3b3
+import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import itemgetter
 from threading import Lock
 
@@ -20,6 +21,17 @@ from .memory import LENDER
 
 # %% ../../nbs/internals/numerics/threads.ipynb #536d00e8
 BUFFER = 512  # entries of NumPy's buffer for elementwise operations, in each thread
+MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # names of glibc for options of `mallopt`
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep arrays of up to 32 MB that are freed, and 256 MB in all. Only glibc
+    can be told so; others are left as they are.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for option, limit in ((MMAP_THRESHOLD, 2**25), (TRIM_THRESHOLD, 2**28)):
+            mallopt(option, limit)
 
 
 class BlasHold:
@@ -61,7 +73,7 @@ def one_blas_thread() -> Iterator[BlasHold]:
     with HOLD.lock:
         if HOLD.depth == 0:
             if HOLD.libraries is None:
-                np.empty(4_000_000)  # from now on the C library keeps what is freed
+                keep_freed_memory()
                 HOLD.libraries = ThreadpoolController().select(user_api="blas")
             counts = map(itemgetter("num_threads"), HOLD.libraries.info())
             HOLD.threads = max(counts, default=1)
