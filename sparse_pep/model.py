@@ -463,7 +463,7 @@ def model_gradient(
     numpy.linalg.LinAlgError
         If Kuu is not a covariance matrix.
     ValueError
-        If the data have no targets, or a row contains an invalid value.
+        If the data have no targets, a row contains an invalid value, or `precision` is unknown.
 
     Examples
     --------
@@ -485,6 +485,8 @@ def model_gradient(
     log_noise_variance [-16.45]
     features.Z [ 2.94  0.14  0.38 -2.65]
     """
+    if precision not in ("double", "mixed"):
+        raise ValueError(f"`precision` must be 'double' or 'mixed'; got {precision!r}.")
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
     Kuu, room = factorise(matrix, jitter, "Kuu"), None
     with ExitStack() as lent:

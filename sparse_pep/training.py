@@ -817,7 +817,7 @@ def train(
     check_fixed(model, fixed)
     check_priors(model.priors, model.parameters())
     given, record = {"power": power, "jitter": jitter, "tight": tight}, None
-    kinds = ("mixed", "double") if precision == "mixed" else ("double",)
+    kinds = ("double",) if precision == "double" else (precision, "double")
     if checkpoint is not None:
         owner = owner_of(model, data, memory, fixed, **given, kinds=kinds)
         record = Checkpoint(checkpoint, owner, checkpoint_every)

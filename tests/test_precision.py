@@ -83,6 +83,11 @@ def test_training_ends_in_double_precision(tmp_path, monkeypatch):
     assert limited.n_iter == 3 and not limited.converged and set(used) == {"mixed"}
 
 
+def test_other_precisions_are_refused():
+    with pytest.raises(ValueError, match="`precision` must be 'double' or 'mixed'; got 'single'"):
+        train(MODEL, Piece(0, X, Y), precision="single")
+
+
 def test_estimators_train_in_mixed_precision():
     given = {"n_inducing": 8, "random_state": 0, "tol": 1e-6}
     double, mixed = (SparsePEPRegressor(**given, precision=precision).fit(X, Y) for precision in ("double", "mixed"))
