@@ -40,7 +40,12 @@ from sparse_pep.numerics.memory import (
     Scratch,
 )
 from .numerics.parameters import added
-from .numerics.threads import chunk_slices, map_chunks, one_blas_thread
+from sparse_pep.numerics.threads import (
+    WORTH_A_THREAD,
+    chunk_slices,
+    map_chunks,
+    one_blas_thread,
+)
 from .priors import Priors
 from .regression import predict_f, predict_f_cov, upper_bound
 from .shards import Kept, Piece, Shard, Shards, SiteState, per_row
@@ -579,9 +584,6 @@ def model_predict(
     return one_or_all(mean) + model.mean(X).T, one_or_all(var)
 
 # %% ../nbs/17_model.ipynb #6e2b8f11
-ONE_THREAD = 50_000  # entries of Kuf that one thread computes before others could have begun
-
-
 def model_mean(
     model: Model, posteriors: Sequence[Posterior], X: Array, chunk_size: int | None = None
 ) -> np.ndarray:
@@ -610,7 +612,7 @@ def model_mean(
                 mean[c, ..., rows] = rows_times(posterior.weights.T, Kuf)
 
     with device_of(X):
-        if X.shape[0] * len(model.features) <= ONE_THREAD and chunk_size is None:
+        if X.shape[0] * len(model.features) <= WORTH_A_THREAD and chunk_size is None:
             work([slice(0, X.shape[0])])
         else:
             with one_blas_thread():

@@ -97,6 +97,7 @@ def one_blas_thread() -> Iterator[BlasHold]:
 
 # %% ../../nbs/internals/numerics/threads.ipynb #4ff2d703
 CHUNK_ENTRIES = 500_000  # of Kuf, in one chunk on the host: 4 MB
+WORTH_A_THREAD = 75_000  # entries of Kuf, in the smallest chunk
 DEVICE_CHUNK_ENTRIES = 30_000_000  # in one chunk on a device: 240 MB
 
 # %% ../../nbs/internals/numerics/threads.ipynb #94440d38
@@ -104,7 +105,8 @@ def chunk_slices(
     n_data: int, n_inducing: int, chunk_size: int | None = None
 ) -> list[slice]:
     """Slices of `chunk_size` rows that cover 0..n_data. By default they are equal, have at most half
-    a million entries of Kuf each, and are as many for each thread.
+    a million entries of Kuf each, and are as many for each thread. With few data there are fewer
+    chunks, so that none has less than 75 000 entries.
 
     Examples
     --------
@@ -119,7 +121,7 @@ def chunk_slices(
     if chunk_size is None:
         entries = n_data * n_inducing
         rounds = -(-entries // (CHUNK_ENTRIES * HOLD.threads))
-        n_chunks = rounds * HOLD.threads if entries > CHUNK_ENTRIES // 10 else 1
+        n_chunks = min(rounds * HOLD.threads, max(1, entries // WORTH_A_THREAD))
         chunk_size = max(1, -(-n_data // n_chunks))
     starts = range(0, n_data, chunk_size)
     return list(map(slice, starts, [*starts[1:], n_data]))
