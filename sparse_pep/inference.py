@@ -246,6 +246,36 @@ class Fit:
         away = self.shards is not None and self.shards.source is not None
         return replace(self, shards=None, start=self.shards.state if away else self.start)
 
+# %% ../nbs/11_inference.ipynb #3ddbe120
+def last_good(
+    shards: Shards, Kuu: Factor, accuracy: Accuracy, memory: int, scale: np.ndarray
+) -> State:
+    """The state after a return to the last good sites, or to no sites at all. LinAlgError if q(u) is
+    not even then a distribution.
+    """
+    sums = Sums(*shards.ask(step_sites, Step(back=1.0)))
+    state = state_at(shards, Kuu, sums, accuracy, memory, scale)
+    if state is None:
+        raise np.linalg.LinAlgError(
+            "q(u) is not a distribution even without sites; check the parameters of the kernel."
+        )
+    return state
+
+
+def with_sites(fit: Fit) -> Fit:
+    """The fit with its sites, from which another search may start, and for data in memory also
+    with the unexplained variances.
+    """
+    if fit.shards.source is not None:
+        return replace(fit, start=fit.shards.state)
+    data = fit.shards.local[0]
+    start, own = None if data.known else data.state.sites, data.own_sites
+    precision, shift = map(np.atleast_2d, data.state.sites)
+    return replace(
+        fit, start=start, dff=data.dff, site_precision=precision, site_shift=shift, own_sites=own
+    )
+
+
 # %% ../nbs/11_inference.ipynb #6c62cdd4
 FINEST_AND_COARSEST, FLOOR = (1e-9, 1e-5), 0.1  # limits of the accuracy of the quadrature
 
@@ -302,11 +332,10 @@ def fixed_point(
     scale = np.ones((len(sums.precision), 1))
     for sweep in range(max_sweeps + 1):
         given = Accuracy(relative, FLOOR), memory
-        state, good = state_at(shards, Kuu, sums, *given, scale), False
-        if state is not None:  # good unless the change has grown tenfold and log Z has fallen
-            proposed = float(state.projection.change.value)
-            worse = proposed > 10 * least
-            good = not (worse and state.log_evidence < last.log_evidence)
+        state = state_at(shards, Kuu, sums, *given, scale)
+        proposed = float(state.projection.change.value) if state else np.inf
+        # good unless the change has grown tenfold and log Z has fallen
+        good = bool(state) and not (proposed > 10 * least and state.log_evidence < last.log_evidence)
         if good:
             last, change, least = state, proposed, max(proposed, tol, relative)
             trace.append(state.log_evidence)
@@ -324,22 +353,9 @@ def fixed_point(
             break
         step = pace.next_step(state) if good else Step(back=0.5)
         sums = Sums(*shards.ask(step_sites, step))
-    if not good:  # return to the last good sites, or to no sites at all
-        sums = Sums(*shards.ask(step_sites, Step(back=1.0)))
-        last = state_at(shards, Kuu, sums, *given, scale)
-        if last is None:
-            raise np.linalg.LinAlgError(
-                "q(u) is not a distribution even without sites; check the parameters of the kernel."
-            )
-    fit = Fit(*last, settled, sweep, change, pace.shortest, np.array(trace), shards)
-    if shards.source is not None:
-        return replace(fit, start=shards.state)
-    data = shards.local[0]
-    start, own = None if data.known else data.state.sites, data.own_sites
-    precision, shift = map(np.atleast_2d, data.state.sites)
-    return replace(
-        fit, start=start, dff=data.dff, site_precision=precision, site_shift=shift, own_sites=own
-    )
+    if not good:
+        last = last_good(shards, Kuu, *given, scale)
+    return with_sites(Fit(*last, settled, sweep, change, pace.shortest, np.array(trace), shards))
 
 
 # %% ../nbs/11_inference.ipynb #8c1f7b0e

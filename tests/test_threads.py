@@ -31,6 +31,13 @@ def test_chunks_of_no_rows_are_refused(chunk_size):
         chunk_slices(10, 3, chunk_size)
 
 
+@pytest.mark.parametrize("rows, n_chunks", [(1_000, 1), (2_000, 2), (5_000, 6), (10_000, 8), (50_000, 16)])
+def test_few_rows_are_not_split_over_all_threads(rows, n_chunks):
+    with threadpool_limits(8, user_api="blas"), one_blas_thread():
+        slices = chunk_slices(rows, 100)
+    assert len(slices) == n_chunks
+
+
 @pytest.mark.parametrize("limit", [1, 2])
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
 def test_map_chunks_gives_every_chunk_to_one_thread(limit, n):

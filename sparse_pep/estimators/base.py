@@ -909,6 +909,19 @@ class PowerEPEstimator(Editable):
             )
         return data
 
+    def _validated(self, X, y, first: bool, least: int) -> tuple[np.ndarray, np.ndarray]:
+        """X and y, at least so many rows, after the checks of scikit-learn."""
+        rules = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": least}
+        if isinstance(self, RegressorMixin):
+            rules |= {"y_numeric": True, "multi_output": self._many_outputs}
+        if self.columns_ is None:
+            X, y = validate_data(self, X, y, reset=first, **rules)
+        else:
+            X, y = check_X_y(X, y, estimator=self, **rules)
+            self._require_encoded(X)
+        require_finite(X, "X")
+        return X, y
+
     def _in_memory(self, X, y, sample_weight, known_variance, first) -> Data:
         """The rows with a positive weight, checked and in the user's units. Rows after the first
         fit are checked against those of the first.
@@ -923,15 +936,7 @@ class PowerEPEstimator(Editable):
         if y is not None:
             y = self._checked_targets(y)
             require_rows(n_rows, y, self._many_outputs)
-        rules = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": least}
-        if isinstance(self, RegressorMixin):
-            rules |= {"y_numeric": True, "multi_output": self._many_outputs}
-        if self.columns_ is None:
-            X, y = validate_data(self, X, y, reset=first, **rules)
-        else:
-            X, y = check_X_y(X, y, estimator=self, **rules)
-            self._require_encoded(X)
-        require_finite(X, "X")
+        X, y = self._validated(X, y, first, least)
         if self.blocks is not None:  # all rows stay in their blocks
             rows = counted(Piece(0, X, y), sample_weight, known_variance, keep_all=True)
             return Data(rows, rows)
@@ -1049,10 +1054,9 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         require_finite(y, "y")
         return y
 
-    def _encoding_of(self, data: Data) -> Encoding:
-        """The map from the user's data to those of the model."""
-        few, likelihood = data.few, self._starting_likelihood(data)
-        several, real = few.y.ndim == 2, likelihood.real_targets
+    def _require_scalable(self, few: Piece, likelihood: Likelihood) -> None:
+        """ValueError if targets like those of `few` cannot be encoded as the arguments ask."""
+        several = few.y.ndim == 2
         if several and not self._many_outputs:
             raise ValueError(
                 "the source must have one target per row for this estimator; it has several."
@@ -1061,10 +1065,16 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             raise ValueError(
                 "`known_variance` needs `normalize_y=False` where `y` has several columns, because each column has its own scale."
             )
-        if self.normalize_y and not real:
+        if self.normalize_y and not likelihood.real_targets:
             raise ValueError(
                 f"`normalize_y` is for likelihoods of real numbers, which the {type(likelihood).__name__} likelihood is not; set it to False."
             )
+
+    def _encoding_of(self, data: Data) -> Encoding:
+        """The map from the user's data to those of the model."""
+        few, likelihood = data.few, self._starting_likelihood(data)
+        real = likelihood.real_targets
+        self._require_scalable(few, likelihood)
         data.warn_if_constant()
         spread = np.where(np.std(few.y, axis=0) > 0.0, np.std(few.y, axis=0), np.inf)
         far = np.max(np.abs(np.mean(few.y, axis=0)) / spread)

@@ -121,7 +121,7 @@ def chunk_slices(
     if chunk_size is None:
         entries = n_data * n_inducing
         rounds = -(-entries // (CHUNK_ENTRIES * HOLD.threads))
-        n_chunks = min(rounds * HOLD.threads, max(1, entries // WORTH_A_THREAD))
+        n_chunks = max(1, min(rounds * HOLD.threads, entries // WORTH_A_THREAD))
         chunk_size = max(1, -(-n_data // n_chunks))
     starts = range(0, n_data, chunk_size)
     return list(map(slice, starts, [*starts[1:], n_data]))
