@@ -393,13 +393,14 @@ def outer_sites(
     terms : ndarray (G,)
         −log|I + αT̃D|/(2α) + ½α ν̃ᵀEν̃, in nats.
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If the tilted density is not a distribution (only with negative τ̃).
+    All are NaN if some tilted density is not a distribution, which is possible with negative τ̃ only.
+    A search then takes a smaller step.
     """
     S = root.transpose(0, 2, 1) @ (precision[:, :, None] * root)
-    lower = block_cholesky(S, power)
+    try:
+        lower = block_cholesky(S, power)
+    except np.linalg.LinAlgError:
+        lower = np.full_like(S, np.nan)
     half = inverse_lower(lower) @ root.transpose(0, 2, 1)
     E = half.transpose(0, 2, 1) @ half
     drawn = precision[:, :, None] * E  # T̃E

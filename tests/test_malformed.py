@@ -379,6 +379,8 @@ PARQUETS = {  # columns, words of the message
     "no name": ({"": [1.0, 2.0], "response": [1.0, 2.0]}, ["t.parquet", "column 1", "no name"]),
     "no rows": ({"dose": [], "response": []}, ["t.parquet", "no rows"]),
     "infinity": ({"dose": [1.0, INF], "response": [1.0, 2.0]}, ["row 3", "'dose'", "finite"]),
+    "a far date": ({"dose": np.array([1, 10**18], "datetime64[ms]"), "response": [1.0, 2.0]}, ["'dose'", "too far from 1970"]),
+    "a far target": ({"dose": [1.0, 2.0], "response": np.array([1, 10**18], "datetime64[ms]")}, ["row 2", "'response'", "text"]),
     "truths as target": ({"dose": [1.0, 2.0], "response": [True, False]}, ["row 2", "'response'", "--likelihood auto"]),
 }
 

@@ -98,6 +98,15 @@ def cells_of_objects(places: np.ndarray, values: Sequence[object], name: str) ->
     return Labels(places, [one_line(value) for value in values])
 
 
+def in_microseconds(dates: np.ndarray, name: str) -> np.ndarray:
+    """Dates (n,) of any unit in that of all columns; `BadCell` if one is too far away for it."""
+    found = dates.astype("datetime64[us]")
+    years = [part.astype("datetime64[Y]").astype(int) for part in (found, dates)]
+    if np.any(years[0] != years[1]):
+        raise BadCell(f"column {name!r} holds a date too far from 1970 to be read", name)
+    return found
+
+
 def cells_of_series(column: Any, name: str) -> Cells:
     """The cells of a column of pandas."""
     import pandas as pd
@@ -110,7 +119,7 @@ def cells_of_series(column: Any, name: str) -> Cells:
     if pd.api.types.is_timedelta64_dtype(kind):
         column = column / pd.Timedelta(days=1)
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        return column.dt.tz_localize(None).to_numpy("datetime64[us]")
+        return in_microseconds(column.dt.tz_localize(None).to_numpy(), name)
     if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(kind):
         return column.to_numpy(float, na_value=np.nan)
     try:
@@ -118,6 +127,16 @@ def cells_of_series(column: Any, name: str) -> Cells:
     except TypeError as error:
         raise BadCell(f"column {name!r} holds objects; numbers, text or dates are expected ({error})", name) from error
     return cells_of_objects(places, values, name)
+
+
+def python_cells(column: Any) -> list:
+    """The cells of an Arrow column as Python objects, or as texts if Python has no such objects, such
+    as dates after the year 9999.
+    """
+    try:
+        return column.to_pylist()
+    except (ArithmeticError, ValueError):
+        return column.cast("string").to_pylist()
 
 
 def cells_of_arrow(column: Any, name: str) -> Cells:
@@ -130,8 +149,7 @@ def cells_of_arrow(column: Any, name: str) -> Cells:
     if types.is_timestamp(kind) and kind.tz is not None:
         column = arrow.compute.local_timestamp(column)
     if types.is_date(kind) or types.is_timestamp(kind):
-        dates = column.cast(arrow.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
-        return dates.astype("datetime64[us]")
+        return in_microseconds(column.to_numpy(zero_copy_only=False), name)
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind):
         return column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False).astype(float)
     if types.is_duration(kind):
@@ -144,7 +162,7 @@ def cells_of_arrow(column: Any, name: str) -> Cells:
     closed = types.is_dictionary(kind)
     column = column if closed else column.dictionary_encode()
     indices = column.indices.cast(arrow.int64()).fill_null(-1)  # those of polars have no sign
-    places, texts = indices.to_numpy(zero_copy_only=False), column.dictionary.to_pylist()
+    places, texts = indices.to_numpy(zero_copy_only=False), python_cells(column.dictionary)
     if closed:
         return Labels(places, [*map(canonical, texts)], True)
     return cells_of_objects(places, texts, name)

@@ -39,6 +39,7 @@ from sparse_pep.data.columns import (
     n_cells,
     one_line,
     pyarrow_for,
+    python_cells,
     to_number,
 )
 from .sources import ArraySource, class_numbers
@@ -456,7 +457,7 @@ def labels_of(column: Any) -> Labels:
     if column.null_count:
         raise BadCell
     places = coded.indices.to_numpy(zero_copy_only=False)
-    texts = [one_line(text) for text in coded.dictionary.to_pylist()]
+    texts = [one_line(text) for text in python_cells(coded.dictionary)]
     used, places = np.unique(places, return_inverse=True)
     return Labels(places, [value_of(texts[i], "label") for i in used])
 
@@ -529,7 +530,7 @@ def parquet_batches(
             try:
                 columns = columns_of(batch, kinds)
             except (BadCell, pyarrow_for(file.name).ArrowException):
-                cells = zip(*(column.to_pylist() for column in batch.columns))
+                cells = zip(*map(python_cells, batch.columns))
                 rows = (["null" if c is None else one_line(c) for c in row] for row in cells)
                 list(values_of(enumerate(rows, n_read + 2), list(kinds), kinds))
                 raise
