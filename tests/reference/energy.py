@@ -79,8 +79,7 @@ def slope(log_z, outer, inner, units, variance, rng, enough):
 def one_dimensional(log_p, mean, var, power, width):
     """log E[p^power] / power of each datum, f ~ N(mean, var), by a trapezoid rule that resolves `width`; log_p(f) for f (N, nodes)."""
     h = min(1 / 6, 0.05 * width / np.sqrt(np.max(var)))
-    far = 30 if power else 13  # data far from the cavity move the mass of E[p^power]
-    t = np.arange(-far, far + h, h)
+    t = np.arange(-30.0, 30.0 + h, h)  # data far from the cavity, and steep log p, move the mass
     weights, ell = norm.pdf(t) * h, log_p(mean[:, None] + np.sqrt(var)[:, None] * t)
     if not power:
         return ell @ weights
