@@ -484,6 +484,16 @@ def test_power_zero_is_plain_inference_for_any_partition(likelihood):
             assert error(fit.posteriors[0].b, plain.posteriors[0].b) < 1e-6
 
 
+@pytest.mark.parametrize("likelihood", [Probit(), StudentT(4.0, 0.2), Softmax(3)], ids=named)
+def test_start_from_which_some_block_has_no_distribution(likelihood):
+    given, start = Data().given(likelihood, 0.5, UNEVEN), np.zeros((2, likelihood.n_latent, 12))
+    expected = model_evidence(*given)
+    start[0, :, 3] = -1e3  # I + αDT of its block is not positive definite
+    fit = model_evidence(*given, start=start)
+    assert fit.converged
+    assert error(fit.log_evidence, expected.log_evidence) < 1e-8
+
+
 @pytest.mark.parametrize("power", [0.0, 1e-9, 0.5, 1.0, "private"])
 def test_gaussian_noise_is_the_closed_form(power):
     data = Data()
