@@ -139,10 +139,10 @@ class Pace:
         if self.stalled == PATIENCE:
             self.stalled, self.best = 0, change
             self.shorten(0.6)
-        if self.plain:
-            self.plain -= 1
-            return Step(size=self.size)
         gram, right = map(np.atleast_1d, (state.projection.gram, state.projection.with_last))
+        if self.plain or not np.isfinite(gram.sum() + right.sum()):  # extreme sites overflow
+            self.plain = max(0, self.plain - 1)
+            return Step(size=self.size)
         gamma = np.linalg.lstsq(np.atleast_2d(gram), right, rcond=1e-12)[0]
         return Step(0.0, gamma, self.size)
 

@@ -257,6 +257,27 @@ def test_a_model_of_a_table_is_that_of_its_numbers(model, quiet, tmp_path):
     assert model.sample_y(TABLE[:3]).shape == (3, 1) and model.predict_log_density(TABLE, TARGET).shape == (N,)
 
 
+def test_tables_of_arrow_are_fitted(model, quiet):
+    table = pa.Table.from_pandas(TABLE)
+    for given in (table, table.combine_chunks().to_batches()[0]):
+        again = SparsePEPRegressor(**FAST).fit(given, TARGET)
+        assert again.columns_ == model.columns_
+        np.testing.assert_array_equal(again.predict(given), model.predict(TABLE))
+
+
+def test_durations_count_in_days():
+    frame = pd.DataFrame({"a": np.arange(4.0), "t": pd.to_timedelta([6, 12, 18, 24], unit="h")})
+    for table in (frame, pa.Table.from_pandas(frame), pa.Table.from_pandas(frame[["t"]])):
+        assert columns_if_mixed(table).transform(table)[:, -1].tolist() == [0.25, 0.5, 0.75, 1.0]
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_two_columns_of_one_name(text):
+    table = pd.DataFrame(np.ones((4, 2), dtype=str if text else float), columns=["a", "a"])
+    with pytest.raises(ValueError, match="different texts; got 'a'"):
+        SparsePEPRegressor().fit(table, np.ones(4))
+
+
 def test_what_training_did_not_see_is_told_once(model, recwarn):
     model.predict(TABLE)
     assert not recwarn and "column                  city: category, 3 levels" in model.summary()

@@ -94,7 +94,7 @@ def cells_of_objects(places: np.ndarray, values: Sequence[object], name: str) ->
         return np.array([np.datetime64(value, "us") for value in values] + ["NaT"], "datetime64[us]")[places]
     odd = [value for value in values if not isinstance(value, (str, time))]
     if odd:
-        raise BadCell(f"column {name!r} holds {shown(odd[0])}; numbers, text or dates are expected", name)
+        raise BadCell(f"column {name!r} holds {shown(odd[0])}; the cells of a column must be all numbers, all text or all dates", name)
     return Labels(places, [one_line(value) for value in values])
 
 
@@ -173,9 +173,14 @@ def is_table(X: object) -> bool:
     return hasattr(X, "columns") and not hasattr(X, "dask") and (hasattr(X, "dtypes") or hasattr(X, "schema"))
 
 
+def all_names(table: Any) -> list:
+    """The names of the columns of a table, of any type."""
+    return list(table.column_names if hasattr(table, "column_names") else table.columns)
+
+
 def names_of(table: Any) -> list[str]:
     """The names of the columns of a table. ValueError if one is not text, or appears twice."""
-    names = list(table.column_names if hasattr(table, "column_names") else table.columns)
+    names = all_names(table)
     bad = [name for name in names if not isinstance(name, str) or names.count(name) > 1]
     if bad:
         raise ValueError(f"the names of columns must be different texts; got {shown(bad[0])}.")
@@ -757,6 +762,16 @@ class Columns:
         return cls(tuple(Column(**part | {name: tuple(part[name]) for name in ("levels", "periods")}) for part in given))
 
 # %% ../../nbs/internals/data/columns.ipynb #75d58516
+def as_numbers(table: Any) -> np.ndarray | None:
+    """A table as an array (N, D) if NumPy can turn its cells into numbers, or None."""
+    try:
+        values = np.asarray(table)
+        values[:1].astype(float)
+    except (TypeError, ValueError):
+        return None
+    return None if values.dtype.kind in "mM" else values
+
+
 def columns_if_mixed(
     table: Any, kinds: Mapping[str, str] | None = None, weight: Any = None
 ) -> Columns | None:
@@ -764,14 +779,13 @@ def columns_if_mixed(
     Rows of which `weight` (N,) is 0 do not count.
     """
     if not kinds:
-        values = np.asarray(table)
-        if values.dtype.kind in "biuf" and not np.any(np.isnan(values)):
+        if not all(isinstance(name, str) for name in all_names(table)):  # only numbers may be nameless
             return None
-        if not all(isinstance(name, str) for name in table.columns):  # only numbers may be nameless
-            return None
-        cells = cells_of(table, names_of(table))
-        if all(not isinstance(one, Labels) and one.dtype.kind == "f" and not np.any(np.isnan(one)) for one in cells.values()):
-            return None
+        names, numbers = names_of(table), as_numbers(table)
+        if numbers is not None:
+            cells = (numbers,) if numbers.dtype.kind in "biuf" else cells_of(table, names).values()
+            if not any(isinstance(one, Labels) or one.dtype.kind == "M" or np.any(np.isnan(one)) for one in cells):
+                return None
     counts = None if weight is None else np.asarray(weight) > 0
     return Columns.of(table, kinds, counts if np.shape(counts) == (len(table),) and np.any(counts) else None)
 
