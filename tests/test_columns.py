@@ -271,6 +271,18 @@ def test_durations_count_in_days():
         assert columns_if_mixed(table).transform(table)[:, -1].tolist() == [0.25, 0.5, 0.75, 1.0]
 
 
+@pytest.mark.parametrize(
+    "column",
+    [pd.Categorical([7, 7, 8, 8, 9, 9]), pd.date_range("2020", periods=6), pd.array([1, 2, 3, None] * 2, "Int64")[:6], np.r_[np.nan, np.arange(5.0)]],
+    ids=["categories that are numbers", "dates", "a gap", "nan"],
+)
+def test_one_column_that_is_no_plain_number(column):
+    for frame in (pd.DataFrame({"a": column}), pd.DataFrame({"a": column, "b": np.arange(6.0)})):
+        for table in (frame, pa.Table.from_pandas(frame)):
+            columns = columns_if_mixed(table)
+            assert columns is not None and kinds_of(columns) == kinds_of(Columns.of(frame))
+
+
 @pytest.mark.parametrize("text", [True, False])
 def test_two_columns_of_one_name(text):
     table = pd.DataFrame(np.ones((4, 2), dtype=str if text else float), columns=["a", "a"])

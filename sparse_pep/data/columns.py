@@ -762,14 +762,18 @@ class Columns:
         return cls(tuple(Column(**part | {name: tuple(part[name]) for name in ("levels", "periods")}) for part in given))
 
 # %% ../../nbs/internals/data/columns.ipynb #75d58516
-def as_numbers(table: Any) -> np.ndarray | None:
-    """A table as an array (N, D) if NumPy can turn its cells into numbers, or None."""
+NUMERIC = re.compile("u?int[0-9]|float|double|half|bool|decimal")  # types of pandas, polars and Arrow
+
+
+def holds_numbers(table: Any) -> bool:
+    """Whether all columns of a table have a type of numbers, and no gaps."""
+    types = table.dtypes if hasattr(table, "dtypes") else table.schema.types
+    if not all(NUMERIC.match(str(kind).lower()) for kind in types):
+        return False
     try:
-        values = np.asarray(table)
-        values[:1].astype(float)
-    except (TypeError, ValueError):
-        return None
-    return None if values.dtype.kind in "mM" else values
+        return not np.isnan(np.asarray(table, dtype=float)).any()
+    except (TypeError, ValueError):  # a gap that is no number
+        return False
 
 
 def columns_if_mixed(
@@ -778,14 +782,13 @@ def columns_if_mixed(
     """The columns of a table, or None if all of them are numbers without gaps and `kinds` is empty.
     Rows of which `weight` (N,) is 0 do not count.
     """
+    if not hasattr(table, "__len__"):
+        raise ValueError("a lazy table has no rows yet; call its `collect()` first.")
     if not kinds:
         if not all(isinstance(name, str) for name in all_names(table)):  # only numbers may be nameless
             return None
-        names, numbers = names_of(table), as_numbers(table)
-        if numbers is not None:
-            cells = (numbers,) if numbers.dtype.kind in "biuf" else cells_of(table, names).values()
-            if not any(isinstance(one, Labels) or one.dtype.kind == "M" or np.any(np.isnan(one)) for one in cells):
-                return None
+        if not names_of(table) or holds_numbers(table):
+            return None
     counts = None if weight is None else np.asarray(weight) > 0
     return Columns.of(table, kinds, counts if np.shape(counts) == (len(table),) and np.any(counts) else None)
 
