@@ -6,7 +6,7 @@
 __all__ = ['ROOM', 'FEWEST_AND_MOST', 'LocalRows', 'local_predict', 'local_rows', 'local_gain']
 
 # %% ../nbs/20_local.ipynb #c0f137d3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -22,7 +22,7 @@ from sparse_pep.model import (
 )
 from .numerics.distances import Neighbours
 from .numerics.linalg import solve_lower
-from .numerics.threads import chunk_slices, one_blas_thread
+from .numerics.threads import chunk_slices, map_chunks, one_blas_thread
 from .shards import Piece, per_row
 from .sites import Posterior
 
@@ -226,7 +226,7 @@ ROOM = 4_000_000  # entries of V at the rows of a group: 32 MB
 FEWEST_AND_MOST = 20, 200  # test points of a block that are predicted together
 
 # %% ../nbs/20_local.ipynb #91317a55
-TOGETHER = 64  # blocks whose matrices stay in the cache
+TOGETHER = 128  # blocks whose matrices are computed together
 
 
 def halves(
@@ -235,10 +235,14 @@ def halves(
     """The rows of Vᵀ, and for each posterior of (LB⁻¹ V)ᵀ, each (n, M), at X (n, D)."""
     M = len(model.features)
     found = [np.empty((len(X), M)) for _ in range(1 + len(posteriors))]
-    for rows in chunk_slices(len(X), M):
-        V = solve_lower(posteriors[0].Kuu, model.features.Kuf(model.kernel, X[rows]))
-        for into, part in zip(found, [V, *(solve_lower(q.B, V) for q in posteriors)]):
-            into[rows] = part.T
+
+    def work(share: Sequence[slice]) -> None:
+        for rows in share:
+            V = solve_lower(posteriors[0].Kuu, model.features.Kuf(model.kernel, X[rows]))
+            for into, part in zip(found, [V, *(solve_lower(q.B, V) for q in posteriors)]):
+                into[rows] = part.T
+
+    map_chunks(work, chunk_slices(len(X), M))
     return found
 
 
@@ -259,9 +263,10 @@ def stacks(
     X: np.ndarray,
     members: np.ndarray,
     tests: np.ndarray,
-) -> Iterator[tuple[slice, tuple, list[tuple], list[np.ndarray]]]:
-    """Yield a slice of the groups, D, and for each posterior A and the mean, as `exchange` expects
-    them, at the rows `members` (G, b) and the test points `tests` (G, t) of X.
+) -> Callable[[Sequence[slice]], Iterator[tuple]]:
+    """A function of slices of the groups that yields each slice with D, and for each posterior with A
+    and the mean, as `exchange` expects them, at the rows `members` (G, b) and the test points
+    `tests` (G, t) of X.
     """
     b, wanted = members.shape[1], np.zeros(len(rows.X), dtype=bool)
     wanted[members] = True
@@ -271,17 +276,25 @@ def stacks(
     inputs = np.vstack([rows.X[used], X[tests.ravel()]])
     VT, *own = halves(model, posteriors, inputs)
     means = [(half @ q.b).reshape(len(inputs), -1) for q, half in zip(posteriors, own)]
-    room = np.empty((min(TOGETHER, len(numbers)), numbers.shape[1], VT.shape[1]))
-    for first in range(0, len(numbers), TOGETHER):
-        part = slice(first, first + TOGETHER)
-        here = numbers[part]
-        Q, Q_tt = products(VT, here, b, room)
-        K = model.kernel.stack(inputs[here])
-        D, D_tt = K[:, :, :b] - Q, np.einsum("gnn->gn", K)[:, b:] - Q_tt
-        own_D = np.einsum("gbb->gb", D[:, :b])  # a view
-        own_D[...] = np.maximum(own_D, 0.0)
-        A = [products(half, here, b, room) for half in own]
-        yield part, (D, np.maximum(D_tt, 0.0)), A, [mean[here] for mean in means]
+
+    def at(share: Sequence[slice]) -> Iterator[tuple]:
+        room = np.empty((TOGETHER, numbers.shape[1], VT.shape[1]))
+        for part in share:
+            here = numbers[part]
+            Q, Q_tt = products(VT, here, b, room)
+            K = model.kernel.stack(inputs[here])
+            D, D_tt = K[:, :, :b] - Q, np.einsum("gnn->gn", K)[:, b:] - Q_tt
+            own_D = np.einsum("gbb->gb", D[:, :b])  # a view
+            own_D[...] = np.maximum(own_D, 0.0)
+            A = [products(half, here, b, room) for half in own]
+            yield part, (D, np.maximum(D_tt, 0.0)), A, [mean[here] for mean in means]
+
+    return at
+
+
+def parts_of(members: np.ndarray) -> list[slice]:
+    """Slices of the groups `members` (G, b) whose matrices are computed together."""
+    return chunk_slices(len(members), 1, TOGETHER)
 
 
 def exchanged(
@@ -370,8 +383,13 @@ def local_predict(
     K = np.prod(posteriors[0].b.shape[1:], dtype=int)
     mean, var = np.empty((len(posteriors) * K, len(X))), np.empty((len(posteriors), len(X)))
     for members, tests in rows.groups(X, len(model.features), blocks):
-        for part, *given in stacks(model, posteriors, rows, X, members, tests):
-            mean[:, tests[part]], var[:, tests[part]] = exchanged(rows, members[part], *given)
+        at = stacks(model, posteriors, rows, X, members, tests)
+
+        def work(share: Sequence[slice], members=members, tests=tests, at=at) -> None:
+            for part, *given in at(share):
+                mean[:, tests[part]], var[:, tests[part]] = exchanged(rows, members[part], *given)
+
+        map_chunks(work, parts_of(members))
     bad = np.flatnonzero(np.isnan(mean).any(axis=0) | np.isnan(var).any(axis=0))
     mean += np.broadcast_to(model.mean(X).T, mean.shape)
     if len(bad):
@@ -457,7 +475,8 @@ def local_gain(
     C, K = len(posteriors), np.prod(posteriors[0].b.shape[1:], dtype=int)
     mean, var = (np.full((2, n, data.n_data), np.nan) for n in (C * K, C))
     for members, tests, counted in left_out_groups(rows):
-        for part, *given in stacks(model, posteriors, rows, data.X, members, tests):
+        at = stacks(model, posteriors, rows, data.X, members, tests)
+        for part, *given in at(parts_of(members)):
             for i, local in enumerate((True, False)):
                 found = exchanged(rows, members[part], *given, counted[part], local)
                 mean[i][:, tests[part]], var[i][:, tests[part]] = found

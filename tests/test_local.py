@@ -10,6 +10,7 @@ import pytest
 from reference.blocks import exchanged_by_ep
 from scipy.stats import norm
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
@@ -22,6 +23,7 @@ from sparse_pep.local import (
     left_out_groups,
     local_predict,
     local_rows,
+    parts_of,
     sites_on_f,
     stacks,
 )
@@ -117,6 +119,21 @@ def small(targets="gaussian", seed=0, N=24):
     return Model(SquaredExponential(1.5, [0.7, 2.0]), InducingPoints(X[:4]), likelihood), Piece(0, X, y)
 
 
+@pytest.mark.parametrize("D", [2, 6])  # a tree finds the neighbours, or a product
+@pytest.mark.parametrize("threads", [1, 3])
+def test_neighbourhoods_are_shared_out_over_threads(D, threads):
+    rng = np.random.default_rng(0)
+    X, X_test = rng.normal(size=(300, D)), rng.normal(size=(500, D))
+    model, data = Model(Matern32(), InducingPoints(X[:7]), Gaussian(0.1)), Piece(0, X, np.sin(X[:, 0]))
+    fit = model_evidence(model, data, 0.5)
+    rows, one = (local_rows(fit, data, 0.5, n_neighbours=9) for _ in range(2))
+    with threadpool_limits(threads, user_api="blas"):
+        together = local_predict(model, fit.posteriors, X_test, rows)
+    for at in range(0, 500, 61):
+        alone = local_predict(model, fit.posteriors, X_test[at : at + 1], one)
+        np.testing.assert_allclose([part[at] for part in together], np.ravel(alone), rtol=1e-12)
+
+
 @pytest.mark.parametrize("targets", ["gaussian", "outputs", "noise", "classes"])
 @pytest.mark.parametrize("blocks", [False, True])
 def test_without_the_covariance_to_the_test_point_it_is_the_global_prediction(targets, blocks):
@@ -128,7 +145,7 @@ def test_without_the_covariance_to_the_test_point_it_is_the_global_prediction(ta
     mean, var = (np.atleast_2d(part) for part in model_predict(model, fit.posteriors, X_test))
     assert mean.shape == np.atleast_2d(np.empty(shape)).shape
     for members, tests in rows.groups(X_test, 4):
-        for part, *given in stacks(model, fit.posteriors, rows, X_test, members, tests):
+        for part, *given in stacks(model, fit.posteriors, rows, X_test, members, tests)(parts_of(members)):
             found = exchanged(rows, members[part], *given, local=False)
             np.testing.assert_allclose(found[0], mean[:, tests[part]], rtol=1e-7, atol=1e-9)
             np.testing.assert_allclose(found[1], var[:, tests[part]], rtol=1e-7)
@@ -167,7 +184,7 @@ def test_what_is_left_out_might_as_well_not_have_been_there(power, blocks):
     fit = model_evidence(model, data, power)
     rows, seen = local_rows(fit, data, power, n_neighbours=5), set()
     for members, tests, counted in left_out_groups(rows):
-        for part, *given in stacks(model, fit.posteriors, rows, data.X, members, tests):
+        for part, *given in stacks(model, fit.posteriors, rows, data.X, members, tests)(parts_of(members)):
             local = exchanged(rows, members[part], *given, counted[part])
             known = exchanged(rows, members[part], *given, counted[part], local=False)
             for i, j in np.ndindex(tests[part].shape):
@@ -192,7 +209,7 @@ def test_the_global_part_of_the_comparison_is_the_cavity():
     mean, var = model_left_out(model, fit, data, 0.5)
     rows = local_rows(fit, data, 0.5, n_neighbours=5)
     ((members, tests, counted),) = left_out_groups(rows)
-    for part, *given in stacks(model, fit.posteriors, rows, data.X, members, tests):
+    for part, *given in stacks(model, fit.posteriors, rows, data.X, members, tests)(parts_of(members)):
         found = exchanged(rows, members[part], *given, counted[part], local=False)
         np.testing.assert_allclose(found[0][..., 0], mean[:, tests[part][:, 0]], rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(found[1][..., 0], var[:, tests[part][:, 0]], rtol=1e-6)

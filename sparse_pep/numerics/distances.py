@@ -6,7 +6,7 @@
 __all__ = ['AT_ONCE', 'Pairs', 'centred_pairs', 'StackedPairs', 'Neighbours']
 
 # %% ../../nbs/internals/numerics/distances.ipynb #2fdfcdc9
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,6 +27,7 @@ from sparse_pep.numerics.devices import (
     unit_roundoff,
 )
 from .linalg import row_dots, thin_product
+from .threads import chunk_slices, map_chunks
 
 # %% ../../nbs/internals/numerics/distances.ipynb #ef0f4421
 EXPANSION_LIMIT = 1e3  # largest ‖a‖² of a near point: an expanded square then errs by about 1e-12
@@ -264,13 +265,17 @@ class Neighbours:
         centre = self.points.mean(axis=0)
         A, X = self.points - centre, X - centre
         right = np.vstack([A.T, -0.5 * row_dots(A, A)]).astype(np.float32)
-        for first in range(0, len(X), step):
-            x = X[first : first + step]
-            row, number = promising(x, right, k)
-            gap = A[number] - x[row]
-            order = np.lexsort((row_dots(gap, gap), row))
-            starts = np.searchsorted(row, np.arange(len(x)))
-            found[first : first + step] = number[order[starts[:, None] + np.arange(k)]]
+
+        def work(share: Sequence[slice]) -> None:
+            for part in share:
+                x = X[part]
+                row, number = promising(x, right, k)
+                gap = A[number] - x[row]
+                order = np.lexsort((row_dots(gap, gap), row))
+                starts = np.searchsorted(row, np.arange(len(x)))
+                found[part] = number[order[starts[:, None] + np.arange(k)]]
+
+        map_chunks(work, chunk_slices(len(X), 1, step))
         return found
 
 # %% ../../nbs/internals/numerics/distances.ipynb #49ae2f53
