@@ -4,6 +4,7 @@
     python -m benchmarks.peers --python gpflow=/envs/tf/bin/python --python gpytorch=/envs/torch/bin/python
     python -m benchmarks.peers --tasks energy prediction     # again, other rows stay
     python -m benchmarks.peers --tasks fits --sets pol       # whole fits of real data, in the folder that SPARSE_PEP_DATA names
+    python -m benchmarks.peers --tasks fits --powers 0 --out nbs/about/benchmarks/two_threads     # only the bound that all train
 
 Whatever can be imported takes part; `--python` names the interpreter of a system that lives in an environment of its own, which needs
 NumPy and SciPy beside it. Each row is measured by `benchmarks.measure` in a fresh process, one after the other, with the same data,
@@ -202,7 +203,8 @@ def run_fits(given: argparse.Namespace, pythons: dict[str, str], budget: float) 
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "data.npz"
             n_data, _ = prepare(name, file)
-            for system, power in (variant for each in pythons for variant in FITS.get(each, ())):
+            variants = (variant for each in pythons for variant in FITS.get(each, ()))
+            for system, power in (variant for variant in variants if variant[1] in given.powers):
                 row = Row(name, system, n_data, SETS[name], power, budget * SECONDS.get(name, 1.0))
                 options = ["--size", f"{n_data}x{row.M}", "--power", str(power), "--budget", str(row.budget), "--data", str(file)]
                 found = child(pythons[system.partition("-")[0]], [system, "fit", *options], given.threads, given.limit)
@@ -229,6 +231,7 @@ def main() -> None:
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--tasks", nargs="+", choices=tasks, default=tasks)
     parser.add_argument("--sets", nargs="+", choices=[*SETS], default=[*SETS], help="for fits (default: all)")
+    parser.add_argument("--powers", nargs="+", type=float, default=[0.0, 0.5, 1.0], help="for fits (default: all)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--limit", type=float, default=400.0, help="most seconds a row")
     parser.add_argument("--quick", action="store_true", help="small sizes, few repeats")
