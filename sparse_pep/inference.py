@@ -333,9 +333,11 @@ def fixed_point(
     for sweep in range(max_sweeps + 1):
         given = Accuracy(relative, FLOOR), memory
         state = state_at(shards, Kuu, sums, *given, scale)
-        proposed = float(state.projection.change.value) if state else np.inf
+        proposed = np.inf if state is None else float(state.projection.change.value)
         # good unless the change has grown tenfold and log Z has fallen
-        good = bool(state) and not (proposed > 10 * least and state.log_evidence < last.log_evidence)
+        good = state is not None and not (
+            proposed > 10 * least and state.log_evidence < last.log_evidence
+        )
         if good:
             last, change, least = state, proposed, max(proposed, tol, relative)
             trace.append(state.log_evidence)

@@ -263,9 +263,9 @@ def stacks(
     members: np.ndarray,
     tests: np.ndarray,
 ) -> Callable[[Sequence[slice]], Iterator[tuple]]:
-    """A function of slices of the groups that yields each slice with D, and for each posterior with A
-    and the mean, as `exchange` expects them, at the rows `members` (G, b) and the test points
-    `tests` (G, t) of X.
+    """A generator function of slices of the groups. It yields each slice together with D, and with A
+    and the mean of each posterior, as `exchange` expects them, at the rows `members` (G, b) and the
+    test points `tests` (G, t) of X.
     """
     b, wanted = members.shape[1], np.zeros(len(rows.X), dtype=bool)
     wanted[members] = True
@@ -277,7 +277,7 @@ def stacks(
     means = [(half @ q.b).reshape(len(inputs), -1) for q, half in zip(posteriors, own)]
 
     def at(share: Sequence[slice]) -> Iterator[tuple]:
-        room = np.empty((TOGETHER, numbers.shape[1], VT.shape[1]))
+        room = np.empty((min(TOGETHER, len(numbers)), numbers.shape[1], VT.shape[1]))
         for part in share:
             here = numbers[part]
             Q, Q_tt = products(VT, here, b, room)

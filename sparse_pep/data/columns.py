@@ -99,7 +99,7 @@ def cells_of_objects(places: np.ndarray, values: Sequence[object], name: str) ->
 
 
 def in_microseconds(dates: np.ndarray, name: str) -> np.ndarray:
-    """Dates (n,) of any unit in that of all columns; `BadCell` if one is too far away for it."""
+    """Dates (n,) of any unit in microseconds; `BadCell` if one is out of their range."""
     found = dates.astype("datetime64[us]")
     years = [part.astype("datetime64[Y]").astype(int) for part in (found, dates)]
     if np.any(years[0] != years[1]):
@@ -129,6 +129,9 @@ def cells_of_series(column: Any, name: str) -> Cells:
     return cells_of_objects(places, values, name)
 
 
+NUMERIC = re.compile("u?int[0-9]|float|double|half|bool|decimal")  # types of pandas, polars and Arrow
+
+
 def python_cells(column: Any) -> list:
     """The cells of an Arrow column as Python objects, or as texts if Python has no such objects, such
     as dates after the year 9999.
@@ -150,7 +153,7 @@ def cells_of_arrow(column: Any, name: str) -> Cells:
         column = arrow.compute.local_timestamp(column)
     if types.is_date(kind) or types.is_timestamp(kind):
         return in_microseconds(column.to_numpy(zero_copy_only=False), name)
-    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind):
+    if NUMERIC.match(str(kind)) or types.is_null(kind):
         return column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False).astype(float)
     if types.is_duration(kind):
         seconds = column.cast(arrow.duration("us")).cast(arrow.int64()).cast(arrow.float64())
@@ -762,9 +765,6 @@ class Columns:
         return cls(tuple(Column(**part | {name: tuple(part[name]) for name in ("levels", "periods")}) for part in given))
 
 # %% ../../nbs/internals/data/columns.ipynb #75d58516
-NUMERIC = re.compile("u?int[0-9]|float|double|half|bool|decimal")  # types of pandas, polars and Arrow
-
-
 def holds_numbers(table: Any) -> bool:
     """Whether all columns of a table have a type of numbers, and no gaps."""
     types = table.dtypes if hasattr(table, "dtypes") else table.schema.types

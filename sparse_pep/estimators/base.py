@@ -910,7 +910,7 @@ class PowerEPEstimator(Editable):
         return data
 
     def _validated(self, X, y, first: bool, least: int) -> tuple[np.ndarray, np.ndarray]:
-        """X and y, at least so many rows, after the checks of scikit-learn."""
+        """X and y after scikit-learn's checks, which require at least `least` rows."""
         rules = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": least}
         if isinstance(self, RegressorMixin):
             rules |= {"y_numeric": True, "multi_output": self._many_outputs}
@@ -1055,7 +1055,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         return y
 
     def _require_scalable(self, few: Piece, likelihood: Likelihood) -> None:
-        """ValueError if targets like those of `few` cannot be encoded as the arguments ask."""
+        """ValueError if the arguments do not allow for targets like those of `few`."""
         several = few.y.ndim == 2
         if several and not self._many_outputs:
             raise ValueError(

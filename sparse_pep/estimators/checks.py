@@ -53,8 +53,8 @@ def require_power(
     given as one power for each block. ValueError otherwise.
     """
     given = np.asarray(power) if not isinstance(power, (list, tuple)) else None
-    truth = power is None or given is not None and given.dtype.kind == "b"
-    if truth or isinstance(power, str):
+    truth = given is not None and given.dtype.kind == "b"
+    if truth or power is None or isinstance(power, str):
         raise ValueError(
             f"`power` must be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}; got {shown(power)}."
         )

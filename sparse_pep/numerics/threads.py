@@ -20,7 +20,6 @@ from .devices import COMPUTING_ON_DEVICE
 from .memory import LENDER
 
 # %% ../../nbs/internals/numerics/threads.ipynb #536d00e8
-BUFFER = 512  # entries of NumPy's buffer for elementwise operations, in each thread
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # names of glibc for options of `mallopt`
 
 
@@ -78,8 +77,7 @@ def one_blas_thread() -> Iterator[BlasHold]:
             counts = map(itemgetter("num_threads"), HOLD.libraries.info())
             HOLD.threads = max(counts, default=1)
             HOLD.limiter = HOLD.libraries.limit(limits=1)
-            start = {"initializer": np.setbufsize, "initargs": (BUFFER,)}
-            HOLD.pool = ThreadPoolExecutor(HOLD.threads, **start)
+            HOLD.pool = ThreadPoolExecutor(HOLD.threads)
             LENDER.keeping = True
         HOLD.depth += 1
     try:
@@ -97,7 +95,7 @@ def one_blas_thread() -> Iterator[BlasHold]:
 
 # %% ../../nbs/internals/numerics/threads.ipynb #4ff2d703
 CHUNK_ENTRIES = 500_000  # of Kuf, in one chunk on the host: 4 MB
-WORTH_A_THREAD = 75_000  # entries of Kuf, in the smallest chunk
+WORTH_A_THREAD = 75_000  # entries of Kuf that a thread should have at least
 DEVICE_CHUNK_ENTRIES = 30_000_000  # in one chunk on a device: 240 MB
 
 # %% ../../nbs/internals/numerics/threads.ipynb #94440d38
@@ -105,8 +103,8 @@ def chunk_slices(
     n_data: int, n_inducing: int, chunk_size: int | None = None
 ) -> list[slice]:
     """Slices of `chunk_size` rows that cover 0..n_data. By default they are equal, have at most half
-    a million entries of Kuf each, and are as many for each thread. With few data there are fewer
-    chunks, so that none has less than 75 000 entries.
+    a million entries of Kuf each, and are as many for each thread. Where that would leave less than
+    75 000 entries for each chunk, there are fewer chunks, down to one.
 
     Examples
     --------
@@ -156,8 +154,4 @@ def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice
     """
     workers = 1 if COMPUTING_ON_DEVICE.get() else max(1, min(HOLD.threads, len(slices)))
     others = HOLD.pool.map(lambda w: work(slices[w::workers]), range(1, workers))  # they have begun
-    usual = np.setbufsize(BUFFER)
-    try:
-        return [work(slices[::workers]), *others]
-    finally:
-        np.setbufsize(usual)
+    return [work(slices[::workers]), *others]
