@@ -8,7 +8,7 @@ __all__ = ['Model', 'model_evidence', 'model_gradient', 'model_predict', 'model_
 
 # %% ../nbs/17_model.ipynb #1ce59af0
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,29 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .blocks import BlockChunk, BlockShard
-from .energies import energy_gradient
 from .features import Features
-from .inference import Fit, fixed_point, left_out
+from .inference import Fit, energy_gradient, fixed_point, left_out
 from .kernels import Kernel
 from .likelihoods import Gaussian, Likelihood
 from .means import ZeroMean
-from sparse_pep.numerics.devices import (
-    Array,
-    as_numpy,
-    device_of,
-    require_host,
-    rows_times,
-    unit_roundoff,
-)
 from .numerics.linalg import Factor, factorise
-from sparse_pep.numerics.memory import (
-    KEPT_BLOCKS,
-    KEPT_IN_SEARCH,
-    KEPT_V,
-    KEPT_V_AND_KUF,
-    LENDER,
-    Scratch,
-)
 from .numerics.parameters import added
 from sparse_pep.numerics.threads import (
     WORTH_A_THREAD,
@@ -48,7 +31,7 @@ from sparse_pep.numerics.threads import (
 )
 from .priors import Priors
 from .regression import predict_f, predict_f_cov, upper_bound
-from .shards import Kept, Piece, Shard, Shards, SiteState, per_row
+from .shards import Piece, Shard, Shards, SiteState, per_row
 from .sites import Posterior, determined_directions, q_moments
 from .streaming import Memory, memory_shards
 
@@ -75,27 +58,6 @@ class Model:
     priors : dict of Prior
         Priors by the names of `parameters()`, which training adds to the evidence
         (`sparse_pep.priors`); none by default.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.likelihoods import Gaussian
-    >>> from sparse_pep.means import ConstantMean
-    >>> from sparse_pep.model import Model
-    >>> points = InducingPoints(np.array([[0.0], [1.0]]))
-    >>> model = Model(SquaredExponential(), points, Gaussian(0.1), ConstantMean(2.0))
-    >>> for name, value in model.parameters().items():
-    ...     print(name, value.ravel().round(3))
-    kernel.log_variance [0.]
-    kernel.log_lengthscale [0.]
-    log_noise_variance [-2.303]
-    features.Z [0. 1.]
-    mean.intercept [2.]
-    >>> louder = model.with_parameters(model.parameters() | {"log_noise_variance": 0.0})
-    >>> print(louder.likelihood.noise_variance)
-    1.0
     """
 
     kernel: Kernel
@@ -144,17 +106,17 @@ def from_vector(vector: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np
 
 # %% ../nbs/17_model.ipynb #2d877b65
 def chunk_covariances(
-    model: Model, X: Array, rows: slice
-) -> tuple[Array, np.ndarray, Callable]:
-    """Kuf (M, n) on the device of X, kff (n,) and their pull-back, for some rows of X (N, D).
+    model: Model, X: np.ndarray, rows: slice
+) -> tuple[np.ndarray, np.ndarray, Callable]:
+    """Kuf (M, n), kff (n,) and their pull-back, for some rows of X (N, D).
 
     The pull-back turns the adjoints of both into one vector: the derivatives with respect to the
     parameters of the kernel, then with respect to those of the features.
     """
-    Kuf, pull_Kuf = model.features.Kuf_vjp(model.kernel, X[rows, :])
-    kff, pull_kff = model.kernel.diag_vjp(X[rows, :])
+    Kuf, pull_Kuf = model.features.Kuf_vjp(model.kernel, X[rows])
+    kff, pull_kff = model.kernel.diag_vjp(X[rows])
 
-    def pull(Kuf_bar: Array, kff_bar: np.ndarray) -> np.ndarray:
+    def pull(Kuf_bar: np.ndarray, kff_bar: np.ndarray) -> np.ndarray:
         gradient, features_gradient = pull_Kuf(Kuf_bar)
         for name, through_kff in pull_kff(kff_bar).items():
             gradient[name] = gradient[name] + through_kff
@@ -195,10 +157,13 @@ def within_blocks(
     return Kbb, pull_back
 
 # %% ../nbs/17_model.ipynb #cbf7a452
+KEPT_BLOCKS = 2_000_000  # entries of the Kbb that are kept for the next pass: 16 MB
+
+
 def block_covariances(model: Model, X: np.ndarray) -> Callable:
     """A function covariances(chunk) that returns Kuf, stacks of Kbb and their pull-back, in the
     form that `sparse_pep.blocks` expects. The pull-back is as in `chunk_covariances`. Kbb is
-    cached for the next pass if there is memory for it.
+    kept for the next pass if there is memory for it.
     """
     kept: dict[bytes, list] = {}
 
@@ -206,10 +171,10 @@ def block_covariances(model: Model, X: np.ndarray) -> Callable:
         Kuf, pull_Kuf = model.features.Kuf_vjp(model.kernel, X[chunk.rows])
         key = chunk.rows.tobytes()
         parts = kept.get(key) or [within_blocks(model.kernel, X, rows) for rows in chunk.members]
-        if KEPT_BLOCKS.allows(X.shape[0] * max(TILE, chunk.members[-1].shape[1])):
+        if X.shape[0] * max(TILE, chunk.members[-1].shape[1]) <= KEPT_BLOCKS:
             kept[key] = parts
 
-        def pull(Kuf_bar: np.ndarray, Kbb_bar: list[np.ndarray]) -> np.ndarray:
+        def pull(Kuf_bar: np.ndarray, *Kbb_bar: np.ndarray) -> np.ndarray:
             kernel_gradient, features_gradient = pull_Kuf(Kuf_bar)
             through_Kbb = [back(bar) for (_, back), bar in zip(parts, Kbb_bar)]
             gradient = added([kernel_gradient, *through_Kbb])
@@ -226,12 +191,11 @@ def bound(
     model: Model,
     Kuu: Factor,
     power: float | np.ndarray,
-    private: bool = True,
-    inflation: float = 1.0,
     tight: bool = False,
     centred: bool = False,
-    kept: Kept | None = None,
-    chunk_size: int | None = None,
+    keeps: bool = False,
+    private: bool = True,
+    inflation: float = 1.0,
 ) -> Shard:
     """The rows of a piece of data, bound to a model.
 
@@ -244,19 +208,17 @@ def bound(
     Kuu : Factor
     power : float
         α of rows without a power of their own.
-    private : bool
-        Whether rows may have powers of their own.
-    inflation : float
-        Factor by which all noise variances are multiplied.
     tight : bool
         Whether the sites have the tight form.
     centred : bool
         Whether q depends on these data only, and not on a memory of earlier data. The latent
         functions then have the mean 0 at the fixed point if the likelihood is `shift_invariant`.
-    kept : Kept, optional
-        Which results are cached; none by default.
-    chunk_size : int, optional
-        Number of rows in a chunk.
+    keeps : bool
+        As in `Shard`.
+    private : bool
+        Whether rows may have powers of their own.
+    inflation : float
+        Factor by which all noise variances are multiplied.
 
     Raises
     ------
@@ -267,10 +229,10 @@ def bound(
     if piece.y is None:
         raise ValueError("the data have no targets `y`, which training needs.")
     X, likelihood = piece.X, model.likelihood
-    y, known = as_numpy(piece.y), likelihood.sites_known
+    y, known = np.asarray(piece.y), likelihood.sites_known
     own_noise = likelihood.at(X).noise_variance if known else 1.0
     noise, power, weight = per_row(
-        X.shape[0],
+        len(X),
         noise_variance=inflation * (own_noise + piece.known_variance),
         power=power if piece.power is None or not private else piece.power,
         weight=piece.weight,
@@ -278,7 +240,6 @@ def bound(
     offset = model.mean(X).T
     kind, covariances = Shard, partial(chunk_covariances, model, X)
     if piece.blocks is not None:
-        require_host(X, "`blocks`")
         kind, covariances = partial(BlockShard, piece.blocks), block_covariances(model, X)
     return kind(
         Kuu=Kuu,
@@ -295,9 +256,7 @@ def bound(
         pull_mean=lambda f_bar: to_vector(model.mean.pull(X, f_bar.T)),
         centred=centred and likelihood.shift_invariant,
         latent=(0, likelihood.n_latent),
-        chunk_size=chunk_size,
-        kept=kept or Kept(),
-        place=X,
+        keeps=keeps,
         state=SiteState.at(*own) if own else None,
     )
 
@@ -309,43 +268,36 @@ def shards_of(
     Kuu: Factor,
     start: object = None,
     memory: Memory | None = None,
-    room: np.ndarray | None = None,
-    **more: object,
+    tight: bool = False,
+    private: bool = True,
+    inflation: float = 1.0,
 ) -> tuple[Shards, np.ndarray | None]:
     """All data as shards, and the sites from which the search starts if they are given as an array.
-
-    Parameters
-    ----------
-    room : ndarray, optional
-        Array that V may be written to.
-    **more
-        Arguments `private`, `inflation`, `tight` and `chunk_size` of `bound`.
-    model, data, power, start, memory
-        As in `model_gradient`.
+    Arguments as in `model_gradient` and `bound`.
     """
-    known, local = model.likelihood.sites_known, []
-    given = {"model": model, "Kuu": Kuu, "power": power, "centred": memory is None, **more}
-    arrays = start if isinstance(start, np.ndarray) else None
+    make = partial(
+        bound,
+        model=model,
+        Kuu=Kuu,
+        power=power,
+        tight=tight,
+        centred=memory is None,
+        private=private,
+        inflation=inflation,
+    )
+    arrays, local = start if isinstance(start, np.ndarray) else None, []
     if memory is not None:
-        parts = model.features, model.kernel, Kuu, float(np.mean(power))
-        parts = *parts, model.likelihood.n_latent, to_vector, more.get("tight", False)
-        local = memory_shards(memory, *parts)
+        local = memory_shards(
+            memory, model.features, model.kernel, Kuu, float(np.mean(power)), model.likelihood.n_latent, to_vector, tight
+        )
     if data.resident:
         (piece,) = data.pieces()
-        if memory is not None:
-            require_host(piece.X, "memories of earlier data")
-        size = piece.X.shape[0] * len(Kuu.lower)
-        with device_of(piece.X):
-            whole = (KEPT_V if known else KEPT_IN_SEARCH).allows(size)
-            kept = Kept(whole, KEPT_V_AND_KUF.allows(size), room if whole else None)
-        return Shards([bound(piece, None, kept=kept, **given), *local]), arrays
-    more.pop("chunk_size", None)
-    make = partial(bound, **{**given, "chunk_size": None})
+        return Shards([make(piece, None, keeps=True), *local]), arrays
     state = None if arrays is not None else start
-    return Shards(local, data, make, state, known), arrays
+    return Shards(local, data, make, state, model.likelihood.sites_known), arrays
 
 # %% ../nbs/17_model.ipynb #64f6e9f4
-def settled(
+def fit_at(
     model: Model,
     data: "Piece | Source",
     power: float | np.ndarray,
@@ -354,19 +306,17 @@ def settled(
     tol: float = 1e-8,
     memory: Memory | None = None,
     tight: bool = False,
-    **more: object,
+    private: bool = True,
+    inflation: float = 1.0,
 ) -> Fit:
     """The fit at the fixed point, searched for from `start`; if that fails or does not converge,
     once more from the default start. `n_sweeps` counts both searches. The evidence includes that
     of earlier data, and is NaN if no search came to usable sites.
     """
-    if data.resident:  # in single precision the sites do not converge further
-        (piece,) = data.pieces()
-        tol = max(tol, 100 * unit_roundoff(piece.X))
     fits = []
     for begin in (None,) if start is None else (start, None):
         with suppress(np.linalg.LinAlgError) if begin is not None else nullcontext():
-            shards, sites = shards_of(model, data, power, Kuu, begin, memory, tight=tight, **more)
+            shards, sites = shards_of(model, data, power, Kuu, begin, memory, tight, private, inflation)
             fits.append(fixed_point(shards, Kuu, sites, tol, tight=tight))
             if fits[-1].converged:
                 break
@@ -385,32 +335,13 @@ def model_evidence(
     start: object = None,
     tol: float = 1e-8,
     memory: Memory | None = None,
-    chunk_size: int | None = None,
     tight: bool = False,
 ) -> Fit:
     """log Z_PEP and q(u) of a model. Arguments as in `model_gradient`. Cost 2NM² flops, and as
     many for each sweep if the sites have to be searched for.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.likelihoods import Gaussian
-    >>> from sparse_pep.model import Model, model_evidence
-    >>> from sparse_pep.shards import Piece
-    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
-    >>> y = np.sin(2.0 * X[:, 0])
-    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
-    >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
-    >>> for power in (0.0, 0.5, 1.0):
-    ...     print(power, round(model_evidence(model, Piece(0, X, y), power).log_evidence, 2))
-    0.0 -3.16
-    0.5 -3.06
-    1.0 -2.97
     """
     Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu")
-    return settled(model, data, power, Kuu, start, tol, memory, chunk_size=chunk_size, tight=tight)
+    return fit_at(model, data, power, Kuu, start, tol, memory, tight)
 
 # %% ../nbs/17_model.ipynb #e89ec288
 @one_blas_thread()
@@ -422,9 +353,7 @@ def model_gradient(
     start: object = None,
     tol: float = 1e-8,
     memory: Memory | None = None,
-    chunk_size: int | None = None,
     tight: bool = False,
-    precision: str = "double",
 ) -> tuple[Fit, dict[str, np.ndarray]]:
     """The evidence and its exact gradient with respect to `model.parameters()`.
 
@@ -441,17 +370,12 @@ def model_gradient(
     start : ndarray (2, C, N) or object, optional
         Where the search for the sites starts: `start` of an earlier fit to the same data.
     tol : float
-        As in `inference.fixed_point`; at least 6e-6 where X is in single precision.
+        As in `inference.fixed_point`.
     memory : Memory, optional
         Summary of earlier data.
-    chunk_size : int, optional
-        Number of rows in a chunk, for data in memory.
     tight : bool
         Whether to use the tight form of the energy; other likelihoods than the Gaussian need
         power 0 and no blocks.
-    precision : "double" or "mixed"
-        With "mixed", most products of the gradient are computed in single precision (`adjoints` in
-        `sparse_pep.shards`). The evidence does not change.
 
     Returns
     -------
@@ -468,44 +392,16 @@ def model_gradient(
     numpy.linalg.LinAlgError
         If Kuu is not a covariance matrix.
     ValueError
-        If the data have no targets, a row contains an invalid value, or `precision` is unknown.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.likelihoods import Gaussian
-    >>> from sparse_pep.model import Model, model_gradient
-    >>> from sparse_pep.shards import Piece
-    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
-    >>> y = np.sin(2.0 * X[:, 0])
-    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
-    >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
-    >>> fit, gradient = model_gradient(model, Piece(0, X, y))
-    >>> for name, value in gradient.items():
-    ...     print(name, value.ravel().round(2))
-    kernel.log_variance [-0.29]
-    kernel.log_lengthscale [-0.23]
-    log_noise_variance [-16.45]
-    features.Z [ 2.94  0.14  0.38 -2.65]
+        If the data have no targets, or a row contains an invalid value.
     """
-    if precision not in ("double", "mixed"):
-        raise ValueError(f"`precision` must be 'double' or 'mixed'; got {precision!r}.")
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
-    Kuu, room = factorise(matrix, jitter, "Kuu"), None
-    with ExitStack() as lent:
-        if data.resident and model.likelihood.sites_known:
-            (piece,) = data.pieces()
-            size = piece.X.shape[0] * len(matrix)
-            with device_of(piece.X):
-                room = lent.enter_context(LENDER.lend(size)) if KEPT_V.allows(size) else None
-        given, more = (Kuu, start, tol, memory), {"chunk_size": chunk_size, "tight": tight}
-        fit = settled(model, data, power, *given, room=room, **more)
-        found = energy_gradient(fit, mixed=precision == "mixed")
+    Kuu = factorise(matrix, jitter, "Kuu")
+    fit = fit_at(model, data, power, Kuu, start, tol, memory, tight)
+    found = energy_gradient(fit)
     kernel_bar, features_bar = pull_Kuu(found.Kuu_bar)
     through_Kuu = to_vector([*kernel_bar.values(), *features_bar.values()])
-    return fit.released(), gradient_by_name(model, found.pulled + through_Kuu, *found[2:])
+    gradient = gradient_by_name(model, found.pulled + through_Kuu, found.likelihood_bar, found.mean_bar)
+    return fit.released(), gradient
 
 # %% ../nbs/17_model.ipynb #2d7b57ba
 def gradient_by_name(
@@ -532,10 +428,7 @@ def one_or_all(parts: Sequence[np.ndarray]) -> np.ndarray:
 # %% ../nbs/17_model.ipynb #b54831f8
 @one_blas_thread()
 def model_predict(
-    model: Model,
-    posteriors: Posterior | Sequence[Posterior],
-    X: Array,
-    chunk_size: int | None = None,
+    model: Model, posteriors: Posterior | Sequence[Posterior], X: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at X (S, D), including the mean function, under one or several
     posteriors.
@@ -545,114 +438,57 @@ def model_predict(
     mean : ndarray (S,), or (C, S) of C latent functions, or (K, S) of K outputs
     var : ndarray (S,) or (C, S)
         Shared by all outputs. Cost 2SM² flops for each posterior, memory O(chunk·M).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.likelihoods import Gaussian
-    >>> from sparse_pep.model import Model, model_evidence, model_predict
-    >>> from sparse_pep.shards import Piece
-    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
-    >>> y = np.sin(2.0 * X[:, 0])
-    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
-    >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
-    >>> fit = model_evidence(model, Piece(0, X, y))
-    >>> mean, var = model_predict(model, fit.posteriors, np.array([[1.5], [9.0]]))
-    >>> print(mean.round(2), var.round(2))  # far away: the prior
-    [0.13 0.  ] [0.02 1.  ]
     """
     several = [posteriors] if isinstance(posteriors, Posterior) else list(posteriors)
-    shape = several[0].b.shape[1:]
-    mean, var = (
-        np.empty((len(several), *shape, X.shape[0])),
-        np.empty((len(several), X.shape[0])),
-    )
+    mean = np.empty((len(several), *several[0].b.shape[1:], len(X)))
+    var = np.empty((len(several), len(X)))
 
     def work(slices: Sequence[slice]) -> None:
-        scratch = Scratch()
         for rows in slices:
-            Kuf = model.features.Kuf(model.kernel, X[rows, :])
-            kss = model.kernel.diag(X[rows, :])
+            Kuf, kss = model.features.Kuf(model.kernel, X[rows]), model.kernel.diag(X[rows])
             for c, posterior in enumerate(several):
-                own = Kuf if c == len(several) - 1 else scratch.copy("Kuf", Kuf)
+                own = Kuf if c == len(several) - 1 else Kuf.copy()
                 mean[c, ..., rows], var[c, rows] = predict_f(posterior, own, kss)
 
-    with device_of(X):
-        map_chunks(work, chunk_slices(X.shape[0], len(model.features), chunk_size))
+    map_chunks(work, chunk_slices(len(X), len(model.features)))
     return one_or_all(mean) + model.mean(X).T, one_or_all(var)
 
 # %% ../nbs/17_model.ipynb #6e2b8f11
-def model_mean(
-    model: Model, posteriors: Sequence[Posterior], X: Array, chunk_size: int | None = None
-) -> np.ndarray:
+def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray) -> np.ndarray:
     """The mean that `model_predict` returns, without the variance, which takes most of the time.
     Cost 2SM flops for each posterior, in addition to Kuf.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.model import Model, model_evidence, model_mean
-    >>> from sparse_pep.shards import Piece
-    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
-    >>> model = Model(SquaredExponential(), InducingPoints(X[::10]))
-    >>> fit = model_evidence(model, Piece(0, X, np.sin(2.0 * X[:, 0])))
-    >>> print(model_mean(model, fit.posteriors, np.array([[1.5], [1.6]])).round(1))
-    [ 0.1 -0. ]
     """
-    mean = np.empty((len(posteriors), *posteriors[0].b.shape[1:], X.shape[0]))
+    mean = np.empty((len(posteriors), *posteriors[0].b.shape[1:], len(X)))
 
     def work(slices: Sequence[slice]) -> None:
         for rows in slices:
-            Kuf = model.features.Kuf(model.kernel, X[rows, :])
+            Kuf = model.features.Kuf(model.kernel, X[rows])
             for c, posterior in enumerate(posteriors):
-                mean[c, ..., rows] = rows_times(posterior.weights.T, Kuf)
+                mean[c, ..., rows] = posterior.weights.T @ Kuf
 
-    with device_of(X):
-        if X.shape[0] * len(model.features) <= WORTH_A_THREAD and chunk_size is None:
-            work([slice(0, X.shape[0])])
-        else:
-            with one_blas_thread():
-                map_chunks(work, chunk_slices(X.shape[0], len(model.features), chunk_size))
+    if len(X) * len(model.features) <= WORTH_A_THREAD:
+        work([slice(0, len(X))])
+    else:
+        with one_blas_thread():
+            map_chunks(work, chunk_slices(len(X), len(model.features)))
     return one_or_all(mean) + model.mean(X).T
 
 # %% ../nbs/17_model.ipynb #32ed7ad4
 @one_blas_thread()
 def model_bounds(
-    model: Model,
-    data: "Piece | Source",
-    jitter: float = 0.0,
-    chunk_size: int | None = None,
+    model: Model, data: "Piece | Source", jitter: float = 0.0
 ) -> tuple[float, float]:
     """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with
     this kernel and Gaussian noise. Arguments as in `model_gradient`. Cost 4NM² flops. The lower
     bound is the tight form at power 0; blocks of the data make it higher.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.likelihoods import Gaussian
-    >>> from sparse_pep.model import Model, model_bounds
-    >>> from sparse_pep.shards import Piece
-    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
-    >>> y = np.sin(2.0 * X[:, 0])
-    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
-    >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
-    >>> print(np.round(model_bounds(model, Piece(0, X, y)), 2))
-    [-3.1 -1.1]
     """
     Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu")
-    given = {"private": False, "chunk_size": chunk_size}
-    low = settled(model, data, 0.0, Kuu, tight=True, **given)
+    low = fit_at(model, data, 0.0, Kuu, tight=True, private=False)
     inflation = 1.0 + low.sums.trace
-    high = settled(model, data, 0.0, Kuu, inflation=inflation, **given)
-    posteriors = low.posteriors[0], high.posteriors[0]
-    above = upper_bound(*posteriors, high.log_evidence, inflation, low.sums.weight)
+    high = fit_at(model, data, 0.0, Kuu, private=False, inflation=inflation)
+    above = upper_bound(
+        low.posteriors[0], high.posteriors[0], high.log_evidence, inflation, low.sums.weight
+    )
     return low.log_evidence, above
 
 # %% ../nbs/17_model.ipynb #bf536997
@@ -663,7 +499,6 @@ def model_left_out(
     data: "Piece | Source",
     power: float | np.ndarray = 0.5,
     memory: Memory | None = None,
-    chunk_size: int | None = None,
     tight: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at each data point given all others, in the shapes of
@@ -672,18 +507,14 @@ def model_left_out(
     its block are kept. Cost 2NM² flops.
     """
     if fit.shards is None:
-        Kuu = fit.posteriors[0].Kuu
-        given = model, data, power, Kuu, fit.start, memory
-        shards, sites = shards_of(*given, chunk_size=chunk_size, tight=tight)
+        shards, sites = shards_of(model, data, power, fit.posteriors[0].Kuu, fit.start, memory, tight)
         if data.resident:
             shards.local[0].begin(sites)
         fit = replace(fit, shards=shards)
     mean, var = (one_or_all(part) for part in left_out(fit))
-    shape = mean.shape[:-1]
-    offsets = [
-        np.broadcast_to(model.mean(piece.X).T, (*shape, piece.n_data))
-        for piece in data.pieces()
-    ]
+    offsets = []
+    for piece in data.pieces():
+        offsets.append(np.broadcast_to(model.mean(piece.X).T, (*mean.shape[:-1], piece.n_data)))
     return mean + np.concatenate(offsets, axis=-1), var
 
 # %% ../nbs/17_model.ipynb #85a84304
@@ -704,35 +535,18 @@ def model_leave_one_out(
     data: "Piece | Source",
     power: float | np.ndarray = 0.5,
     memory: Memory | None = None,
-    chunk_size: int | None = None,
     tight: bool = False,
 ) -> np.ndarray:
     """log p(yₙ | all other data) (N,), in nats, summed over outputs; NaN where leaving out a data
     point leaves no distribution. Arguments and cost as in `model_left_out`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.likelihoods import Gaussian
-    >>> from sparse_pep.model import Model, model_evidence, model_leave_one_out
-    >>> from sparse_pep.shards import Piece
-    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
-    >>> data = Piece(0, X, np.sin(2.0 * X[:, 0]))
-    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
-    >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
-    >>> density = model_leave_one_out(model, model_evidence(model, data), data)
-    >>> print(density.shape, round(float(density.mean()), 2))  # nats for each data point
-    (40,) 0.14
     """
-    mean, var = model_left_out(model, fit, data, power, memory, chunk_size, tight)
+    mean, var = model_left_out(model, fit, data, power, memory, tight)
     proper, parts, end = np.isfinite(np.atleast_2d(mean)[0]), [], 0
     mean, var = np.where(proper, mean, 0.0), np.where(proper, var, 1.0)
     for piece in data.pieces():
-        rows = slice(end, end + piece.n_data)
-        given = piece.y, mean[..., rows], var[..., rows] + piece.known_variance
-        parts.append(predictive_log_density(model.likelihood.at(piece.X), *given))
+        rows, likelihood = slice(end, end + piece.n_data), model.likelihood.at(piece.X)
+        own_var = var[..., rows] + piece.known_variance
+        parts.append(predictive_log_density(likelihood, piece.y, mean[..., rows], own_var))
         end = rows.stop
     return np.where(proper, np.concatenate(parts), np.nan)
 
@@ -748,20 +562,6 @@ def model_covariance(
     mean : ndarray (S,), or (C, S) of C latent functions, or (K, S) of K outputs
     cov : ndarray (S, S), or (C, S, S) of C latent functions
         Shared by all outputs. Cost 2SM² + 4S²M flops for each posterior.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.model import Model, model_covariance, model_evidence
-    >>> from sparse_pep.shards import Piece
-    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
-    >>> model = Model(SquaredExponential(), InducingPoints(X[::10]))
-    >>> fit = model_evidence(model, Piece(0, X, np.sin(2.0 * X[:, 0])))
-    >>> mean, cov = model_covariance(model, fit.posteriors, np.array([[1.5], [1.6]]))
-    >>> print(mean.round(1), np.diag(cov).round(1))
-    [ 0.1 -0. ] [0.1 0.1]
     """
     Kus, Kss = model.features.Kuf(model.kernel, X), model.kernel(X)
     parts = [predict_f_cov(posterior, Kus, Kss) for posterior in posteriors]
@@ -778,17 +578,6 @@ def model_posterior(posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.nda
     mean : ndarray (M,), or (C, M) of C latent functions, or (M, K) of K outputs
     cov : ndarray (M, M) or (C, M, M)
     directions : float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.model import model_posterior
-    >>> from sparse_pep.numerics.linalg import factorise
-    >>> from sparse_pep.sites import posterior_from_sums
-    >>> q = posterior_from_sums(factorise(np.eye(2)), np.diag([9.0, 0.0]), np.zeros(2))
-    >>> mean, cov, directions = model_posterior([q])
-    >>> print(mean, np.diag(cov).round(1), round(directions, 1))
-    [0. 0.] [0.1 1. ] 0.9
     """
     means, covs = zip(*[q_moments(posterior) for posterior in posteriors])
     directions = sum(map(determined_directions, posteriors))

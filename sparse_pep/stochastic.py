@@ -24,14 +24,12 @@ from sparse_pep.model import (
     model_evidence,
     to_vector,
 )
-from .numerics.devices import require_host
 from .numerics.linalg import Factor, factorise
 from .priors import check_priors
 from .quadrature import Accuracy
 from .regression import through_factor, whitened_moments
 from sparse_pep.shards import (
     Adjoints,
-    Kept,
     Piece,
     Projection,
     Shard,
@@ -83,7 +81,7 @@ def batch_of(
     """The rows of a piece of data as a batch. Arguments as in `model_gradient`. Cost M³ flops."""
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
     Kuu, earlier = factorise(matrix, jitter, "Kuu"), []
-    shard = bound(piece, None, model, Kuu, power, tight=tight, kept=Kept(V=True, pulls=True))
+    shard = bound(piece, None, model, Kuu, power, tight=tight, keeps=True)
     if tight and not shard.known:
         raise ValueError("`tight=True` needs Gaussian noise where training uses batches of the data.")
     if memory is not None:
@@ -229,7 +227,7 @@ def visit(
     if projection is None or not np.isfinite(projection.terms):
         if shard.known or np.all(sites[0] >= 0.0):
             return None
-        shard.state = shard.answer = (
+        shard.state = shard.sums = (
             None  # negative precisions, where the parameters have moved
         )
         return visit(batch, held, k, np.stack([np.maximum(sites[0], 0.0), sites[1]]))
@@ -305,14 +303,6 @@ class Adam:
     References
     ----------
     Kingma and Ba (2015), Adam: a method for stochastic optimization.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.stochastic import Adam
-    >>> adam = Adam(2)
-    >>> print(adam(np.array([1e-3, -50.0])).round(3))  # the first step has size 1 in each parameter
-    [ 1. -1.]
     """
 
     keep = 0.9, 0.999  # what the two running means keep of themselves at each step
@@ -593,7 +583,6 @@ def require_rows_by_number(data: "Piece | Source") -> None:
         raise ValueError(
             "mini-batches draw rows by their numbers; give arrays, memory maps or a converted table."
         )
-    require_host(next(iter(data.pieces())).X, "batches of data")
 
 # %% ../nbs/19_stochastic.ipynb #d407fec9
 def train_stochastic(
@@ -608,7 +597,6 @@ def train_stochastic(
     max_time: float | TimeLimit | None = None,
     fixed: Collection[str] = (),
     rng: np.random.Generator | None = None,
-    chunk_size: int | None = None,
     progress: bool = False,
     memory: Memory | None = None,
     callback: Callable[[Epoch], object] | None = None,
@@ -646,8 +634,6 @@ def train_stochastic(
         Names of parameters that are not trained.
     rng : Generator, optional
         Draws the batches and their order; seed 0 by default.
-    chunk_size : int, optional
-        Rows in a chunk of the last inference, which uses all data.
     progress : bool
         Whether to show a progress bar.
     memory : Memory, optional
@@ -674,23 +660,6 @@ def train_stochastic(
     References
     ----------
     Bui, Yan and Turner (2017), section 3.8; Kingma and Ba (2015), Adam.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.likelihoods import Probit
-    >>> from sparse_pep.model import Model
-    >>> from sparse_pep.shards import Piece
-    >>> from sparse_pep.stochastic import train_stochastic
-    >>> X = np.linspace(0.0, 4.0, 80)[:, None]
-    >>> y = np.where(np.sin(2.0 * X[:, 0]) > 0.0, 1.0, -1.0)
-    >>> points = InducingPoints(np.array([[0.5], [1.5], [2.5], [3.5]]))
-    >>> start = Model(SquaredExponential(), points, Probit())
-    >>> result = train_stochastic(start, Piece(0, X, y), batch_size=20, n_epochs=30)
-    >>> print(result.n_steps, result.log_evidence > result.history[0])
-    120 True
     """
     given = {"batch_size": batch_size, "learning_rate": learning_rate}
     require_numbers(**given, n_epochs=n_epochs, tol=tol)
@@ -721,7 +690,7 @@ def train_stochastic(
         if late:
             break
     given = climber.model, data, power, jitter, batches.sites
-    fit = model_evidence(*given, memory=memory, chunk_size=chunk_size, tight=tight).released()
+    fit = model_evidence(*given, memory=memory, tight=tight).released()
     return outcome_of(climber, fit, np.array(told).T, points, tol, limit if late else None)
 
 # %% ../nbs/19_stochastic.ipynb #d2bf7b66

@@ -40,24 +40,6 @@ class Memory:
         Relative jitter of the earlier Kuu, which is part of the variances of its variables.
     kept : bool
         Whether the new model has the same features and does not train them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.likelihoods import Gaussian
-    >>> from sparse_pep.model import Model, model_evidence
-    >>> from sparse_pep.shards import Piece
-    >>> from sparse_pep.streaming import remember
-    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
-    >>> y = np.sin(2.0 * X[:, 0])
-    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
-    >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
-    >>> first = model_evidence(model, Piece(0, X[:30], y[:30]))
-    >>> memory = remember(first.posteriors, first.log_evidence, points)
-    >>> print(len(memory), memory.weights[0].shape)  # 30 data points, as 4 observations
-    4 (4, 4)
     """
 
     features: Features
@@ -87,26 +69,6 @@ def remember(
     References
     ----------
     Bui, Nguyen and Turner (2017), Streaming sparse Gaussian process approximations.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.likelihoods import Gaussian
-    >>> from sparse_pep.model import Model, model_evidence
-    >>> from sparse_pep.shards import Piece
-    >>> from sparse_pep.streaming import remember
-    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
-    >>> y = np.sin(2.0 * X[:, 0])
-    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
-    >>> model = Model(SquaredExponential(), points, Gaussian(0.1))
-    >>> first = model_evidence(model, Piece(0, X[:30], y[:30]))
-    >>> memory = remember(first.posteriors, first.log_evidence, points)
-    >>> second = model_evidence(model, Piece(30, X[30:], y[30:]), memory=memory)
-    >>> whole = model_evidence(model, Piece(0, X, y))
-    >>> print(round(second.log_evidence, 3), round(whole.log_evidence, 3))
-    -3.064 -3.064
     """
     parts = []
     for q in posteriors:
@@ -214,7 +176,18 @@ def memory_shards(
             return Kug[:, here].copy(), kgg[here], pull_back
 
         ones = np.ones(len(observations))
-        given = Kuu, covariances, Gaussian(), observations, power * ones, ones, ones
         if len(observations):
-            shards.append(Shard(*given, tight=tight, trained=0.0, latent=(c, n_latent)))
+            shard = Shard(
+                Kuu=Kuu,
+                covariances=covariances,
+                likelihood=Gaussian(),
+                y=observations,
+                power=power * ones,
+                weight=ones,
+                noise=ones,
+                tight=tight,
+                trained=0.0,
+                latent=(c, n_latent),
+            )
+            shards.append(shard)
     return shards

@@ -27,14 +27,6 @@ class Surrogate:
         1/τ. One with τ = 0 is no observation, and one with τ < 0 cannot be written as one.
     log_constant : float
         Σ log ζₙ, in nats, which is log Z − log ∫ p(u) Πₙ exp(νₙ wₙᵀu − ½ τₙ (wₙᵀu)²) du.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.surrogate import Surrogate
-    >>> problem = Surrogate(np.array([[10.0, 0.0]]), np.array([[1.0, 0.0]]), log_constant=0.0)
-    >>> print(problem.observations, problem.noise_variance)
-    [[0.1 nan]] [[0.1 inf]]
     """
 
     precision: np.ndarray
@@ -102,19 +94,6 @@ def surrogate(fit: Fit) -> Surrogate:
     References
     ----------
     Bui, Yan and Turner (2017), section 3.2.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.inference import infer
-    >>> from sparse_pep.likelihoods import Gaussian
-    >>> from sparse_pep.surrogate import surrogate
-    >>> def covariances(rows):  # of two data points with one inducing variable
-    ...     return np.array([[1.0, 0.6]])[:, rows], np.ones(2)[rows], None
-    >>> fit = infer(np.eye(1), covariances, Gaussian(0.1), np.array([0.1, 0.4]), power=0.5)
-    >>> problem = surrogate(fit)
-    >>> print(problem.observations, problem.noise_variance.round(3))
-    [[0.1 0.4]] [[0.1  0.42]]
     """
     if fit.site_precision is None or not fit.own_sites:
         raise ValueError(
@@ -137,15 +116,6 @@ class CompressedSurrogate:
         ỹ/σ̃.
     log_noise_variance : float
         log σ̃².
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.surrogate import CompressedSurrogate
-    >>> small = CompressedSurrogate(np.array([[2.0, 0.0]]), np.array([0.8]), np.log(0.25))
-    >>> sd = np.exp(0.5 * small.log_noise_variance)
-    >>> print(sd * small.weights, sd * small.observations)  # u itself is observed, as 0.4 ± 0.5
-    [[1. 0.]] [0.4]
     """
 
     weights: np.ndarray
@@ -209,22 +179,6 @@ def compress(fit: Fit) -> list[CompressedSurrogate]:
     References
     ----------
     Bui, Yan and Turner (2017), appendix on the surrogate regression viewpoint.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.inference import infer
-    >>> from sparse_pep.likelihoods import Gaussian
-    >>> from sparse_pep.sites import q_moments
-    >>> from sparse_pep.surrogate import compress
-    >>> def covariances(rows):  # of two data points with one inducing variable
-    ...     return np.array([[1.0, 0.6]])[:, rows], np.ones(2)[rows], None
-    >>> fit = infer(np.eye(1), covariances, Gaussian(0.1), np.array([0.1, 0.4]), power=0.5)
-    >>> (small,) = compress(fit)  # two data points become one observation of u
-    >>> A, t = small.weights, small.observations
-    >>> mean = A.T @ np.linalg.solve(A @ A.T + np.eye(1), t)  # regression on it
-    >>> print(np.allclose(mean, q_moments(fit.posteriors[0])[0]))
-    True
     """
     pairs = zip(fit.posteriors, fit.sums.precision)
     parts = [principal_observations(q, precision) for q, precision in pairs]

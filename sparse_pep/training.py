@@ -32,7 +32,6 @@ from sparse_pep.model import (
     to_vector,
 )
 from .numerics.checkpoints import Answer, Checkpoint, Sites
-from .numerics.devices import as_numpy
 from .numerics.files import digest
 from .numerics.linalg import factorise, solve_lower
 from .numerics.threads import one_blas_thread
@@ -74,15 +73,6 @@ def kmeans_points(
     -------
     ndarray (≤ M, D)
         Cost O(NMD) a pass, on at most 20000 rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.training import kmeans_points
-    >>> X = np.array([[0.0], [0.2], [5.0], [5.2], [5.4]])
-    >>> Z = kmeans_points(X, 2, np.random.default_rng(0))
-    >>> print(np.sort(Z, axis=0).ravel().round(1))
-    [0.1 5.2]
     """
     seen = np.arange(len(X))
     if len(X) > SAMPLE_ROWS:
@@ -137,15 +127,6 @@ def greedy_points(
     -------
     ndarray (≤ M, D)
         The points `given`, followed by rows of X. Cost O(NM²), memory O(NM).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.training import greedy_points
-    >>> X = np.array([[0.0], [0.1], [3.0], [3.1], [9.0]])
-    >>> print(greedy_points(SquaredExponential(), X, 3).ravel())  # far from each other
-    [0.  9.  3.1]
     """
     prior, chosen = kernel.diag(X), []
     already = 0 if given is None else len(given)
@@ -175,15 +156,6 @@ def initial_kernel(
     """An ARD squared exponential on the scale of the data. The likelihood, Gaussian by default,
     determines the variance from y; the lengthscales are √D times the standard deviations of the
     columns. `weight` (N,) has the weights of the rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.training import initial_kernel
-    >>> X, y = np.array([[0.0, 0.0], [2.0, 20.0]]), np.array([-3.0, 3.0])
-    >>> kernel = initial_kernel(X, y)
-    >>> print(round(float(kernel.variance), 1), kernel.lengthscale.round(2))
-    9.0 [ 1.41 14.14]
     """
     weights = () if weight is None else (weight,)
     variance = (likelihood or Gaussian()).latent_variance(y, *weights)
@@ -328,11 +300,6 @@ class Ascent:
         self.history, self.path, self.stride, self.since = [], {0: self.start}, 1, 0
         self.room = max(2, min(SNAPSHOTS, KEPT_NUMBERS // max(1, len(self.start))))
 
-    def go_on(self, gradient_of: Callable) -> None:
-        """Use this function from the best point on. Whether training has converged is judged anew."""
-        self.gradient_of, self.settled, self.since = gradient_of, False, len(self.history) - 1
-        self.best_slope = None
-
     def where(self, named: Callable[[str], bool]) -> np.ndarray:
         """Which entries of the vector (P,) belong to parameters with such names."""
         return to_vector({n: np.full(np.shape(v), named(n)) for n, v in self.trained.items()}) > 0
@@ -464,25 +431,6 @@ class TrainingResult:
     path : dict
         Parameters during training: `iteration` (T,), and `values`, a dictionary of arrays
         (T, ...) under the names of `parameters()`. T ≤ 64, spread over all iterations.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.likelihoods import Gaussian
-    >>> from sparse_pep.model import Model
-    >>> from sparse_pep.shards import Piece
-    >>> from sparse_pep.training import train
-    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
-    >>> y = np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
-    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
-    >>> start = Model(SquaredExponential(), points, Gaussian(1.0))
-    >>> result = train(start, Piece(0, X, y), power=0.5)
-    >>> print(result.converged, len(result.history) == result.n_iter + 1)
-    True True
-    >>> print(list(result.path["values"]))
-    ['kernel.log_variance', 'kernel.log_lengthscale', 'log_noise_variance', 'features.Z']
     """
 
     model: Model
@@ -519,7 +467,6 @@ def climb(
     fixed: Collection[str] = (),
     progress: bool = False,
     limit: TimeLimit = NO_LIMIT,
-    then: Callable | None = None,
 ) -> TrainingResult:
     """Maximise the evidence, times the prior if there is one, by L-BFGS, starting from `model`.
 
@@ -541,8 +488,6 @@ def climb(
         Show a progress bar on standard error.
     limit : TimeLimit
         Training ends at the first iteration after it, with the best parameters so far.
-    then : callable, optional
-        A more exact `gradient_of`, with which training goes on where it would end with the first.
 
     Returns
     -------
@@ -566,9 +511,6 @@ def climb(
             without_history = end.status == STALLED and stalled < 2 and not ascent.settled
             again = without_history or ascent.units is not units
             late = ascent.late or len(ascent.history) > max_iter
-            if then is not None and not (again or late):
-                ascent.go_on(then)
-                x, then, stalled, again = ascent.best_vector, None, 0, True
             again = again and not late
     ascent.path[len(ascent.history) - 1] = x
     return outcome_of(ascent, end, before, tol)
@@ -620,7 +562,7 @@ class WarmGradient:
     ----------
     data : Piece or Source
     **given
-        `power`, `jitter`, `tight`, `precision`, `memory` and `chunk_size` of `model_gradient`.
+        `power`, `jitter`, `tight` and `memory` of `model_gradient`.
 
     Attributes
     ----------
@@ -716,7 +658,7 @@ def owner_of(
     fields = [repr(field) for field in vars(model.features).values()]
     if data.resident:
         (piece,) = data.pieces()
-        rows = [as_numpy(part) if np.ndim(part) else part for part in piece]
+        rows = [np.asarray(part) if np.ndim(part) else part for part in piece]
     else:
         rows = [data.fingerprint()]
     past = () if memory is None else (*memory.weights, *memory.observations, memory.kept)
@@ -750,13 +692,11 @@ def train(
     fixed: Collection[str] = (),
     n_restarts: int = 0,
     rng: np.random.Generator | None = None,
-    chunk_size: int | None = None,
     progress: bool = False,
     memory: Memory | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = 30.0,
     tight: bool = False,
-    precision: str = "double",
 ) -> TrainingResult:
     """The model trained on data: the best of 1 + n_restarts runs of L-BFGS.
 
@@ -765,15 +705,12 @@ def train(
     model : Model
         Where the first run starts; restarts begin from it with disturbed parameters. With
         `priors`, the sum of log evidence and log prior is maximised.
-    data, power, jitter, chunk_size, memory, tight
+    data, power, jitter, memory, tight
         As in `model_gradient`.
     rng : Generator, optional
         Random numbers for restarts; seed 0 by default.
     max_iter, tol, fixed, progress
         As in `climb`.
-    precision : "double" or "mixed"
-        As in `model_gradient`. With "mixed", each run goes on in double precision where it would
-        end.
     max_time : float or TimeLimit, optional
         Seconds after which the iteration under way is the last, of all runs together. The best
         parameters so far are returned. A `TimeLimit` has begun where it was made.
@@ -794,45 +731,25 @@ def train(
     ValueError
         If the checkpoint belongs to another training problem, `fixed` has unknown names, or
         `priors` do not fit the model.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.likelihoods import Gaussian
-    >>> from sparse_pep.model import Model
-    >>> from sparse_pep.shards import Piece
-    >>> from sparse_pep.training import train
-    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
-    >>> y = np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
-    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
-    >>> start = Model(SquaredExponential(), points, Gaussian(1.0))
-    >>> result = train(start, Piece(0, X, y), power=0.5)
-    >>> print(result.converged, result.log_evidence > result.history[0])
-    True True
-    >>> print(round(float(np.sqrt(result.model.likelihood.noise_variance)), 1))
-    0.1
     """
     check_fixed(model, fixed)
     check_priors(model.priors, model.parameters())
     given, record = {"power": power, "jitter": jitter, "tight": tight}, None
-    kinds = ("double",) if precision == "double" else (precision, "double")
     if checkpoint is not None:
-        owner = owner_of(model, data, memory, fixed, **given, kinds=kinds)
+        owner = owner_of(model, data, memory, fixed, **given)
         record = Checkpoint(checkpoint, owner, checkpoint_every)
     (n_data,) = data.total(weight_of)
     rng, results, limit = rng or np.random.default_rng(0), [], TimeLimit.of(max_time)
     starts = 0
     while starts <= n_restarts and not (starts and limit.passed):
         start = disturbed(model, rng, fixed) if starts else model
-        more = {"memory": memory, "chunk_size": chunk_size}
-        gradients = [WarmGradient(data, **given, **more, precision=kind) for kind in kinds]
+        more = {"memory": memory}
+        gradient_of = WarmGradient(data, **given, **more)
         if record is not None:
-            gradients = [RecordedGradient(gradient_of, record) for gradient_of in gradients]
+            gradient_of = RecordedGradient(gradient_of, record)
         try:
             rules = max_iter, tol, fixed, progress, limit
-            results.append(climb(start, gradients[0], n_data, *rules, *gradients[1:]))
+            results.append(climb(start, gradient_of, n_data, *rules))
         except np.linalg.LinAlgError:
             if not starts:  # a disturbed start may fail
                 raise
@@ -897,15 +814,6 @@ def advised_power(loss: str, likelihood: Likelihood) -> float:
     ----------
     Bui, Yan and Turner (2017), section 4, and its repetition on the site: for log densities in
     regression the paper recommends 1, and 0.8 is rarely worse and never as bad.
-
-    Examples
-    --------
-    >>> from sparse_pep.likelihoods import Gaussian, Probit
-    >>> from sparse_pep.training import advised_power
-    >>> print(advised_power("auto", Gaussian()), advised_power("log_loss", Gaussian()))
-    0.5 0.8
-    >>> print(advised_power("log_loss", Probit()))
-    0.5
     """
     return 0.8 if loss == "log_loss" and isinstance(likelihood, Gaussian) else 0.5
 
@@ -938,24 +846,6 @@ def held_out_power(
     sweep : dict
         `power`, and `log_density` of the held-out rows in nats per data point, both (P,);
         −∞ where the sites did not settle.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.likelihoods import Gaussian
-    >>> from sparse_pep.model import Model
-    >>> from sparse_pep.shards import Piece
-    >>> from sparse_pep.training import held_out_power
-    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
-    >>> y = np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
-    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
-    >>> start = Model(SquaredExponential(), points, Gaussian(1.0))
-    >>> rng = np.random.default_rng(1)
-    >>> power, model, sweep = held_out_power(start, Piece(0, X, y), rng, powers=(0.0, 0.5))
-    >>> print(power in (0.0, 0.5), sweep["log_density"].round(1))
-    True [0.9 0.9]
     """
     order = rng.permutation(np.flatnonzero(np.broadcast_to(data.weight, data.n_data)))
     judges, learners = np.split(order, [max(1, round(HELD_OUT * len(order)))])
@@ -968,10 +858,9 @@ def held_out_power(
             trained.append(model)
             continue
         model = result.model
-        jitter, chunk_size = options.get("jitter", 1e-8), options.get("chunk_size")
-        given, tight = (power, jitter, result.fit.start), options.get("tight", False)
-        fit = model_evidence(model, learning, *given, chunk_size=chunk_size, tight=tight)
-        mean, var = model_predict(model, fit.posteriors, judging.X, chunk_size)
+        jitter, tight = options.get("jitter", 1e-8), options.get("tight", False)
+        fit = model_evidence(model, learning, power, jitter, result.fit.start, tight=tight)
+        mean, var = model_predict(model, fit.posteriors, judging.X)
         var = var + judging.known_variance
         density = predictive_log_density(model.likelihood.at(judging.X), judging.y, mean, var)
         weight = np.broadcast_to(judging.weight, judging.n_data)

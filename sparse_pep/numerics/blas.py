@@ -15,11 +15,10 @@ import numpy as np
 from scipy.linalg import blas, cython_blas
 
 # %% ../../nbs/internals/numerics/blas.ipynb #2add9a53
-SIGNATURES = {  # c: char *, i: int *, d: double *, s: float *
+SIGNATURES = {  # c: char *, i: int *, d: double *
     "dtrmm": "cccciiddidi",
     "dtrsm": "cccciiddidi",
     "dsyrk": "cciiddiddi",
-    "ssyrk": "cciississi",
     "dger": "iiddididi",
 }
 
@@ -28,8 +27,8 @@ def _letters(signature: str) -> str:
     """A C signature with one letter for each argument, as in `SIGNATURES`; a question mark
     stands for any other type.
     """
-    letters = {"char *": "c", "int *": "i", "double *": "d", "float *": "s"}
-    letters |= {f"__pyx_t_5scipy_6linalg_11cython_blas_{kind} *": kind for kind in "ds"}
+    letters = {"char *": "c", "int *": "i", "double *": "d"}
+    letters["__pyx_t_5scipy_6linalg_11cython_blas_d *"] = "d"
     arguments = re.fullmatch(r"void \((.*)\)", signature)
     types = arguments.group(1).split(", ") if arguments else ["none"]
     return "".join(letters.get(name, "?") for name in types)
@@ -48,7 +47,7 @@ def _routine(name: str) -> Callable | None:
     signature = get_name(capsule)
     if _letters(signature.decode()) != SIGNATURES[name]:
         return None
-    kinds = {"c": text, "i": ctypes.POINTER(ctypes.c_int), "d": address, "s": address}
+    kinds = {"c": text, "i": ctypes.POINTER(ctypes.c_int), "d": address}
     types = [kinds[letter] for letter in SIGNATURES[name]]
     return ctypes.CFUNCTYPE(None, *types)(get_pointer(capsule, signature))
 
@@ -57,17 +56,13 @@ ROUTINES = {name: _routine(name) for name in SIGNATURES}
 ONE = ctypes.byref(ctypes.c_double(1.0))
 
 # %% ../../nbs/internals/numerics/blas.ipynb #baeab74a
-def _address(
-    name: str, array: np.ndarray, shape: tuple[int, ...], dtype: type = np.float64
-) -> int:
-    """The address of the data of `array`. ValueError unless it is C-ordered, of this type and of
-    this shape.
-    """
+def _address(name: str, array: np.ndarray, shape: tuple[int, ...]) -> int:
+    """The address of the data of a C-ordered float64 `array` of this shape. ValueError for others."""
     ordered = array.flags.c_contiguous
-    if not (ordered and array.dtype == dtype and array.shape == shape):
+    if not (ordered and array.dtype == np.float64 and array.shape == shape):
         order = "" if ordered else ", not C-ordered"
         raise ValueError(
-            f"`{name}` must be a C-ordered {np.dtype(dtype)} array {shape}; got {array.dtype} {array.shape}{order}."
+            f"`{name}` must be a C-ordered float64 array {shape}; got {array.dtype} {array.shape}{order}."
         )
     return array.ctypes.data
 
@@ -111,20 +106,17 @@ def syrk(S: np.ndarray, V: np.ndarray, times: float = 1.0) -> None:
     S : ndarray (M, M)
         C order; only its lower triangle is changed.
     V : ndarray (M, n)
-        C order, float64 or float32 like S. Cost: nM² flops.
+        C order. Cost: nM² flops.
     """
     M, n = V.shape
-    dtype = np.float32 if V.dtype == np.float32 else np.float64
-    at_S, at_V = _address("S", S, (M, M), dtype), _address("V", V, (M, n), dtype)
+    at_S, at_V = _address("S", S, (M, M)), _address("V", V, (M, n))
     if not V.size:
         return
-    name, number = ("dsyrk", ctypes.c_double) if dtype == np.float64 else ("ssyrk", ctypes.c_float)
-    if ROUTINES[name] is None:
-        getattr(blas, name)(times, V.T, 1.0, S.T, trans=1, lower=0, overwrite_c=1)
+    if ROUTINES["dsyrk"] is None:
+        blas.dsyrk(times, V.T, 1.0, S.T, trans=1, lower=0, overwrite_c=1)
     else:
-        rows, columns = ctypes.c_int(M), ctypes.c_int(n)
-        factor, one = ctypes.byref(number(times)), ctypes.byref(number(1.0))
-        ROUTINES[name](b"U", b"T", rows, columns, factor, at_V, columns, one, at_S, rows)
+        rows, columns, factor = ctypes.c_int(M), ctypes.c_int(n), ctypes.byref(ctypes.c_double(times))
+        ROUTINES["dsyrk"](b"U", b"T", rows, columns, factor, at_V, columns, ONE, at_S, rows)
 
 
 def dger(T: np.ndarray, b: np.ndarray, d: np.ndarray) -> None:
