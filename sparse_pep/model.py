@@ -335,7 +335,7 @@ def model_evidence(
     start: object = None,
     tol: float = 1e-8,
     memory: Memory | None = None,
-    tight: bool = False,
+    tight: bool = False, chunk_size: None = None,
 ) -> Fit:
     """log Z_PEP and q(u) of a model. Arguments as in `model_gradient`. Cost 2NM² flops, and as
     many for each sweep if the sites have to be searched for.
@@ -353,7 +353,7 @@ def model_gradient(
     start: object = None,
     tol: float = 1e-8,
     memory: Memory | None = None,
-    tight: bool = False,
+    tight: bool = False, chunk_size: None = None, precision: str = "double",
 ) -> tuple[Fit, dict[str, np.ndarray]]:
     """The evidence and its exact gradient with respect to `model.parameters()`.
 
@@ -428,7 +428,7 @@ def one_or_all(parts: Sequence[np.ndarray]) -> np.ndarray:
 # %% ../nbs/17_model.ipynb #b54831f8
 @one_blas_thread()
 def model_predict(
-    model: Model, posteriors: Posterior | Sequence[Posterior], X: np.ndarray
+    model: Model, posteriors: Posterior | Sequence[Posterior], X: np.ndarray, chunk_size: None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at X (S, D), including the mean function, under one or several
     posteriors.
@@ -454,7 +454,8 @@ def model_predict(
     return one_or_all(mean) + model.mean(X).T, one_or_all(var)
 
 # %% ../nbs/17_model.ipynb #6e2b8f11
-def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray) -> np.ndarray:
+def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray, chunk_size: None = None
+) -> np.ndarray:
     """The mean that `model_predict` returns, without the variance, which takes most of the time.
     Cost 2SM flops for each posterior, in addition to Kuf.
     """
@@ -476,7 +477,7 @@ def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray) -> 
 # %% ../nbs/17_model.ipynb #32ed7ad4
 @one_blas_thread()
 def model_bounds(
-    model: Model, data: "Piece | Source", jitter: float = 0.0
+    model: Model, data: "Piece | Source", jitter: float = 0.0, chunk_size: None = None,
 ) -> tuple[float, float]:
     """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with
     this kernel and Gaussian noise. Arguments as in `model_gradient`. Cost 4NM² flops. The lower
@@ -499,7 +500,7 @@ def model_left_out(
     data: "Piece | Source",
     power: float | np.ndarray = 0.5,
     memory: Memory | None = None,
-    tight: bool = False,
+    tight: bool = False, chunk_size: None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at each data point given all others, in the shapes of
     `model_predict`; `fit` is the result of `model_evidence` for these data. The mean is NaN
@@ -535,7 +536,7 @@ def model_leave_one_out(
     data: "Piece | Source",
     power: float | np.ndarray = 0.5,
     memory: Memory | None = None,
-    tight: bool = False,
+    tight: bool = False, chunk_size: None = None,
 ) -> np.ndarray:
     """log p(yₙ | all other data) (N,), in nats, summed over outputs; NaN where leaving out a data
     point leaves no distribution. Arguments and cost as in `model_left_out`.

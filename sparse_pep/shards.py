@@ -15,7 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .likelihoods import Likelihood
-from .numerics.linalg import Factor, add_weighted, log1p_ratio, mirror, solve_lower
+from sparse_pep.numerics.linalg import (
+    Factor,
+    add_weighted,
+    log1p_ratio,
+    mirror,
+    solve_lower,
+)
 from .numerics.threads import chunk_slices, map_chunks
 from .quadrature import STRICT, Accuracy
 from sparse_pep.regression import (
@@ -313,7 +319,7 @@ def moved(state: SiteState, step: Step) -> SiteState:
     return SiteState(np.where(bad, plain, mixed), state.sites, points, residuals)
 
 # %% ../nbs/10_shards.ipynb #358d4e05
-KEPT_V = 32_000_000  # entries of V that a shard keeps from one question to the next: 256 MB
+KEPT_V = 25_000_000  # entries of V that a shard keeps from one question to the next: 200 MB
 KEPT_KUF = 5_000_000  # and of Kuf, which the pull-backs hold: 40 MB
 
 

@@ -600,7 +600,7 @@ def train_stochastic(
     progress: bool = False,
     memory: Memory | None = None,
     callback: Callable[[Epoch], object] | None = None,
-    tight: bool = False,
+    tight: bool = False, chunk_size: None = None,
 ) -> StochasticResult:
     """Train kernel, likelihood and inducing inputs by stochastic Power EP.
 

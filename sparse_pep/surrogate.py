@@ -138,7 +138,7 @@ def principal_observations(
     kept, with the smallest eigenvalue that can be told from 0. Cost O(M³).
     """
     values, vectors = np.linalg.eigh(precision)
-    floor = len(values) * np.finfo(float).eps * max(np.max(np.abs(values)), 1e-300)
+    floor = len(values) * np.finfo(float).eps * (1.0 + np.max(np.abs(values)))  # the rounding of B
     if values[0] < -floor:
         raise ValueError(
             "the sites of `fit` make some direction of u less certain than the prior, which no "
@@ -146,8 +146,8 @@ def principal_observations(
             "Use `surrogate`, whose sites may have negative precisions."
         )
     shifts = vectors.T @ (posterior.B.lower @ posterior.b)
-    told = np.linalg.norm(shifts.reshape(len(shifts), -1), axis=1)
-    kept = (values > floor) | (faint & (told > SEEN * np.linalg.norm(told)))
+    sizes = np.linalg.norm(shifts.reshape(len(shifts), -1), axis=1)
+    kept = (values > floor) | (faint & (sizes > SEEN * np.linalg.norm(sizes)))
     values, vectors = np.maximum(values[kept], floor), vectors[:, kept]
     root = np.sqrt(values)
     observations = shifts[kept].T / root

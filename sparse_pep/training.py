@@ -696,7 +696,7 @@ def train(
     memory: Memory | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: float = 30.0,
-    tight: bool = False,
+    tight: bool = False, chunk_size: None = None, precision: str = "double",
 ) -> TrainingResult:
     """The model trained on data: the best of 1 + n_restarts runs of L-BFGS.
 

@@ -63,16 +63,6 @@ def test_a_signature_with_other_types_is_not_the_expected_one():
     assert blas._letters("long (int *)") == "?"
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_sums_of_outer_products_in_single_precision(plain, monkeypatch):
-    if plain:
-        monkeypatch.setattr(blas, "ROUTINES", dict.fromkeys(blas.ROUTINES))
-    _, K, S, *_ = (array.astype(np.float32) for array in problem(5, 40, 0))
-    expected = np.triu(S, 1) + np.tril(S - 0.3 * K.astype(float) @ K.T)
-    blas.syrk(S, K, -0.3)
-    assert S.dtype == np.float32 and 1e-9 < error(S, expected, 40.0) < 1e-7
-
-
 @pytest.mark.parametrize("wrong", [np.ones((5, 3)).T, np.ones((3, 5), dtype=np.float32), np.ones((3, 10))[:, ::2]])
 def test_buffers_that_blas_would_read_as_something_else_are_refused(wrong):
     with pytest.raises(ValueError, match="`K` must be a C-ordered float64 array"):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import blocks as reference
+from reference.chunks import chunks_of
 from reference.compare import error, gradient_error, properties, slopes
 from reference.dense import complex_step, log_normal
 from reference.problems import Problem
@@ -45,7 +46,6 @@ from sparse_pep.model import (
 )
 from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import log1p_ratio
-from sparse_pep.numerics.memory import Budget
 from sparse_pep.shards import Piece
 from sparse_pep.sites import q_moments
 from sparse_pep.training import held_out_power, train
@@ -159,7 +159,8 @@ partitions = st.lists(st.integers(0, 6), min_size=1, max_size=30).map(Partition)
 @properties
 @given(partitions, st.integers(1, 12))
 def test_chunks_hold_every_datum_once_in_whole_blocks(blocks, chunk_size):
-    chunks = block_chunks(blocks, 5, chunk_size)
+    with chunks_of(chunk_size):
+        chunks = block_chunks(blocks, 5)
     rows = np.concatenate([chunk.rows for chunk in chunks])
     assert sorted(rows) == list(range(len(blocks.labels)))
     for chunk in chunks:
@@ -174,7 +175,9 @@ def test_chunks_hold_every_datum_once_in_whole_blocks(blocks, chunk_size):
 @given(partitions, st.integers(1, 12))
 def test_views_are_the_columns_of_each_block(blocks, chunk_size):
     everything = np.arange(2.0 * len(blocks.labels)).reshape(2, -1)
-    for chunk in block_chunks(blocks, 2, chunk_size):
+    with chunks_of(chunk_size):
+        chunks = block_chunks(blocks, 2)
+    for chunk in chunks:
         V = np.take(everything, chunk.rows, axis=1)
         for rows, view in zip(chunk.members, chunk.views(V)):
             assert np.shares_memory(view, V)
@@ -266,7 +269,8 @@ problems = st.builds(
 @properties
 @given(problems, st.sampled_from([1, 4, None]))
 def test_evidence_and_posterior_against_dense_matrices(problem, chunk_size):
-    fit = model_evidence(problem.model, *problem.given(), chunk_size=chunk_size)
+    with chunks_of(chunk_size):
+        fit = model_evidence(problem.model, *problem.given())
     assert error(fit.log_evidence, reference.log_evidence(*problem.dense()), len(problem.y)) < 1e-8
     q_mean, q_cov = reference.posterior(*problem.dense())
     got_mean, got_cov = q_moments(fit.posteriors[0])
@@ -281,7 +285,8 @@ def test_evidence_and_posterior_against_dense_matrices(problem, chunk_size):
 @pytest.mark.parametrize("name", ["se", "matern32", "matern52"])
 def test_gradient_against_complex_steps(power, name):
     problem = BlockProblem(3, 14, 4, 2, 5, name=name, power=power)
-    _, gradient = model_gradient(problem.model, *problem.given(), chunk_size=5)
+    with chunks_of(5):
+        _, gradient = model_gradient(problem.model, *problem.given())
     parameters = problem.model.parameters()
     expected = {
         key: complex_step(
@@ -318,7 +323,8 @@ def test_several_outputs_are_so_many_models(power):
     fits = []
     for y in (Y, *Y.T):
         rows = data._replace(y=y)
-        fit, gradient = model_gradient(problem.model, rows, powers, chunk_size=7)
+        with chunks_of(7):
+            fit, gradient = model_gradient(problem.model, rows, powers)
         scores = model_leave_one_out(problem.model, fit, rows, powers)
         predicted = model_predict(problem.model, fit.posteriors, problem.X[::3])
         fits.append((fit.log_evidence, gradient, scores, *predicted))
@@ -350,10 +356,10 @@ def test_power_zero_does_not_see_the_partition():
 def test_chunks_and_threads_change_nothing(threads):
     problem = BlockProblem(6, 300, 5, 2, 40, power="private")
     with threadpool_limits(threads):
-        fits = [
-            model_gradient(problem.model, *problem.given(), chunk_size=size)
-            for size in (7, 100, None)
-        ]
+        fits = []
+        for size in (7, 100, None):
+            with chunks_of(size):
+                fits.append(model_gradient(problem.model, *problem.given()))
     dense = reference.log_evidence(*problem.dense())
     for fit, gradient in fits:
         assert error(fit.log_evidence, dense) < 1e-11
@@ -364,12 +370,14 @@ def test_sites_that_are_not_kept_are_computed_again(monkeypatch):
     problem, held = BlockProblem(6, 60, 5, 2, 9, power="private"), []
     release = BlockShard.release
     monkeypatch.setattr(BlockShard, "release", lambda self, i: (release(self, i), held.append(i in self.left)))
-    kept, gradient = model_gradient(problem.model, *problem.given(), chunk_size=20)
+    with chunks_of(20):
+        kept, gradient = model_gradient(problem.model, *problem.given())
     assert len(held) > 1 and all(held)
     held.clear()
     monkeypatch.setattr("sparse_pep.blocks.KEPT_SITES", 0)
-    monkeypatch.setattr("sparse_pep.model.KEPT_BLOCKS", Budget(host=0, device=0))
-    fit, again = model_gradient(problem.model, *problem.given(), chunk_size=20)
+    monkeypatch.setattr("sparse_pep.model.KEPT_BLOCKS", 0)
+    with chunks_of(20):
+        fit, again = model_gradient(problem.model, *problem.given())
     assert held and not any(held)
     assert fit.log_evidence == kept.log_evidence
     assert gradient_error(again, gradient) < 1e-13
@@ -462,7 +470,8 @@ def test_blocks_of_one_are_plain_inference(likelihood, power):
     data = Data()
     power = np.random.default_rng(1).uniform(size=12) if power == "private" else power
     blocks = Partition(np.random.default_rng(2).permutation(12))
-    fit = model_evidence(*data.given(likelihood, power, blocks), chunk_size=5)
+    with chunks_of(5):
+        fit = model_evidence(*data.given(likelihood, power, blocks))
     plain = model_evidence(*data.given(likelihood, power))
     assert fit.searched and fit.converged and plain.converged
     assert error(fit.log_evidence, plain.log_evidence) < 1e-8
@@ -562,7 +571,8 @@ def test_gradient_is_that_of_the_search_done_again(likelihood, power):
     data = Data(kernel=Matern32(1.5, 0.8) + White(0.05))
     power = np.resize([0.0, 1.0, 0.5], len(UNEVEN)) if power == "private" else power
     model, *given = data.given(likelihood, power, UNEVEN)
-    fit, gradient = model_gradient(model, *given, tol=1e-10, chunk_size=5)
+    with chunks_of(5):
+        fit, gradient = model_gradient(model, *given, tol=1e-10)
     assert fit.converged
 
     def value(parameters):

@@ -9,6 +9,7 @@ from conftest import BESIDE, outside
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import dense
+from reference.chunks import chunks_of
 from reference.compare import error, gradient_error, properties, slopes
 from reference.problems import KERNELS, Problem, problems
 from reference.searched import SearchedGaussian
@@ -16,7 +17,6 @@ from reference.searched import SearchedGaussian
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import best_scale
 from sparse_pep.interdomain import GaussianBlur
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.means import ConstantMean
@@ -109,7 +109,8 @@ def test_gradient_against_dense_complex_steps(p, weighted, in_blocks):
     weight = rng.uniform(0.2, 3.0, size=N)[labels] if weighted else np.ones(N)
     power = np.resize(p.power, N)[labels]
     data = Piece(0, p.X, p.y, weight, power=power, blocks=labels if in_blocks else None)
-    fit, gradient = model_gradient(p.model, data, tight=True, chunk_size=4)
+    with chunks_of(4):
+        fit, gradient = model_gradient(p.model, data, tight=True)
 
     def log_z(parameters):
         Z, variance = parameters["features.Z"], np.exp(parameters["kernel.log_variance"])
@@ -201,7 +202,8 @@ def test_scales_of_several_latent_functions_are_optimal_and_known_to_the_gradien
     data, given = Piece(0, X, labels, WEIGHT), {"power": 0.0, "tol": 1e-10, "tight": True}
     fit, gradient = model_gradient(model, data, **given)
     assert fit.converged and np.ptp(fit.scale) > 1e-3 and np.max(fit.scale) < 0.95
-    np.testing.assert_allclose(fit.scale, best_scale(fit.projection), rtol=1e-8)
+    mean = fit.projection.curvature[:, None] / fit.projection.weight  # of D d2
+    np.testing.assert_allclose(fit.scale, 1.0 / (1.0 - np.minimum(mean, 0.0)), rtol=1e-8)
     found, expected = slopes(
         lambda at: model_evidence(model.with_parameters(at), data, **given).log_evidence, model.parameters(), gradient
     )

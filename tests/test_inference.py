@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from reference import classification as dense
+from reference.chunks import chunks_of
 from reference.compare import error
 from reference.searched import SearchedGaussian
 from scipy.special import log_ndtr
 
-from sparse_pep.energies import energy_gradient
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import infer, leave_one_out
+from sparse_pep.inference import energy_gradient, infer, leave_one_out
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import (
     Gaussian,
@@ -26,7 +26,7 @@ from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import factorise, solve_lower
 from sparse_pep.quadrature import STRICT
 from sparse_pep.regression import evidence, predict_f
-from sparse_pep.shards import Kept, Shard
+from sparse_pep.shards import Shard
 from sparse_pep.sites import q_moments, sequential_sweep
 
 KERNELS = {"se": SquaredExponential, "matern32": Matern32}
@@ -201,18 +201,23 @@ def test_acceleration_changes_the_way_and_not_the_end(memory):
 
 def test_chunks_do_not_matter():
     problem = small(Probit(), N=40)
-    whole, cut = problem.infer(0.5), problem.infer(0.5, chunk_size=7)
+    whole = problem.infer(0.5)
+    with chunks_of(7):
+        cut = problem.infer(0.5)
     assert error(cut.site_precision, whole.site_precision) < 1e-8
     assert error(cut.log_evidence, whole.log_evidence) < 1e-11
 
 
 @pytest.mark.parametrize("likelihood", [Probit(), Softmax(3)], ids=lambda likelihood: type(likelihood).__name__)
-def test_nothing_kept_in_memory(likelihood):
+def test_nothing_kept_in_memory(likelihood, monkeypatch):
     problem = small(Probit(), N=40)
     problem.likelihood = likelihood
     problem.y = problem.y if isinstance(likelihood, Probit) else np.arange(40) % 3
-    kept, again = problem.infer(0.5), problem.infer(0.5, kind=lambda **named: Shard(**named | {"kept": Kept()}))
-    assert kept.shards.local[0].kept.chunks and not again.shards.local[0].kept.chunks
+    kept = problem.infer(0.5)
+    monkeypatch.setattr("sparse_pep.shards.KEPT_V", 0)
+    monkeypatch.setattr("sparse_pep.shards.KEPT_KUF", 0)
+    again = problem.infer(0.5)
+    assert kept.shards.local[0].kept and not again.shards.local[0].kept
     assert error(again.site_precision, kept.site_precision) < 1e-10
     for one, two in zip(energy_gradient(again), energy_gradient(kept)):
         assert error(one, two, 1.0) < 1e-8

@@ -30,7 +30,7 @@ FLOORS = (
     "numerics",
     "kernels means features interdomain",
     "sites regression quadrature likelihoods multiclass",
-    "shards inference blocks energies",
+    "shards inference blocks",
     "surrogate streaming",
     "priors model training stochastic local draws",
     "data",

@@ -15,7 +15,7 @@ from reference.compare import error, gradient_error, properties
 from reference.problems import problems
 
 import sparse_pep.model
-from sparse_pep import energies, training
+from sparse_pep import inference, training
 from sparse_pep.data.passes import Moments, moments_of, source_moments, source_predict
 from sparse_pep.data.sources import ArraySource, Piece, Source
 from sparse_pep.features import InducingPoints
@@ -116,7 +116,7 @@ def test_the_short_way_is_for_data_that_are_all_at_power_0(power, monkeypatch):
         taken.append(short)
         return through(shard, whitened, short, *more)
 
-    monkeypatch.setattr(energies, "adjoints", watched)
+    monkeypatch.setattr(inference, "adjoints", watched)
     more = {"private": {"power": powers}, "known": {"known_variance": np.linspace(0.0, 1.0, N)}}.get(power, {})
     _, gradient = model_gradient(gaussian, Piece(0, X, y, **more), 0.0)
     _, slopes = model_gradient(gaussian, ArraySource(X, y, **more, piece_rows=4), 0.0)

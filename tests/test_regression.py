@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import dense
+from reference.chunks import chunks_of
 from reference.compare import error, gradient_error, properties
 from reference.highprec import Regression
 from reference.problems import KERNELS, Problem, problems
 from threadpoolctl import threadpool_limits
 
-from sparse_pep.energies import energy_gradient
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import infer
+from sparse_pep.inference import energy_gradient, infer
 from sparse_pep.kernels import Constant, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import (
@@ -25,7 +25,7 @@ from sparse_pep.model import (
     model_predict,
 )
 from sparse_pep.regression import evidence, gaussian_sites, predict_f_cov
-from sparse_pep.shards import Kept, Piece, Shard
+from sparse_pep.shards import Piece
 from sparse_pep.sites import q_moments, unexplained_variance
 
 
@@ -38,7 +38,7 @@ def everything(model, X, y, power, X_test, **options):
     """All results of a model, by name, as arrays."""
     fit, gradient = model_gradient(model, Piece(0, X, y), power, **options)
     q_mean, q_cov = q_moments(fit.posteriors[0])
-    f_mean, f_var = model_predict(model, fit.posteriors, X_test, options.get("chunk_size"))
+    f_mean, f_var = model_predict(model, fit.posteriors, X_test)
     precision, shift = gaussian_sites(y, fit.dff, model.likelihood.noise_variance, power)
     results = {"log_evidence": fit.log_evidence, "q_mean": q_mean, "q_cov": q_cov, "f_mean": f_mean, "f_var": f_var}
     return results | {"precision": precision, "shift": shift} | gradient
@@ -71,7 +71,8 @@ def test_evidence_posterior_and_prediction_against_dense(p):
 @given(problems)
 def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
     (Kuu, Kuf, kff), noise = p.arrays(), float(p.model.likelihood.noise_variance)
-    low, got = model_bounds(p.model, Piece(0, p.X, p.y), chunk_size=4)
+    with chunks_of(4):
+        low, got = model_bounds(p.model, Piece(0, p.X, p.y))
     Qff, eye = dense.projected(Kuu, Kuf), np.eye(len(p.y))
     inflated = noise + np.maximum(kff - np.diag(Qff), 0.0).sum()
     quadratic = p.y @ np.linalg.solve(Qff + inflated * eye, p.y)
@@ -116,7 +117,8 @@ def test_adjoints_against_dense_complex_steps(p, private_noise):
 
         return Kuf[:, rows].copy(order="C"), kff[rows], pull
 
-    fit = infer(Kuu, covariances, Gaussian(), p.y, p.power, noise_variance=noise, chunk_size=4)
+    with chunks_of(4):
+        fit = infer(Kuu, covariances, Gaussian(), p.y, p.power, noise_variance=noise)
     Kuu_bar, pulled, log_noise_bar, _ = energy_gradient(fit)
 
     def log_z(Kuu=Kuu, Kuf=Kuf, kff=kff, log_noise=0.0):
@@ -246,8 +248,8 @@ def test_chunks_and_threads_change_nothing(power, name):
     expected = everything(p.model, *p.data(), p.X_test)
     for chunk_size in (1, 7, 22, 23, 1000):
         for limit in (1, 2):
-            with threadpool_limits(limit, user_api="blas"):
-                got = everything(p.model, *p.data(), p.X_test, chunk_size=chunk_size)
+            with threadpool_limits(limit, user_api="blas"), chunks_of(chunk_size):
+                got = everything(p.model, *p.data(), p.X_test)
             for key, value in expected.items():
                 assert error(got[key], value) < 1e-10, (key, chunk_size, limit)
 
@@ -255,8 +257,8 @@ def test_chunks_and_threads_change_nothing(power, name):
 @pytest.mark.parametrize("limit", [1, 2])
 def test_the_same_call_gives_the_same_bits(limit):
     p = Problem(6, 400, 6, 2)
-    with threadpool_limits(limit, user_api="blas"):
-        first, second = (everything(p.model, *p.data(), p.X_test, chunk_size=16) for _ in range(2))
+    with threadpool_limits(limit, user_api="blas"), chunks_of(16):
+        first, second = (everything(p.model, *p.data(), p.X_test) for _ in range(2))
     for key, value in first.items():
         np.testing.assert_array_equal(value, second[key])
 
@@ -428,7 +430,7 @@ def test_inducing_points_must_be_finite_and_at_least_one(Z):
 @pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("outputs", [(), (2,)])
 @pytest.mark.parametrize("N, M, chunk_size", [(40, 6, None), (40, 6, 7), (1, 1, None), (5, 9, 2)])
-def test_what_is_kept_and_summed_changes_nothing(power, outputs, N, M, chunk_size):
+def test_what_is_kept_and_summed_changes_nothing(power, outputs, N, M, chunk_size, monkeypatch):
     """The second pass with V from the first, and with the sum over the noise alone, gives the same derivatives."""
     rng = np.random.default_rng(3)
     X, Z, kernel = rng.normal(size=(N, 2)), rng.normal(size=(M, 2)), SquaredExponential(1.3, [0.7, 1.1])
@@ -447,20 +449,16 @@ def test_what_is_kept_and_summed_changes_nothing(power, outputs, N, M, chunk_siz
 
         return Kuf, kff, pull
 
-    memory = np.full(N * M + 3, np.nan)
-    ways = [Kept(), Kept(V=True), Kept(V=True, pulls=True), Kept(V=True, memory=memory), Kept(True, True, memory)]
     found = []
-    for kept in ways:
-
-        def kind(own=kept, **named):
-            return Shard(**named | {"kept": own})
-
-        how = {"weight": weight, "noise_variance": noise, "chunk_size": chunk_size, "jitter": 1e-10, "kind": kind}
-        fit = infer(kernel(Z), covariances, Gaussian(), y, power, **how)
-        shard = fit.shards.local[0]
-        assert shard.kept is kept and bool(kept.chunks) == kept.V
+    for most_V, most_Kuf in ((0, 0), (10**6, 0), (10**6, 10**6)):
+        monkeypatch.setattr("sparse_pep.shards.KEPT_V", most_V)
+        monkeypatch.setattr("sparse_pep.shards.KEPT_KUF", most_Kuf)
+        with chunks_of(chunk_size):
+            fit = infer(kernel(Z), covariances, Gaussian(), y, power, jitter=1e-10, weight=weight, noise_variance=noise)
+        kept = fit.shards.local[0].kept
+        assert bool(kept) == (most_V > 0) and all((pull is not None) == (most_Kuf > 0) for _, pull in kept.values())
         found.append((fit.log_evidence, *energy_gradient(fit)))
-        assert not kept.chunks  # used up
+        assert not kept  # used up
     whole = evidence(kernel(Z), kernel(Z, X), kernel.diag(X), y, noise, power, weight, 1e-10)
     assert error(found[0][0], whole.log_evidence, 1.0) < 1e-12
     for value, *bars in found[1:]:
@@ -480,7 +478,8 @@ def test_whole_arrays_and_chunks_are_the_same(p, several):
     weight, noise = rng.integers(0, 4, size=N), p.model.likelihood.noise_variance * rng.uniform(0.5, 2.0, size=N)
     whole = evidence(Kuu, Kuf, kff, y, noise, p.power, weight)
     given = Kuu, lambda rows: (Kuf[:, rows].copy(), kff[rows], None), Gaussian(), y, p.power
-    fit = infer(*given, weight=weight, noise_variance=noise, chunk_size=4)
+    with chunks_of(4):
+        fit = infer(*given, weight=weight, noise_variance=noise)
     assert not fit.searched and fit.converged and fit.n_sweeps == 0
     assert error(fit.log_evidence, whole.log_evidence, abs(whole.log_evidence) + N) < 1e-11
     assert error(fit.dff, whole.dff, np.max(kff)) < 1e-12

@@ -302,8 +302,8 @@ def test_a_posterior_without_jitter_and_proper_cavities(power, proper):
         return batch_of(CASES["probit"].model, Piece(0, X[:1], SIGN[:1]), power, JITTER)
 
     batch = fresh()
-    (chunk,) = batch.shard.columns([0])
-    v = chunk.V[:, 0]
+    ((_, V, _),) = batch.shard.visit([0])
+    v = V[:, 0]
     along = np.outer(v, v)[None] / (v @ v)
     sums = site_sums(batch.shard, np.array([[[5.0 / (v @ v)]], [[0.0]]]))
     # 1 − 2 + 5 is a precision, and 1 − 2, that of the cavity at power 1, is none
@@ -318,8 +318,7 @@ def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
     """Sites so negative that only a quarter of the way to them leaves a distribution."""
     case = CASES["student"]
     batch = batch_of(case.model, Piece(0, X[:20], case.y[:20]), 0.0, JITTER)
-    (chunk,) = batch.shard.columns([0])
-    V = chunk.V
+    ((_, V, _),) = batch.shard.visit([0])
     aim = np.full((1, 20), -3.0 / np.linalg.eigvalsh(V @ V.T)[-1])
 
     def asked(d1, d2, mean, var, power):

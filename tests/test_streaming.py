@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import dense
+from reference.chunks import chunks_of
 from reference.compare import error, gradient_error, properties
 from reference.problems import problems
 
@@ -53,7 +54,8 @@ def test_two_batches_are_one(p, cut):
         return
     memory = memory_of(p.model, p.X[:cut], p.y[:cut], power)
     assert len(memory) <= len(p.model.features)
-    fit = model_evidence(p.model, Piece(cut, p.X[cut:], p.y[cut:]), power, memory=memory, chunk_size=3)
+    with chunks_of(3):
+        fit = model_evidence(p.model, Piece(cut, p.X[cut:], p.y[cut:]), power, memory=memory)
     assert error(fit.log_evidence, whole.log_evidence, abs(whole.log_evidence) + len(p.y)) < 1e-8
     assert error(fit.posteriors[0].b, whole.posteriors[0].b, np.max(np.abs(whole.posteriors[0].b)) + 1.0) < 1e-7
     assert error(fit.posteriors[0].B.lower, whole.posteriors[0].B.lower) < 1e-8

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import dense
+from reference.chunks import chunks_of
 from reference.compare import differences, error, properties
 from reference.problems import problems
 
@@ -53,7 +54,8 @@ def test_a_weight_is_so_many_copies(p, seed):
     again = np.repeat(np.arange(len(p.y)), copies)
     power = p.power[again] if np.ndim(p.power) else p.power
     longer, longer_gradient = model_gradient(p.model, Piece(0, p.X[again], p.y[again]), power)
-    fit, gradient = model_gradient(p.model, Piece(0, p.X, p.y, copies), p.power, chunk_size=4)
+    with chunks_of(4):
+        fit, gradient = model_gradient(p.model, Piece(0, p.X, p.y, copies), p.power)
     scale = abs(longer.log_evidence) + len(again)
     assert error(fit.log_evidence, longer.log_evidence, scale) < 1e-10
     size = np.max(np.abs(to_vector(longer_gradient)))
@@ -79,7 +81,8 @@ def test_a_known_variance_is_noise_that_is_not_trained(p, seed):
 @given(problems, st.integers(1, 4))
 def test_outputs_are_problems_side_by_side(p, K):
     Y = np.random.default_rng(K).normal(size=(len(p.y), K)) * np.max(np.abs(p.y))
-    fit, gradient = model_gradient(p.model, Piece(0, p.X, Y), p.power, chunk_size=4)
+    with chunks_of(4):
+        fit, gradient = model_gradient(p.model, Piece(0, p.X, Y), p.power)
     parts = [model_gradient(p.model, Piece(0, p.X, column), p.power) for column in Y.T]
     total = sum(one.log_evidence for one, _ in parts)
     assert error(fit.log_evidence, total, abs(total) + Y.size) < 1e-11
