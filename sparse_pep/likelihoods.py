@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma, erfcx, expit, gammaln, log_ndtr, logit, ndtr
 
-from .numerics.devices import Array
 from .numerics.parameters import Parametric
 from .numerics.validation import as_floats, is_number, shown
 from sparse_pep.quadrature import (
@@ -94,7 +93,7 @@ class Likelihood(Parametric):
                 raise ValueError(f"`{name}` must be a positive number; got {shown(value)}.")
             object.__setattr__(self, name, float(value))
 
-    def at(self, X: Array) -> "Likelihood":
+    def at(self, X: np.ndarray) -> "Likelihood":
         """The likelihood of data points with the inputs X (N, D): the same one, unless it has `codes`."""
         return self
 
@@ -928,9 +927,6 @@ class Beta(Likelihood):
 # %% ../nbs/bounded.ipynb #5a1505d6
 LIKELIHOODS |= {kind.__name__: kind for kind in (Ordinal, Beta)}
 
-# %% ../nbs/heteroscedastic.ipynb #5e1c0d7a
-from sparse_pep.numerics.devices import as_numpy
-
 # %% ../nbs/heteroscedastic.ipynb #c6ba17c8
 @dataclass(frozen=True)
 class HeteroscedasticGaussian(Likelihood):
@@ -1105,11 +1101,11 @@ class GroupedGaussian(Gaussian):
         """The column of the codes."""
         return (self.column,)
 
-    def groups(self, X: Array) -> np.ndarray:
+    def groups(self, X: np.ndarray) -> np.ndarray:
         """The code (N,) of each row of X (N, D). ValueError if one is not among 0, …, G − 1."""
         if self.column >= X.shape[1]:
             raise ValueError(f"`column` {self.column} of the codes is not there: X has {X.shape[1]} columns.")
-        code = as_numpy(X[:, self.column])
+        code = X[:, self.column]
         known = np.isin(code, np.arange(len(self.noise_variance)))
         if not np.all(known):
             raise ValueError(
@@ -1117,7 +1113,7 @@ class GroupedGaussian(Gaussian):
             )
         return code.astype(int)
 
-    def at(self, X: Array) -> GaussianByRow:
+    def at(self, X: np.ndarray) -> GaussianByRow:
         return GaussianByRow(np.array(self.noise_variance)[self.groups(X)])
 
 # %% ../nbs/heteroscedastic.ipynb #686a5553
