@@ -21,7 +21,7 @@ from . import __version__
 KERNELS = ("se", "matern12", "matern32", "matern52", "rq")
 POWER_NAMES = ("auto", "log_loss", "held_out")
 LOCAL_NAMES = ("off", "blocks", "neighbours", "auto")
-CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax", "multinomial_probit")
+CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax")
 NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta", "ordinal", "poisson", "negative_binomial")
 LIKELIHOODS = ("gaussian", *CLASSIFIERS, *NUMERIC)
 MAX_INDUCING, MAX_ITER, TOL = 1000, 2000, 1e-4

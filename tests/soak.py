@@ -58,7 +58,7 @@ from sparse_pep.features import (
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence
-from sparse_pep.multiclass import MULTICLASS, MultinomialProbit, Softmax
+from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.files import read_archive
 from sparse_pep.shards import Piece
 
@@ -196,7 +196,7 @@ def random_likelihood(rng):
     classes, low = np.append([0.0, 1.0, 2.0], rng.integers(0, 3, N - 3)), rng.choice([None, -0.5 * unit])
     amounts, shape, real = np.exp(middle + normal), 10.0 ** rng.uniform(-0.5, 1), unit * rng.standard_t(3, N)
     others = [name for name, kind in likelihoods.LIKELIHOODS.items() if not issubclass(kind, Gaussian)]
-    name = str(rng.choice([*others, *MULTICLASS]))
+    name = str(rng.choice([*others, "Softmax"]))
     own, y, variance, mean = {
         "Probit": ({}, labels, 1.0, 0.0),
         "Logit": ({}, labels, 1.0, 0.0),
@@ -212,9 +212,8 @@ def random_likelihood(rng):
         "Tobit": ({"noise_variance": unit**2 * rng.uniform(0.05, 1), "low": low, "high": 0.8 * unit}, real, unit**2, 0.0),
         "Binomial": ({"trials": 5}, rng.binomial(5, 0.4, N).astype(float), 1.0, 0.0),
         "Softmax": ({}, classes, 1.0, 0.0),
-        "MultinomialProbit": ({}, classes, 1.0, 0.0),
     }[name]
-    likelihood = (likelihoods.LIKELIHOODS | MULTICLASS)[name](**own)
+    likelihood = (likelihoods.LIKELIHOODS | {"Softmax": Softmax})[name](**own)
     return likelihood, likelihood.check(y), variance, mean
 
 
@@ -223,8 +222,6 @@ def level(likelihood, y, mean, var, power):
     if isinstance(likelihood, Softmax):
         each = (multiclass.tilted(multiclass.softmax_log_density, int(y[n]), mean[:, n], var[:, n], power)[0] for n in range(len(y)))
         return np.array(list(each))
-    if isinstance(likelihood, MultinomialProbit):  # nested EP, which is held against others in test_multiclass.py
-        return likelihood.tilted(y, mean, var, power).log_z
     if likelihood.n_latent == 1:
         return energy.one_dimensional(lambda f: likelihood.log_density(y[:, None], f)[0], mean[0], var[0], power, likelihood.width)
     rest, s = (y - mean[0])[:, None] ** 2, var[0][:, None]
@@ -286,10 +283,10 @@ def fitted(rng):
         y = rng.integers(0, rng.integers(2, 4), N)
         y[:2] = 0, 1
         softmax = len(np.unique(y)) > 2
-        model = SparsePEPClassifier(**arguments, likelihood=str(rng.choice(["softmax", "multinomial_probit"] if softmax else ["probit", "logit"])))
+        model = SparsePEPClassifier(**arguments, likelihood="softmax" if softmax else str(rng.choice(["probit", "logit"])))
     else:
         likelihood, y, _, _ = random_likelihood(rng)
-        while isinstance(likelihood, (Softmax, MultinomialProbit)):
+        while isinstance(likelihood, Softmax):
             likelihood, y, _, _ = random_likelihood(rng)
         X, y = X[:12], y[: len(X)]
         model = SparsePEP(**arguments, likelihood=likelihood)

@@ -50,7 +50,7 @@ from sparse_pep.likelihoods import (
     Probit,
 )
 from sparse_pep.model import Model, model_evidence, to_vector
-from sparse_pep.multiclass import MultinomialProbit, Softmax
+from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Piece
 from sparse_pep.stochastic import train_stochastic
 from sparse_pep.training import SITE_TOL, held_out_power, train
@@ -587,9 +587,9 @@ def test_labels_of_any_kind_change_names_only(name, several, tmp_path):
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("likelihood", ["probit", "logit", "noisy_probit", "softmax", "multinomial_probit"])
+@pytest.mark.parametrize("likelihood", ["probit", "logit", "noisy_probit", "softmax"])
 def test_what_a_classifier_says_agrees_with_itself(power, likelihood):
-    several = likelihood in ("softmax", "multinomial_probit")
+    several = likelihood == "softmax"
     labels, C = (THIRD, 3) if several else (SIDE, 2)
     model = classifier(labels, power=power, likelihood=likelihood)
     assert model.converged_
@@ -622,7 +622,7 @@ def test_what_a_classifier_says_agrees_with_itself(power, likelihood):
 
 
 def test_likelihoods_by_number_of_classes():
-    expected = {"auto": (Probit, Softmax), "probit": (Probit, MultinomialProbit), "logit": (Logit, Softmax)}
+    expected = {"auto": (Probit, Softmax), "logit": (Logit, Softmax)}
     for name, kinds in expected.items():
         for several, kind in enumerate(kinds):
             assert type(classifier_likelihood(name, 2 + several)) is kind

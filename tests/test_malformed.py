@@ -59,7 +59,7 @@ from sparse_pep.likelihoods import (
 )
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
 from sparse_pep.model import Model
-from sparse_pep.multiclass import MultinomialProbit, Softmax
+from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.files import read_archive, write_archive
 from sparse_pep.priors import LogNormal, Normal
 from sparse_pep.shards import Piece
@@ -1170,7 +1170,7 @@ MATHS = {
     **{f"flip {value!r}": (lambda value=value: NoisyProbit(flip=value), "`flip`") for value in (0.0, 0.5, -0.1, NAN, "a", None, [0.1], True)},
     **{f"n_classes {value!r}": (lambda value=value: Softmax(value), "`n_classes`") for value in (1, 0, -1, 2.5, NAN, "a", None, [3], True)},
     "fractions of classes": (lambda: Softmax(3).check([0.5, 1.0]), ["`y`", "row 0"]),
-    "classes beyond the last": (lambda: MultinomialProbit(3).check([0, 3]), ["`y`", "row 1"]),
+    "classes beyond the last": (lambda: Softmax(3).check([0, 3]), ["`y`", "row 1"]),
     "labels other than signs": (lambda: Probit().check([0.0, 1.0]), ["`y`", "row 0"]),
     "text for counts": (lambda: Poisson().check(["a"]), "`y`"),
     "complex targets": (lambda: Gaussian().check(np.array([1.0 + 1j])), "`y`"),

@@ -21,27 +21,22 @@ from .encoding import Encoding, classes_of
 from .fitting import Data
 from .general import likelihood_named
 from ..likelihoods import Binary, Likelihood, Logit, NoisyProbit, Probit
-from ..multiclass import MultinomialProbit, Softmax
+from ..multiclass import Softmax
 from ..numerics.validation import require_finite, require_labels, shown
 
 # %% ../../nbs/internals/estimators/classifier.ipynb #dbb40ff8
 def classifier_likelihood(likelihood: str | Likelihood, n_classes: int) -> Likelihood:
     """The likelihood for `n_classes` classes, given as an object or by name. "auto" is the
-    probit for two classes and the softmax for more. For more than two classes, "probit" is the
-    multinomial probit and "logit" the softmax. ValueError if it is not for so many classes.
+    probit for two classes and the softmax for more. For more than two classes, "logit" is the
+    softmax. ValueError if it is not for so many classes.
     """
-    softmax, multinomial = (
-        partial(Softmax, n_classes),
-        partial(MultinomialProbit, n_classes),
-    )
-    more = n_classes > 2
+    softmax, more = partial(Softmax, n_classes), n_classes > 2
     kinds = {
         "auto": softmax if more else Probit,
-        "probit": multinomial if more else Probit,
+        "probit": Probit,
         "logit": softmax if more else Logit,
         "noisy_probit": NoisyProbit,
         "softmax": softmax,
-        "multinomial_probit": multinomial,
     }
     found = likelihood_named(likelihood, kinds)
     single = found.n_latent == 1
@@ -79,8 +74,8 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
     ----------
     likelihood : Likelihood or str
         "auto" (probit for two classes, softmax for more), "probit", "logit",
-        "noisy_probit", "softmax", "multinomial_probit", or an object of
-        `sparse_pep.likelihoods` or `sparse_pep.multiclass`.
+        "noisy_probit", "softmax", or an object of `sparse_pep.likelihoods` or
+        `sparse_pep.multiclass`.
     {parameters}
 
     Attributes

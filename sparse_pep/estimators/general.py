@@ -19,7 +19,7 @@ from .checks import counted
 from .encoding import classes_of
 from .fitting import Data
 from ..likelihoods import LIKELIHOODS, Likelihood, Ordinal
-from ..multiclass import MultiClass
+from ..multiclass import Softmax
 from ..numerics.validation import shown
 from ..shards import Piece
 
@@ -96,7 +96,7 @@ class SparsePEP(RealTargets):
         the targets suggest. ValueError if it is one of several classes.
         """
         likelihood = likelihood_named(self.likelihood, LIKELIHOODS)
-        if isinstance(likelihood, MultiClass):
+        if isinstance(likelihood, Softmax):
             raise ValueError(
                 f"`likelihood` {type(likelihood).__name__} has {likelihood.n_latent} latent functions: use SparsePEPClassifier."
             )

@@ -64,7 +64,7 @@ def require_learnable(
     require_squares(X, y, names, target)
 
 # %% ../../nbs/internals/studies/trials.ipynb #44bed2d0
-CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax", "multinomial_probit")
+CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax")
 COUNTS = ("poisson", "negative_binomial")
 REALS = ("student_t", "heteroscedastic_gaussian")
 NUMERIC = (*REALS, "tobit", "gamma", "weibull", "beta", "ordinal", *COUNTS)

@@ -5,7 +5,7 @@ C − 1 dimensions are covered by a trapezoid rule along the columns of the Chol
 """
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import logsumexp
 
 
 def softmax_log_density(d):
@@ -18,23 +18,6 @@ def softmax_log_density(d):
         np.concatenate([own[None], -q]),
         np.concatenate([(-own * (1 - own))[None], -q * (1 - q)]),
     )
-
-
-def probit_log_density(d):
-    """The same for the multinomial probit: a trapezoid rule over its noise, which stands last."""
-    e = np.linspace(-9.5, 9.5, 96)
-    terms = log_ndtr(d[..., None] + e)  # (C − 1, K, E)
-    weight = np.log(e[1] - e[0]) - 0.5 * e**2 - 0.5 * np.log(2 * np.pi) + terms.sum(0)
-    log_p = logsumexp(weight, axis=-1)
-    share = np.exp(weight - log_p[:, None])
-    x = d[..., None] + e
-    g = np.exp(-0.5 * x**2 - 0.5 * np.log(2 * np.pi) - terms)
-    bend, total = -g * (g + x), g.sum(0)
-    first = np.concatenate([(share * total).sum(-1)[None], -(share * g).sum(-1)])
-    second = np.concatenate(
-        [(share * (total**2 + bend.sum(0))).sum(-1)[None], (share * (g**2 + bend)).sum(-1)]
-    )
-    return log_p, first, second - first**2
 
 
 def tilted(log_density, y, mean, var, power, fine=0.3, widest=0.45, reach=9.0):
