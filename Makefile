@@ -40,7 +40,7 @@ lint: .venv/.installed
 	$(BIN)/ruff check nbs tests benchmarks docs setup.py
 
 reproduce: .venv/.installed
-	$(BIN)/sparse-pep reproduce --quick
+	$(BIN)/python -m studies --quick
 
 bench: .venv/.installed
 	$(BIN)/python -m benchmarks.regression

@@ -59,9 +59,7 @@ from .features import InducingPoints
 from .numerics.files import write_aside
 from .numerics.validation import is_names
 from .shards import Piece
-from .studies.experiments import STUDIES, study_named
-from .studies.runner import Study, jobs_left, run_study
-from sparse_pep.studies.trials import (
+from sparse_pep.trials import (
     CLASSIFIERS,
     COUNTS,
     NUMERIC,
@@ -1010,65 +1008,3 @@ def compare(
         from sparse_pep.report import sweep_report  # takes a second to load
 
         write_report(report, sweep_report(rows, messages=said, command=command_line()))
-
-# %% ../nbs/internals/commands.ipynb #86e0aa41
-def check_folder(path: str) -> None:
-    """Raise a ValueError unless `path` is, or can become, a folder that can be written to."""
-    there = next(part for part in (Path(path), *Path(path).parents) if part.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        raise ValueError(f"--results: '{there}' is not a folder that can be written to.")
-
-
-def reproduced(
-    study: Study, folder: str, n_workers: int | None, scheduler: str | None, quiet: bool
-) -> dict:
-    """Run a study and draw its figures. Returns a dictionary with its tables as text, the paths of
-    its files, and the numbers of rows and jobs.
-    """
-    try:
-        from sparse_pep.studies.findings import study_figures, study_report
-    except ImportError as error:
-        raise ValueError("`reproduce` needs pandas: pip install 'sparse_pep[tables]'.") from error
-    with one_line_warnings() as said:
-        rows = run_study(study, folder, n_workers, scheduler, progress=not quiet)
-    files = [str(Path(folder) / f"{study.name}.csv")]
-    for name, figure in ({} if rows.empty else study_figures(study.name, rows)).items():
-        files.append(str(Path(folder) / f"{study.name}_{name}.png"))
-        save_figure(files[-1], figure)
-    return {
-        "study": study.name,
-        "rows": len(rows),
-        "jobs": len(study.jobs),
-        "jobs_left": jobs_left(study, folder),
-        "warnings": said,
-        "files": files,
-        "tables": "no fit has finished" if rows.empty else study_report(study.name, rows),
-    }
-
-
-def reproduce(
-    names: Sequence[str],
-    quick: bool,
-    full: bool,
-    results: str,
-    data_dir: str | None,
-    workers: int | None,
-    scheduler: str | None,
-    quiet: bool,
-    as_json: bool,
-) -> None:
-    """Run the studies `names`, or all. The exit status is 1 if some of their jobs are not done."""
-    if quick and full:
-        raise ValueError("--quick and --full exclude each other; leave one of them out.")
-    size = "quick" if quick else "full" if full else "standard"
-    check_folder(results)
-    found = []
-    for study in [study_named(n, size, data_dir) for n in dict.fromkeys(names or STUDIES)]:
-        one = reproduced(study, results, workers, scheduler, quiet)
-        found.append(one)
-        if not as_json:
-            click.echo(f"{study.name}\n\n{one['tables']}\n\n{' '.join(one['files'])}\n")
-    if as_json:
-        print_result("", {"studies": found}, True)
-    if any(one["jobs_left"] for one in found):
-        sys.exit(1)

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -42,8 +41,7 @@ from sparse_pep.data.cluster import ALONE, connect
 from sparse_pep.datasets import mean_nll, random_splits, snelson_like
 from sparse_pep.estimators.checks import generators
 from sparse_pep.numerics.files import write_aside
-from sparse_pep.studies.runner import Study, StudyStopped, run_study
-from sparse_pep.studies.trials import estimator_for, predictions
+from sparse_pep.trials import estimator_for, predictions
 
 
 def run(*words, stdin=None):
@@ -375,8 +373,6 @@ REFUSED = {  # command line, words of the message
     "predict model.npz trial.csv --json --out -": ["--out", "--json"],
     "compare trial.csv --target response --json --out -": ["--out", "--json"],
     "demo --out trial.csv": ["trial.csv"],
-    "reproduce snelson --quick --full": ["--quick", "--full"],
-    "reproduce snelson --results trial.csv/there": ["--results", "'trial.csv'", "not a folder"],
     "frobnicate": ["frobnicate", "--help"],
     # in pieces, and with a cluster
     "fit - --target response --in-pieces": ["standard input"],
@@ -653,7 +649,7 @@ def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
         seen.append(likelihood)
         return estimator_for(likelihood, n_inducing=4, optimizer=None, power=1.0)
 
-    monkeypatch.setattr("sparse_pep.studies.trials.estimator_for", small)
+    monkeypatch.setattr("sparse_pep.trials.estimator_for", small)
 
     words = ["--data", "breast_cancer", "--data", "diabetes", "--powers", 1, "--splits", 1, "--out", "scores.csv"]
     text = accept("compare", *words, "--quiet").stdout
@@ -912,51 +908,6 @@ def test_parquet_and_csv_give_the_same_answers(trial, monkeypatch):
     assert told["csv"] == told["parquet"] and told["csv"][2]["rows"][0]["data"] == "trial"
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "pip install 'sparse_pep[tables]'" in refused("fit", "trial.parquet", "--target", "response")
-
-
-# ---- studies --------------------------------------------------------------------------------------------------------
-
-
-def alone(study, folder, *given, **more):
-    """A study run in this process."""
-    with ThreadPoolExecutor(1) as executor:
-        return run_study(study, folder, 1, executor=executor)
-
-
-def test_a_study_is_run_once_and_told_again(monkeypatch):
-    monkeypatch.setattr("sparse_pep.commands.run_study", alone)
-    first = accept("reproduce", "snelson", "--quick", "--workers", 1, "--quiet")
-    assert "noise_std" in first.stdout and "3 fits, 0 not converged" in first.stdout
-    table = Path("results/snelson_quick.csv")
-    assert Path("results/snelson_quick_fits.png").read_bytes()[:4] == b"\x89PNG"
-    made = table.read_text()
-    (study,) = document("reproduce", "snelson", "--quick", "--workers", 1, "--quiet")["studies"]
-    assert study["jobs"] == 3 and study["jobs_left"] == 0 and study["rows"] == len(made.splitlines()) - 1
-    assert table.read_text() == made  # seconds as well: nothing was fitted again
-    assert study["tables"] in first.stdout
-
-
-def test_a_study_with_failed_jobs_ends_with_status_1(monkeypatch):
-    def broken(job, data_dir=None):
-        raise ValueError("no such luck")
-
-    def study(name, size, data_dir):
-        jobs = [{"data": "snelson_like", "split": 0, "power": 0.5, "M": 8, "seed": 0}]
-        return Study("snelson_quick", jobs, broken, tuple(jobs[0]))
-
-    monkeypatch.setattr("sparse_pep.commands.study_named", study)
-    monkeypatch.setattr("sparse_pep.commands.run_study", alone)
-    result = run("reproduce", "snelson", "--quick", "--quiet")
-    assert result.exit_code == 1
-    assert result.stderr.count("\n") == 1 and "no such luck" in result.stderr
-    assert "no fit has finished" in result.stdout
-
-
-def test_a_stopped_study_is_one_line(monkeypatch):
-    stopped = StudyStopped("snelson: a worker died. What is done is kept.")
-    monkeypatch.setattr("sparse_pep.commands.run_study", raising(stopped))
-    result = run("reproduce", "snelson", "--quick", "--quiet")
-    assert result.exit_code == 2 and result.stderr == f"Error: {stopped}\n"
 
 
 # ---- data in pieces, and with a cluster -----------------------------------------------------------------------------

@@ -38,8 +38,8 @@ from ..model import Model, model_predict, predictive_log_density
 from ..shards import Piece
 from ..stochastic import Epoch, train_stochastic
 from .runner import Study, seed_of
-from .trials import estimator_for, run_split
 from ..training import kmeans_points
+from ..trials import estimator_for, run_split
 
 # %% ../../nbs/internals/studies/experiments.ipynb #72e23e7b
 POWERS = (0.0, 0.01, 0.1, 0.2, 0.4, 0.5, 0.6, 0.8, 1.0)
