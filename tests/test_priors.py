@@ -14,17 +14,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_gradient, to_vector
-from sparse_pep.priors import (
-    Gamma,
-    HalfNormal,
-    LogNormal,
-    LogUniform,
-    Normal,
-    PenalizedComplexity,
-    Uniform,
-    limits_of,
-    log_prior,
-)
+from sparse_pep.priors import LogNormal, LogUniform, Normal, Uniform, limits_of, log_prior
 from sparse_pep.shards import Piece
 from sparse_pep.training import Ascent, train
 
@@ -35,18 +25,17 @@ DATA = Piece(0, X, y)
 MODEL = Model(SquaredExponential(1.0, [1.0, 1.0]), InducingPoints(X[:8]), Gaussian(0.1))
 PRIORS = {
     "kernel.log_lengthscale": LogNormal([1.0, 3.0], 0.5),
-    "kernel.log_variance": HalfNormal(2.0),
-    "log_noise_variance": Gamma(2.0, 0.1),
+    "kernel.log_variance": Normal(0.5, 1.0),
+    "log_noise_variance": LogNormal(0.1, 1.0),
 }
 LIMITS = {"kernel.log_lengthscale": LogUniform([0.1, 0.1], [0.5, 3.0]), "log_noise_variance": Uniform(-9.0, -3.0)}
 
 
-@pytest.mark.parametrize("priors", [PRIORS, PRIORS | {"kernel.log_lengthscale": PenalizedComplexity([0.5, 2.0])}])
-def test_the_gradient_is_that_of_the_sum(priors):
-    ascent = Ascent(replace(MODEL, priors=priors), lambda model: model_gradient(model, DATA), fixed=("features.Z",))
+def test_the_gradient_is_that_of_the_sum():
+    ascent = Ascent(replace(MODEL, priors=PRIORS), lambda model: model_gradient(model, DATA), fixed=("features.Z",))
     at = ascent.start + 0.1
     value, slope = ascent(at)
-    assert value == pytest.approx(-ascent.best_fit.log_evidence - log_prior(priors, ascent.at(at))[0], rel=1e-12)
+    assert value == pytest.approx(-ascent.best_fit.log_evidence - log_prior(PRIORS, ascent.at(at))[0], rel=1e-12)
     np.testing.assert_allclose(slope, approx_fprime(at, lambda vector: ascent(vector)[0], 1e-6), rtol=1e-3, atol=1e-4)
 
 
@@ -94,7 +83,7 @@ def test_a_checkpoint_belongs_to_its_priors(tmp_path):
     train(fitted, DATA, max_iter=3, checkpoint=file)
     resumed, whole = train(fitted, DATA, max_iter=9, checkpoint=file), train(fitted, DATA, max_iter=9)
     np.testing.assert_array_equal(resumed.history, whole.history)
-    other = PRIORS | {"log_noise_variance": Gamma(2.0, 0.2)}
+    other = PRIORS | {"log_noise_variance": LogNormal(0.2, 1.0)}
     for priors in ({}, other):
         with pytest.raises(ValueError, match="another"):
             train(replace(MODEL, priors=priors), DATA, checkpoint=file)
