@@ -32,10 +32,10 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
-import mpmath as mp
 import numpy as np
-from reference import classification, energy, multiclass, mutations
+from reference import classification, energy, mutations
 from reference import killed as killed_fit
+from reference.highprec import block_log_evidence
 from scipy.special import expit
 
 from sparse_pep import (
@@ -64,7 +64,6 @@ from sparse_pep.shards import Piece
 
 CLOSE = 1e-6  # of log Z, relative to its parts, and of its slope in the sites
 TOLD = "not converged;", "the sites did not settle"  # how the package says that it has not found a fixed point
-mp.mp.dps = 50
 
 
 def random_kernel(rng, X, Z, scale, variance):
@@ -143,32 +142,6 @@ def random_power(rng):
     return float(rng.choice([0.0, 1.0, rng.uniform(), 10.0 ** rng.uniform(-9, -1)]))
 
 
-def exact(Kuu, Kuf, Kff, y, noise, labels, powers, tight):
-    """log Z of Gaussian noise (M, N matrices of float64) in 50 digits, a block for each label."""
-    Kuu, Kuf, K = (mp.matrix(A.tolist()) for A in (Kuu, Kuf, Kff))
-    Q, N = Kuf.T * Kuu**-1 * Kuf, len(y)
-    D, cov, penalty = K - Q, Q.copy(), mp.mpf(0)
-    log_det = lambda A: 2 * mp.fsum(mp.log(L[i, i]) for L in [mp.cholesky(A)] for i in range(L.rows))  # noqa: E731
-    for label in np.unique(labels):
-        rows = np.flatnonzero(labels == label).tolist()
-        a, one, var = mp.mpf(float(powers[rows[0]])), mp.eye(len(rows)), [mp.mpf(float(noise[r])) for r in rows]
-        inside, own = mp.matrix([[D[r, s] for s in rows] for r in rows]), mp.diag(var)
-        S = mp.diag([1 / mp.sqrt(v) for v in var]) * inside * mp.diag([1 / mp.sqrt(v) for v in var])
-        if tight:
-            own, penalty = ((1 - a) * own**-1 + a * (own + inside) ** -1) ** -1, penalty + log_det(one + (1 - a) * S) / 2
-        else:
-            own += a * inside
-            penalty += (1 - a) / (2 * a) * log_det(one + a * S) if a else mp.fsum(S[i, i] for i in range(len(rows))) / 2
-        for i, r in enumerate(rows):
-            for j, s in enumerate(rows):
-                cov[r, s] += own[i, j]
-    L = mp.cholesky(cov)
-    targets = mp.matrix(y.tolist())
-    fit, det = (targets.T * mp.cholesky_solve(cov, targets))[0], 2 * mp.fsum(mp.log(L[i, i]) for i in range(N))
-    value = -(fit + det + N * mp.log(2 * mp.pi)) / 2 - penalty
-    return float(value), float(fit + abs(det) + abs(penalty))
-
-
 def gaussian(rng):
     """Gaussian noise against 50 digits; weight w is the block w times, in the tight form a block w times as large."""
     tight, unit = bool(rng.uniform() < 0.3), 10.0 ** rng.uniform(-6, 6)
@@ -183,7 +156,7 @@ def gaussian(rng):
     turn = np.concatenate([np.arange(w) for w in weights[labels]])
     Kuu = Kuu + fit.jitter * np.diag(np.diag(Kuu))
     given = Kuu, Kuf[:, copies], Kff[np.ix_(copies, copies)], y[copies], (noise + known)[copies]
-    value, size = exact(*given, labels[copies] * 4 + turn * (not tight), powers[labels[copies]], tight)
+    value, size = block_log_evidence(*given, labels[copies] * 4 + turn * (not tight), powers[labels[copies]], tight, with_size=True)
     if abs(fit.log_evidence - value) > CLOSE * max(1.0, size):
         return f"log Z {fit.log_evidence!r} instead of {value!r}"
     return None
@@ -217,23 +190,6 @@ def random_likelihood(rng):
     return likelihood, likelihood.check(y), variance, mean
 
 
-def level(likelihood, y, mean, var, power):
-    """log E[p(y|f)^power] / power of each datum, by fine quadrature over log p; mean and var are (C, n)."""
-    if isinstance(likelihood, Softmax):
-        each = (multiclass.tilted(multiclass.softmax_log_density, int(y[n]), mean[:, n], var[:, n], power)[0] for n in range(len(y)))
-        return np.array(list(each))
-    if likelihood.n_latent == 1:
-        return energy.one_dimensional(lambda f: likelihood.log_density(y[:, None], f)[0], mean[0], var[0], power, likelihood.width)
-    rest, s = (y - mean[0])[:, None] ** 2, var[0][:, None]
-
-    def given_g(g):  # the integral over f in closed form
-        v = likelihood.base_variance * np.exp(likelihood.gain * g)
-        grown = np.log1p(power * s / v) / power if power else s / v
-        return -0.5 * (np.log(2 * np.pi * v) + rest / (v + power * s) + grown)
-
-    return energy.one_dimensional(given_g, mean[1], var[1], power, 0.6 / likelihood.gain)
-
-
 def other(rng):
     """Another likelihood: log Z at its sites against a dense formula, which must not change when the sites move."""
     likelihood, y, variance, mean = random_likelihood(rng)
@@ -249,7 +205,7 @@ def other(rng):
     np.fill_diagonal(D, np.maximum(np.diag(D), 0.0))
     inner = np.stack([fit.site_precision, fit.site_shift])
     given = [V] * C, [D] * C, blocks, powers, weights
-    z = lambda rows, m, s, a: level(likelihood, y[rows], mean + m, s, a)  # noqa: E731
+    z = lambda rows, m, s, a: energy.level(likelihood, y[rows], mean + m, s, a)  # noqa: E731
     log_z = lambda outer, inner: energy.log_evidence(z, *given, outer, inner)[0]  # noqa: E731
     if fit.own_sites:  # of w'u, as those of blocks of one are; what is inside of such a block cancels
         outer, inner = [[(t[None, None], n[None]) for t, n in zip(*sites)] for sites in zip(*inner)], np.zeros(inner.shape)

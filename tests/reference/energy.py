@@ -8,6 +8,8 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from . import multiclass
+
 
 def gaussian(mean, cov, T, nu, power):
     """G, its limit at power 0 included, with the mean and the covariance of the density under it."""
@@ -85,3 +87,20 @@ def one_dimensional(log_p, mean, var, power, width):
         return ell @ weights
     level = logsumexp(power * ell, b=weights, axis=1) / power
     return level + np.log1p(np.expm1(power * (ell - level[:, None])) @ weights) / power
+
+
+def level(likelihood, y, mean, var, power):
+    """log E[p(y|f)^power] / power of each datum, by fine quadrature over log p; mean and var are (C, n)."""
+    if hasattr(likelihood, "n_classes"):
+        each = (multiclass.tilted(multiclass.softmax_log_density, int(y[n]), mean[:, n], var[:, n], power)[0] for n in range(len(y)))
+        return np.array(list(each))
+    if likelihood.n_latent == 1:
+        return one_dimensional(lambda f: likelihood.log_density(y[:, None], f)[0], mean[0], var[0], power, likelihood.width)
+    rest, s = (y - mean[0])[:, None] ** 2, var[0][:, None]
+
+    def given_g(g):  # noise whose logarithm is the second function: the integral over f in closed form
+        v = likelihood.base_variance * np.exp(likelihood.gain * g)
+        grown = np.log1p(power * s / v) / power if power else s / v
+        return -0.5 * (np.log(2 * np.pi * v) + rest / (v + power * s) + grown)
+
+    return one_dimensional(given_g, mean[1], var[1], power, 0.6 / likelihood.gain)

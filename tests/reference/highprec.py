@@ -88,3 +88,27 @@ def tilted(y, noise, mean, var, power):
     m, h = mp.mpf(float(mean)), mp.mpf("1e-8")
     below, here, above = z(m - h), z(m), z(m + h)
     return (float(here), float((above - below) / (2 * h)), float((above - 2 * here + below) / h**2))
+
+
+def block_log_evidence(Kuu, Kuf, Kff, y, noise, labels, powers, tight=False, with_size=False):
+    """log Z of Gaussian noise from covariances, noise and powers in float64, a block for each label; perhaps with the size of its terms."""
+    Kuu, Kuf, K = (mp.matrix(A.tolist()) for A in (Kuu, Kuf, Kff))
+    Q = Kuf.T * Kuu**-1 * Kuf
+    D, cov, penalty = K - Q, Q.copy(), mp.mpf(0)
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label).tolist()
+        a, one, var = mp.mpf(float(powers[rows[0]])), mp.eye(len(rows)), [mp.mpf(float(noise[r])) for r in rows]
+        inside, own, root = mp.matrix([[D[r, s] for s in rows] for r in rows]), mp.diag(var), mp.diag([1 / mp.sqrt(v) for v in var])
+        S = root * inside * root
+        if tight:
+            own, penalty = ((1 - a) * own**-1 + a * (own + inside) ** -1) ** -1, penalty + log_det(one + (1 - a) * S) / 2
+        else:
+            own += a * inside
+            penalty += (1 - a) / (2 * a) * log_det(one + a * S) if a else mp.fsum(S[i, i] for i in range(len(rows))) / 2
+        for i, r in enumerate(rows):
+            for j, s in enumerate(rows):
+                cov[r, s] += own[i, j]
+    targets = mp.matrix(y.tolist())
+    fit, det = (targets.T * mp.cholesky_solve(cov, targets))[0], log_det(cov)
+    value = float(-(fit + det + len(y) * mp.log(2 * mp.pi)) / 2 - penalty)
+    return (value, float(fit + abs(det) + abs(penalty))) if with_size else value

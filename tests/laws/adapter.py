@@ -1,0 +1,79 @@
+"""The package as the laws see it: rows wherever they are, the evidence, its gradient and what follows from a fit.
+
+Whoever renames something of `sparse_pep.model` changes this file, and no law.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from reference.chunks import chunks_of  # noqa: F401
+
+from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
+from sparse_pep.data.cluster import DaskSource
+from sparse_pep.data.sources import ArraySource
+from sparse_pep.model import (
+    model_evidence,
+    model_gradient,
+    model_leave_one_out,
+    model_left_out,
+    model_predict,  # noqa: F401
+)
+from sparse_pep.shards import Piece
+from sparse_pep.streaming import remember
+
+
+def in_memory(X, y, **columns):
+    """Rows as arrays; the columns are `weight`, `known_variance`, `power` and `blocks`."""
+    return Piece(0, X, y, **columns)
+
+
+def in_pieces(X, y, n_rows=9, **columns):
+    """The same rows, read in pieces."""
+    return ArraySource(X, y, **columns, piece_rows=n_rows)
+
+
+def on_workers(client, X, y, **columns):
+    """The same rows with the workers of a Dask cluster."""
+    return DaskSource(in_pieces(X, y, **columns), client=client)
+
+
+def evidence(model, data, power, **options):
+    """The fit: `log_evidence`, `posteriors`, `site_precision`, `site_shift`, `start`, …"""
+    return model_evidence(model, data, power, **options)
+
+
+def gradient(model, data, power, **options):
+    """The fit and the gradient of its evidence by name."""
+    return model_gradient(model, data, power, **options)
+
+
+def left_out(model, data, power, tight=False, **options):
+    """Mean and variance of f, and log densities, of each row given all others, for rows with targets."""
+    fit = model_evidence(model, data, power, tight=tight, **options)
+    options = {"memory": options.get("memory"), "tight": tight}
+    return *model_left_out(model, fit, data, power, **options), model_leave_one_out(model, fit, data, power, **options)
+
+
+def memory_of(model, data, power, kept, **options):
+    """The summary of earlier data; not `kept`: it is not used for the same model, of which nothing changed."""
+    fit = model_evidence(model, data, power, **options)
+    return replace(remember(fit.posteriors, fit.log_evidence, model.features), kept=kept)
+
+
+def whitened(fit):
+    """B and B⁻¹Vν of each latent function: q(u) without the units of u."""
+    return [(q.B.lower @ q.B.lower.T, np.linalg.solve(q.B.lower.T, q.b)) for q in fit.posteriors]
+
+
+def fitted_estimator(model, X, y, power, tight, blocks=None, weight=None, known_variance=None):
+    """An estimator with these parts, which are not trained, at these data."""
+    parts = {"kernel": model.kernel, "features": model.features, "mean": model.mean, "power": power, "blocks": blocks, "tight": tight}
+    parts |= {"training": None} if "training" in SparsePEP().get_params() else {"optimizer": None}
+    parts["jitter"] = 0.0
+    name = type(model.likelihood).__name__
+    if name == "Gaussian":
+        estimator = SparsePEPRegressor(**parts, noise_variance=model.likelihood.noise_variance)
+        return estimator.fit(X, y, weight, known_variance)
+    if name == "Softmax":
+        return SparsePEPClassifier(**parts).fit(X, y.astype(int), weight)
+    return SparsePEP(**parts, likelihood=model.likelihood).fit(X, y, weight)

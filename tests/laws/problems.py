@@ -1,0 +1,249 @@
+"""Every kind of evidence, one line each: likelihood × features × kernel × mean × power × blocks × weights × known noise × outputs × form.
+
+A new likelihood, set of features or kernel is tested by all laws of `test_evidence_laws.py` once it has a line in PROBLEMS.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from reference import energy, highprec
+from reference.searched import SearchedGaussian
+
+from sparse_pep.features import InducingPoints
+from sparse_pep.interdomain import (
+    Derivative,
+    GaussianBlur,
+    Mixture,
+    Wavelet,
+)
+from sparse_pep.kernels import (
+    Constant,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    RationalQuadratic,
+    SquaredExponential,
+    White,
+)
+from sparse_pep.likelihoods import (
+    Beta,
+    Binomial,
+    Gamma,
+    Gaussian,
+    HeteroscedasticGaussian,
+    Logit,
+    NegativeBinomial,
+    NoisyProbit,
+    Ordinal,
+    Poisson,
+    Probit,
+    StudentT,
+    Tobit,
+    Weibull,
+)
+from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
+from sparse_pep.model import Model
+from sparse_pep.multiclass import Softmax
+
+RNG = np.random.default_rng(5)
+N = 20
+X = RNG.uniform(-2.0, 2.0, size=(N, 2))
+F = 1.5 * np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1]
+BLOCKS = np.repeat(np.arange(7), [3, 1, 4, 2, 5, 3, 2])  # rows of a block follow each other
+PRIVATE = np.resize([0.0, 1.0, 0.5, 1e-7, 0.3], N)
+KNOWN = RNG.uniform(0.0, 0.3, size=N)
+WEIGHT = RNG.integers(1, 4, size=N).astype(float)
+Z = X[:5] + 0.1
+SE, M32 = SquaredExponential(1.5, [0.9, 1.4]), Matern32(1.5, 1.1)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model and its data; `power` may be one number a row, and a string among `more` stands for the columns above."""
+
+    likelihood: object
+    power: float | np.ndarray = 0.5
+    kernel: object = SE
+    features: object = InducingPoints(Z)
+    mean: object = ZeroMean()
+    more: str = ""  # some of "weight known blocks outputs tight"
+
+    @cached_property
+    def model(self):
+        return Model(self.kernel, self.features, self.likelihood, self.mean)
+
+    @property
+    def gaussian(self):
+        """Whether the sites are known in closed form."""
+        return isinstance(self.likelihood, Gaussian)
+
+    @property
+    def private(self):
+        return np.ndim(self.power) > 0
+
+    @property
+    def tight(self):
+        return "tight" in self.more
+
+    @cached_property
+    def y(self):
+        rng, f = np.random.default_rng(1), F
+        if isinstance(self.likelihood, Softmax):
+            return np.digitize(F + 0.5 * rng.normal(size=N), [-0.7, 0.7]).astype(float)
+        if isinstance(self.likelihood, HeteroscedasticGaussian):
+            f = np.stack([F, 0.5 * X[:, 1]])
+        y = self.likelihood.sample(f, rng)
+        return np.column_stack([y, 0.3 - 0.5 * y, rng.normal(size=N)]) if "outputs" in self.more else y
+
+    @property
+    def data(self):
+        """X, y and columns, as they are made into rows in memory, in pieces or on workers."""
+        found = {"X": X, "y": self.y}
+        if "blocks" in self.more:
+            found["blocks"] = BLOCKS
+        if "weight" in self.more:
+            found["weight"] = self.per_block(WEIGHT)
+        if "known" in self.more:
+            found["known_variance"] = KNOWN
+        if self.private:
+            found["power"] = self.per_block(self.power)
+        return found
+
+    def per_block(self, values):
+        """One number a row, the same for all rows of a block."""
+        return values[BLOCKS] if "blocks" in self.more else values
+
+    @property
+    def given(self):
+        """The power of rows that have none of their own."""
+        return 0.5 if self.private else self.power
+
+    @property
+    def options(self):
+        return {"tight": self.tight, "tol": 1e-11}
+
+    def repeated(self, counts):
+        """The data with each row, or block, so many times instead of weights: copies of a block are blocks of their own, but in the tight
+        form of Gaussian noise, where copies are one block.
+        """
+        labels = self.data.get("blocks", np.arange(N))
+        turns = [(n, turn) for n in range(N) for turn in range(counts[n])]
+        rows, turn = np.array(turns).T
+        own = labels[rows] + 100 * turn * (not (self.tight and self.gaussian))
+        found = {name: value[rows] for name, value in self.data.items() if name != "weight"}
+        if "blocks" in found or (self.tight and self.gaussian):
+            order = np.argsort(own, kind="stable")
+            return {name: value[order] for name, value in found.items()} | {"blocks": own[order]}
+        return found
+
+    def covariances(self):
+        """Kuu, Kuf and Kff."""
+        return self.features.Kuu(self.kernel), self.features.Kuf(self.kernel, X), self.kernel(X)
+
+    def dense(self, fit):
+        """log Z by dense matrices: in 50 digits for Gaussian noise, else with fine quadrature at the sites of the fit."""
+        return self.closed() if self.gaussian else self.at_sites(fit)[0](1.0)
+
+    def closed(self):
+        counts = self.data.get("weight", np.ones(N)).astype(int)
+        data, (Kuu, Kuf, Kff) = self.repeated(counts), self.covariances()
+        rows = np.array([np.flatnonzero(np.all(X == x, axis=1))[0] for x in data["X"]])
+        noise = self.likelihood.noise_variance + data.get("known_variance", np.zeros(len(rows)))
+        given = Kuu, Kuf[:, rows], Kff[np.ix_(rows, rows)]
+        labels, powers = data.get("blocks", np.arange(len(rows))), data.get("power", np.full(len(rows), self.given))
+        targets = np.atleast_2d(data["y"].T - self.mean(data["X"]).T)
+        return sum(highprec.block_log_evidence(*given, y, noise, labels, powers, self.tight) for y in targets)
+
+    def at_sites(self, fit):
+        """log Z as a function of a factor v on the conditional variances, and its slope when all sites move at once."""
+        (Kuu, Kuf, Kff), C = self.covariances(), self.likelihood.n_latent
+        V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
+        labels, offset = self.data.get("blocks", np.arange(N)), np.broadcast_to(self.mean(X).T, (C, N))
+        blocks = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        power = self.data.get("power", np.full(N, self.given))
+        weight = self.data.get("weight", np.ones(N))
+        powers, weights = ([values[rows[0]] for rows in blocks] for values in (power, weight))
+        sites, D = np.stack([fit.site_precision, fit.site_shift]), Kff - V.T @ V
+        np.fill_diagonal(D, np.maximum(np.diag(D), 0.0))
+
+        def z(rows, mean, var, a):
+            return energy.level(self.likelihood, self.y[rows], offset[:, rows] + mean, var, a)
+
+        def log_z(outer, inner, v=1.0):
+            scale = fit.scale * v
+            excess = 0.5 * weight.sum() * np.sum(scale - 1.0 - np.log(scale))
+            return energy.log_evidence(z, [V] * C, scale[:, :, None] * D, blocks, powers, weights, outer, inner)[0] - excess
+
+        if fit.own_sites:  # of w'u; what is inside of a block of one cancels
+            outer, inner = [[(t[None, None], n[None]) for t, n in zip(*own)] for own in zip(*sites)], np.zeros(sites.shape)
+        else:
+            outer, inner = energy.outer_sites([D] * C, *sites, blocks, powers), sites
+        units = energy.log_evidence(z, [V] * C, [D] * C, blocks, powers, weights, outer, inner)[1]
+
+        def slope(enough):
+            return energy.slope(log_z, outer, inner, units, np.max(Kff), np.random.default_rng(0), enough)
+
+        return lambda v: log_z(outer, inner, v), slope
+
+
+GAUSSIAN = Gaussian(0.2)
+PROBLEMS = {
+    # Gaussian noise: powers, features, kernels, means, columns
+    "gaussian, power 0": Problem(GAUSSIAN, 0.0),
+    "gaussian": Problem(GAUSSIAN, 0.5, mean=ConstantMean(0.3)),
+    "gaussian, power 1": Problem(GAUSSIAN, 1.0, kernel=Matern12(1.2, [0.8, 1.1])),
+    "gaussian, tiny power": Problem(GAUSSIAN, 1e-9, kernel=Matern52(1.2, 0.9)),
+    "gaussian, private powers": Problem(GAUSSIAN, PRIVATE, mean=LinearMean(0.1, [0.2, -0.3]), more="weight known"),
+    "gaussian, blurs": Problem(GAUSSIAN, 0.4, features=GaussianBlur(Z, [0.3, 0.5]), more="known"),
+    "gaussian, wavelets": Problem(GAUSSIAN, 0.0, features=Wavelet(Z, 0.6, [1.0, 0.5], phase=0.4), more="weight"),
+    "gaussian, derivatives": Problem(GAUSSIAN, 0.7, features=Derivative(Z, [-1, 0, 1, 1, 0])),
+    "gaussian, mixture": Problem(GAUSSIAN, PRIVATE, features=Mixture([InducingPoints(Z[:2]), GaussianBlur(Z[2:], [0.3, 0.4])])),
+    "gaussian, sum of kernels": Problem(GAUSSIAN, 0.5, kernel=SE + Linear(0.3) + White(0.1)),
+    "gaussian, product of kernels": Problem(GAUSSIAN, 0.0, kernel=M32 * (Periodic(1.0, 1.1, 2.4) + Constant(0.2)), more="known"),
+    "gaussian, rational quadratic": Problem(GAUSSIAN, 1.0, kernel=RationalQuadratic(1.2, [0.8, 1.5])),
+    "gaussian, outputs": Problem(GAUSSIAN, 0.5, mean=LinearMean(np.zeros(3), np.ones((2, 3))), more="outputs"),
+    "gaussian, weighted outputs": Problem(GAUSSIAN, PRIVATE, mean=ConstantMean([0.2, -0.1, 0.0]), more="outputs weight known"),
+    "gaussian, blocks, power 0": Problem(GAUSSIAN, 0.0, more="blocks known"),
+    "gaussian, blocks": Problem(GAUSSIAN, 0.5, kernel=M32, more="blocks weight"),
+    "gaussian, blocks, power 1": Problem(GAUSSIAN, 1.0, features=GaussianBlur(Z, 0.3), more="blocks"),
+    "gaussian, blocks of outputs": Problem(GAUSSIAN, PRIVATE, kernel=SE + White(0.1), more="blocks outputs weight known"),
+    "gaussian, tight, power 0": Problem(GAUSSIAN, 0.0, kernel=Matern52(1.2, 0.9), more="tight"),
+    "gaussian, tight": Problem(GAUSSIAN, PRIVATE, mean=ConstantMean(0.2), more="tight weight known"),
+    "gaussian, tight blocks": Problem(GAUSSIAN, 0.4, more="tight blocks outputs weight"),
+    "gaussian, tight blocks, power 0": Problem(GAUSSIAN, 0.0, features=GaussianBlur(Z, 0.3), more="tight blocks known"),
+    # sites that are searched for
+    "searched gaussian": Problem(SearchedGaussian(0.2), PRIVATE, more="weight"),
+    "searched gaussian, blocks": Problem(SearchedGaussian(0.2), 0.4, more="blocks"),
+    "probit, power 0": Problem(Probit(), 0.0),
+    "probit": Problem(Probit(), 0.5, mean=ConstantMean(0.2), more="weight"),
+    "probit, power 1": Problem(Probit(), 1.0, kernel=M32),
+    "probit, blocks, power 0": Problem(Probit(), 0.0, more="blocks"),
+    "probit, blocks": Problem(Probit(), 0.5, more="blocks weight"),
+    "probit, blocks, power 1": Problem(Probit(), 1.0, kernel=M32 + White(0.05), more="blocks"),
+    "probit, tight": Problem(Probit(), 0.0, features=InducingPoints(Z[:3]), more="tight weight"),
+    "logit": Problem(Logit(), PRIVATE, kernel=SE + Linear(0.3)),
+    "noisy probit": Problem(NoisyProbit(0.05), 0.6, features=Derivative(Z, [-1, 0, 1, 1, 0])),
+    "poisson": Problem(Poisson(), 0.0, mean=LinearMean(0.1, [0.2, -0.1])),
+    "poisson, blocks": Problem(Poisson(), PRIVATE, more="blocks"),
+    "poisson, tight": Problem(Poisson(), 0.0, mean=ConstantMean(0.1), more="tight"),
+    "negative binomial": Problem(NegativeBinomial(3.0), 0.7, features=GaussianBlur(Z, [0.3, 0.2])),
+    "student": Problem(StudentT(4.0, 0.3), 0.5, kernel=M32, more="weight"),
+    "student, blocks": Problem(StudentT(4.0, 0.3), 0.3, more="blocks"),
+    "ordinal": Problem(Ordinal((-0.4, 0.5)), 0.5),
+    "beta": Problem(Beta(6.0), 1.0),
+    "gamma": Problem(Gamma(2.0), PRIVATE),
+    "weibull": Problem(Weibull(1.4), 0.5),
+    "tobit": Problem(Tobit(0.1, -0.5, 0.5), 1.0),
+    "binomial": Problem(Binomial(5), 0.5, more="weight"),
+    "heteroscedastic": Problem(HeteroscedasticGaussian(0.3, 0.7), 0.5, more="weight"),
+    "heteroscedastic, power 0": Problem(HeteroscedasticGaussian(0.3, 0.7), 0.0),
+    "softmax": Problem(Softmax(3), 0.5, mean=ConstantMean([0.2, 0.0, -0.1])),
+    "softmax, tight": Problem(Softmax(3), 0.0, features=InducingPoints(Z[:2]), more="tight weight"),
+}
+
+
+def without_weights(problem):
+    return replace(problem, more=problem.more.replace("weight", ""))
