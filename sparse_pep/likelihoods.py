@@ -171,13 +171,8 @@ class Likelihood(Parametric):
         if closed.all():
             return self.closed_form(y, mean, var, power)
         out = Tilted(*np.empty((4, len(y))), np.empty((len(self.parameters()), len(y))))
-        here = closed, ~closed
-        found = (
-            self.closed_form(*(part[here[0]] for part in (y, mean, var, power))),
-            self.quadrature(*(part[here[1]] for part in (y, mean, var, power)), accuracy),
-        )
-        for rows, values in zip(here, found):
-            for to, value in zip(out, values):
+        for rows in (closed, ~closed):
+            for to, value in zip(out, self.tilted(y[rows], mean[rows], var[rows], power[rows], accuracy)):
                 to[..., rows] = value
         return out
 
