@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import blocks as reference
 from reference.chunks import chunks_of
-from reference.compare import error, gradient_error, properties, slopes
-from reference.dense import complex_step, log_normal
+from reference.compare import error, gradient_error, properties
+from reference.dense import complex_step
 from reference.problems import Problem
 from reference.searched import SearchedGaussian
-from threadpoolctl import threadpool_limits
 
 from sparse_pep.blocks import (
     BlockShard,
@@ -24,7 +23,6 @@ from sparse_pep.blocks import (
     log_det_ratio,
     unexplained_blocks,
 )
-from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import (
@@ -83,10 +81,6 @@ def test_powers_for_all_for_blocks_and_for_data():
     assert blocks.powers(0.3).tolist() == [0.3] * 4
     assert blocks.powers([0.0, 0.5, 1.0]).tolist() == [0.5, 0.0, 0.5, 1.0]
     assert blocks.powers([0.5, 0.0, 0.5, 1.0]).tolist() == [0.5, 0.0, 0.5, 1.0]
-
-
-def test_powers_of_blocks_of_one_are_read_datum_by_datum():
-    assert Partition([2, 0, 1]).powers([0.1, 0.2, 0.3]).tolist() == [0.1, 0.2, 0.3]
 
 
 @pytest.mark.parametrize(
@@ -214,11 +208,6 @@ def test_log_determinant_of_what_is_hardly_a_covariance(seed):
     assert -45.0 < found[0] < -30.0
 
 
-def test_what_is_no_covariance_is_named():
-    with pytest.raises(np.linalg.LinAlgError, match="I \\+ αD/σ²"):
-        block_cholesky(-2.0 * np.eye(3)[None], np.ones(1))
-
-
 def test_negative_variances_are_counted_and_set_to_zero():
     K = np.array([[[1.0, 0.5], [0.5, 1.0]]])
     D, n_clipped = unexplained_blocks(K, np.array([[[1.1, 0.2]]]))
@@ -300,72 +289,6 @@ def test_gradient_against_complex_steps(power, name):
     assert gradient_error(gradient, expected) < 1e-9
 
 
-@pytest.mark.parametrize("outputs", [None, 3])
-@pytest.mark.parametrize("power", [0.0, 0.4, 1.0, "private"])
-def test_blocks_of_one_are_no_blocks(power, outputs):
-    problem, rng = Problem(1, 13, 4, 2, power=power), np.random.default_rng(0)
-    y = problem.y if outputs is None else rng.normal(size=(13, outputs))
-    plain, plain_gradient = model_gradient(problem.model, Piece(0, problem.X, y), problem.power)
-    given = given_of(problem.X, y, Partition(rng.permutation(13)), problem.power)
-    fit, gradient = model_gradient(problem.model, *given)
-    assert error(fit.log_evidence, plain.log_evidence) < 1e-13
-    assert error(fit.posteriors[0].b, plain.posteriors[0].b) < 1e-12
-    assert error(fit.dff, plain.dff) < 1e-12
-    assert gradient_error(gradient, plain_gradient) < 1e-11
-
-
-@pytest.mark.parametrize("power", [0.0, 0.4, 1.0, "private"])
-def test_several_outputs_are_so_many_models(power):
-    problem, rng = BlockProblem(8, 25, 5, 2, 6, power=power), np.random.default_rng(0)
-    data, powers = problem.given()
-    data = data._replace(weight=rng.uniform(0.5, 2.0, size=6)[data.blocks], known_variance=rng.uniform(size=25))
-    Y = rng.normal(size=(25, 3))
-    fits = []
-    for y in (Y, *Y.T):
-        rows = data._replace(y=y)
-        with chunks_of(7):
-            fit, gradient = model_gradient(problem.model, rows, powers)
-        scores = model_leave_one_out(problem.model, fit, rows, powers)
-        predicted = model_predict(problem.model, fit.posteriors, problem.X[::3])
-        fits.append((fit.log_evidence, gradient, scores, *predicted))
-    (value, gradient, scores, mean, var), *apart = fits
-    assert error(value, sum(one[0] for one in apart)) < 1e-12
-    assert gradient_error(gradient, {name: sum(one[1][name] for one in apart) for name in gradient}) < 1e-10
-    assert error(scores, sum(one[2] for one in apart)) < 1e-10
-    assert error(mean, np.stack([one[3] for one in apart])) < 1e-10
-    assert all(error(var, one[4]) < 1e-12 for one in apart)
-
-
-def test_one_block_of_several_outputs_is_the_exact_gp():
-    problem, Y = BlockProblem(9, 14, 4, 2, 1, power=1.0), np.random.default_rng(1).normal(size=(14, 2))
-    fit = model_evidence(problem.model, problem.given()[0]._replace(y=Y), 1.0)
-    cov = problem.model.kernel(problem.X) + problem.model.likelihood.noise_variance * np.eye(14)
-    assert error(fit.log_evidence, sum(log_normal(y, cov) for y in Y.T)) < 1e-10
-
-
-def test_power_zero_does_not_see_the_partition():
-    problem = BlockProblem(2, 15, 4, 2, 4, power=0.0)
-    plain, plain_gradient = model_gradient(problem.model, Piece(0, problem.X, problem.y), problem.power)
-    for blocks in (problem.blocks, runs(15, 15)):
-        fit, gradient = model_gradient(problem.model, *given_of(problem.X, problem.y, blocks, 0.0))
-        assert error(fit.log_evidence, plain.log_evidence) < 1e-13
-        assert gradient_error(gradient, plain_gradient) < 1e-11
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_chunks_and_threads_change_nothing(threads):
-    problem = BlockProblem(6, 300, 5, 2, 40, power="private")
-    with threadpool_limits(threads):
-        fits = []
-        for size in (7, 100, None):
-            with chunks_of(size):
-                fits.append(model_gradient(problem.model, *problem.given()))
-    dense = reference.log_evidence(*problem.dense())
-    for fit, gradient in fits:
-        assert error(fit.log_evidence, dense) < 1e-11
-        assert gradient_error(gradient, fits[0][1]) < 1e-10
-
-
 def test_sites_that_are_not_kept_are_computed_again(monkeypatch):
     problem, held = BlockProblem(6, 60, 5, 2, 9, power="private"), []
     release = BlockShard.release
@@ -381,18 +304,6 @@ def test_sites_that_are_not_kept_are_computed_again(monkeypatch):
     assert held and not any(held)
     assert fit.log_evidence == kept.log_evidence
     assert gradient_error(again, gradient) < 1e-13
-
-
-def test_power_goes_to_zero_linearly_down_to_rounding():
-    problem = BlockProblem(7, 15, 4, 2, 4)
-
-    def value(power):
-        given = given_of(problem.X, problem.y, problem.blocks, power)
-        return model_evidence(problem.model, *given).log_evidence
-
-    slope = (value(1e-6) - value(0.0)) / 1e-6
-    for power in (1e-9, 1e-12, 1e-300):
-        assert abs(value(power) - value(0.0) - slope * power) < 1e-4 * abs(slope) * power + 1e-14 * abs(value(0.0))
 
 
 @pytest.mark.parametrize(
@@ -456,41 +367,11 @@ class Data:
 
 
 LIKELIHOODS = [Probit(), Logit(), Poisson(), NegativeBinomial(3.0), StudentT(4.0, 0.2), Softmax(3), SearchedGaussian(0.1)]
-PAIRS = runs(12, 2)
 UNEVEN = Partition([0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 1])
 
 
 def named(likelihood):
     return type(likelihood).__name__
-
-
-@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=named)
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, "private"])
-def test_blocks_of_one_are_plain_inference(likelihood, power):
-    data = Data()
-    power = np.random.default_rng(1).uniform(size=12) if power == "private" else power
-    blocks = Partition(np.random.default_rng(2).permutation(12))
-    with chunks_of(5):
-        fit = model_evidence(*data.given(likelihood, power, blocks))
-    plain = model_evidence(*data.given(likelihood, power))
-    assert fit.searched and fit.converged and plain.converged
-    assert error(fit.log_evidence, plain.log_evidence) < 1e-8
-    for q, expected in zip(fit.posteriors, plain.posteriors):
-        assert error(q.b, expected.b) < 1e-6
-    tau = plain.site_precision  # the site on wᵀu is the inner one on f with D in between
-    assert error(fit.site_precision / (1 + power * fit.dff * fit.site_precision), tau) < 1e-6
-
-
-@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=named)
-def test_power_zero_is_plain_inference_for_any_partition(likelihood):
-    data = Data()
-    plain = model_evidence(*data.given(likelihood, 0.0))
-    for blocks in (UNEVEN, runs(12, 12)):
-        for power in (0.0, 1e-10):
-            fit = model_evidence(*data.given(likelihood, power, blocks))
-            assert fit.converged
-            assert error(fit.log_evidence, plain.log_evidence) < 1e-7
-            assert error(fit.posteriors[0].b, plain.posteriors[0].b) < 1e-6
 
 
 @pytest.mark.parametrize("likelihood", [Probit(), StudentT(4.0, 0.2), Softmax(3)], ids=named)
@@ -501,20 +382,6 @@ def test_start_from_which_some_block_has_no_distribution(likelihood):
     fit = model_evidence(*given, start=start)
     assert fit.converged and fit.n_sweeps > expected.n_sweeps
     assert error(fit.log_evidence, expected.log_evidence) < 1e-8
-
-
-@pytest.mark.parametrize("power", [0.0, 1e-9, 0.5, 1.0, "private"])
-def test_gaussian_noise_is_the_closed_form(power):
-    data = Data()
-    for blocks in (PAIRS, UNEVEN, runs(12, 12)):
-        powers = np.resize([0.0, 1.0, 0.3], len(blocks)) if power == "private" else power
-        kinds = Gaussian(0.1), SearchedGaussian(0.1)
-        closed, searched = (model_evidence(*data.given(kind, powers, blocks)) for kind in kinds)
-        assert closed.n_sweeps == 0 and not closed.searched
-        assert searched.converged and searched.n_sweeps <= 1
-        assert error(searched.log_evidence, closed.log_evidence) < 1e-11
-        assert error(searched.posteriors[0].b, closed.posteriors[0].b) < 1e-9
-        assert error(searched.site_precision, np.full((1, 12), 10.0)) < 1e-9
 
 
 @pytest.mark.parametrize(
@@ -536,20 +403,6 @@ def test_fixed_point_is_that_of_nested_ep_done_literally(likelihood, blocks, pow
     assert error(q_cov, cov) < 1e-8
 
 
-@pytest.mark.parametrize("likelihood", [Probit(), Poisson(), StudentT(4.0, 0.5)], ids=named)
-def test_one_block_at_power_one_is_ep_for_the_exact_gp(likelihood):
-    data = Data()
-    model, *given = data.given(likelihood, 1.0, runs(12, 12))
-    fit, exact = model_evidence(model, *given, tol=1e-10), replace(model, features=InducingPoints(data.X))
-    everywhere = model_evidence(exact, *data.given(likelihood, 1.0)[1:], tol=1e-10)
-    assert fit.converged and everywhere.converged
-    assert error(fit.log_evidence, everywhere.log_evidence) < 1e-9
-    at_Z = model_predict(exact, everywhere.posteriors[0], data.features.Z)
-    own = model_predict(model, fit.posteriors[0], data.features.Z)
-    for got, expected in zip(own, at_Z):
-        assert error(got, expected) < 1e-7
-
-
 @pytest.mark.parametrize("likelihood, apart", [(Probit(), 0.02), (Logit(), 0.01), (Poisson(), 0.03)], ids=named)
 def test_nested_ep_is_close_to_exact_integrals_over_pairs(likelihood, apart):
     data = Data(N=6, M=3)
@@ -563,22 +416,6 @@ def test_nested_ep_is_close_to_exact_integrals_over_pairs(likelihood, apart):
     assert abs(single.log_evidence - log_z) > 2 * abs(fit.log_evidence - log_z)  # without blocks: further
     assert error(q_mean, mean) < 0.01
     assert error(q_cov, cov) < 0.02
-
-
-@pytest.mark.parametrize("likelihood", LIKELIHOODS[:-1], ids=named)
-@pytest.mark.parametrize("power", [0.0, "private"])
-def test_gradient_is_that_of_the_search_done_again(likelihood, power):
-    data = Data(kernel=Matern32(1.5, 0.8) + White(0.05))
-    power = np.resize([0.0, 1.0, 0.5], len(UNEVEN)) if power == "private" else power
-    model, *given = data.given(likelihood, power, UNEVEN)
-    with chunks_of(5):
-        fit, gradient = model_gradient(model, *given, tol=1e-10)
-    assert fit.converged
-
-    def value(parameters):
-        return model_evidence(model.with_parameters(parameters), *given, start=fit.start, tol=1e-10).log_evidence
-
-    assert gradient_error(*slopes(value, model.parameters(), gradient, 1e-3)) < 2e-6
 
 
 def test_large_variance_and_flipped_labels_settle():
@@ -596,46 +433,6 @@ def test_large_variance_and_flipped_labels_settle():
 # ----------------------------------------------------------------------------------- weights, known noise, left-out data
 
 
-@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit(), Poisson()], ids=named)
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, "private"])
-def test_weights_are_copies_of_whole_blocks(likelihood, power):
-    data, copies = Data(), np.array([2, 0, 1, 3])
-    power = np.array([0.3, 1.0, 0.0, 0.7]) if power == "private" else power
-    model, piece, powers = data.given(likelihood, power, UNEVEN)
-    weight = copies[UNEVEN.labels].astype(float)
-    rows, labels = [], []
-    for b, times in enumerate(copies):
-        for _ in range(times):
-            rows.append(np.flatnonzero(UNEVEN.labels == b))
-            labels.append(np.full(len(rows[-1]), len(labels)))
-    rows, labels = np.concatenate(rows), np.concatenate(labels)
-    repeated = Piece(0, piece.X[rows], piece.y[rows], blocks=labels)
-    powers_of = powers if np.isscalar(powers) else powers[rows]
-    fit, gradient = model_gradient(model, piece._replace(weight=weight), powers, tol=1e-11)
-    expected, expected_gradient = model_gradient(model, repeated, powers_of, tol=1e-11)
-    assert fit.converged and expected.converged
-    assert error(fit.log_evidence, expected.log_evidence) < 1e-9
-    assert error(fit.posteriors[0].b, expected.posteriors[0].b) < 1e-7
-    assert gradient_error(gradient, expected_gradient) < 1e-6
-
-
-@pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
-def test_known_noise_in_blocks(power):
-    problem = BlockProblem(5, 12, 4, 2, 4, power=power)
-    known = np.random.default_rng(1).uniform(0.0, 1.0, size=12)
-    data = Piece(0, problem.X, problem.y, known_variance=known, blocks=problem.blocks.labels)
-    fit, gradient = model_gradient(problem.model, data, power)
-    Kuu, Kuf, Kff, y, noise, labels, powers = problem.dense()
-    root = 1 / np.sqrt(noise + known)
-    dense = reference.log_evidence(Kuu, Kuf * root, root[:, None] * Kff * root, y * root, 1.0, labels, powers)
-    assert error(fit.log_evidence, dense + np.log(root).sum()) < 1e-10
-
-    def value(parameters):
-        return model_evidence(problem.model.with_parameters(parameters), data, power).log_evidence
-
-    assert gradient_error(*slopes(value, problem.model.parameters(), gradient, 1e-3)) < 1e-6
-
-
 @pytest.mark.parametrize("likelihood", [Gaussian(0.1), SearchedGaussian(0.1)], ids=["known", "searched"])
 def test_left_out_data_of_one_block_at_power_one_are_those_of_the_exact_gp(likelihood):
     data = Data()
@@ -648,39 +445,7 @@ def test_left_out_data_of_one_block_at_power_one_are_those_of_the_exact_gp(likel
     assert error(found, expected) < 1e-7
 
 
-@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=named)
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_blocks_in_pieces_are_blocks_in_memory(likelihood, power):
-    data, blocks = Data(N=24), runs(24, 3)
-    model, piece, _ = data.given(likelihood, power, blocks)
-    weight = np.resize([1.0, 2.0, 0.5], 8)[blocks.labels]
-    piece = piece._replace(weight=weight)
-    source = ArraySource(piece.X, piece.y, weight=weight, blocks=blocks.labels, piece_rows=7)
-    assert len(list(source.pieces())) > 2
-    (fit, gradient), (whole, expected) = (model_gradient(model, rows, power, tol=1e-11) for rows in (source, piece))
-    assert error(fit.log_evidence, whole.log_evidence) < 1e-10
-    assert gradient_error(gradient, expected) < 1e-6
-    one, two = (model_leave_one_out(model, f, rows, power) for f, rows in ((fit, source), (whole, piece)))
-    assert error(one, two) < 1e-7
-
-
 # ------------------------------------------------------------------------------------------------------------- training
-
-
-@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=named)
-def test_training_with_blocks(likelihood):
-    data = Data(N=60, M=5, kernel=SquaredExponential(1.0, [1.0]))
-    model, *given = data.given(likelihood, np.resize([0.0, 1.0, 0.5], 10), runs(60, 6))
-    result = train(model, *given, max_iter=40)
-    start, end = (model_evidence(m, *given, 1e-8) for m in (model, result.model))
-    assert end.log_evidence > start.log_evidence + 0.5
-    assert error(result.log_evidence, end.log_evidence) < 1e-4
-    assert result.fit.shards is None  # what is kept for a warm start is small
-    mean, var = model_predict(result.model, end.posteriors[0], data.X)
-    if not isinstance(likelihood, Gaussian):
-        again = model_evidence(result.model, *given, 1e-8, start=result.fit.start)
-        assert again.n_sweeps < end.n_sweeps
-    assert np.all(var > 0) and np.corrcoef(mean, data.f)[0, 1] > 0.7
 
 
 @pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=named)

@@ -6,16 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import BESIDE, outside
-from hypothesis import given
-from hypothesis import strategies as st
 from reference import dense
-from reference.chunks import chunks_of
-from reference.compare import error, gradient_error, properties, slopes
-from reference.problems import KERNELS, Problem, problems
+from reference.compare import error, gradient_error
+from reference.problems import KERNELS, Problem
 from reference.searched import SearchedGaussian
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import GaussianBlur
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
@@ -27,11 +23,10 @@ from sparse_pep.model import (
     model_leave_one_out,
     model_predict,
 )
-from sparse_pep.multiclass import Softmax
 from sparse_pep.regression import evidence
 from sparse_pep.shards import Piece
 from sparse_pep.sites import q_moments
-from sparse_pep.stochastic import Batches, batch_gradient, random_batches, train_stochastic
+from sparse_pep.stochastic import train_stochastic
 from sparse_pep.training import held_out_power
 
 GRADIENTS = {
@@ -101,33 +96,6 @@ def test_exact_numbers_with_one_scale_for_the_conditional(beyond):
         assert fit.log_evidence > model_evidence(model, Piece(0, X, y), 0.0).log_evidence + 1.0
 
 
-@properties
-@given(problems, st.booleans(), st.booleans())
-def test_gradient_against_dense_complex_steps(p, weighted, in_blocks):
-    N, rng = len(p.y), np.random.default_rng(0)
-    labels = np.arange(N) // 3 if in_blocks else np.arange(N)
-    weight = rng.uniform(0.2, 3.0, size=N)[labels] if weighted else np.ones(N)
-    power = np.resize(p.power, N)[labels]
-    data = Piece(0, p.X, p.y, weight, power=power, blocks=labels if in_blocks else None)
-    with chunks_of(4):
-        fit, gradient = model_gradient(p.model, data, tight=True)
-
-    def log_z(parameters):
-        Z, variance = parameters["features.Z"], np.exp(parameters["kernel.log_variance"])
-        covariance = p.name, variance, np.exp(parameters["kernel.log_lengthscale"])
-        Kuu, Kuf, Kff = (dense.kernel(*covariance, *pair) for pair in ((Z, Z), (Z, p.X), (p.X, p.X)))
-        np.fill_diagonal(Kff, variance)  # a complex step through the root of 0 has no direction
-        noise = np.exp(parameters["log_noise_variance"])
-        return dense.tight_log_evidence(Kuu, Kuf, Kff, p.y, noise, power, labels, weight)
-
-    here = p.model.parameters()
-    assert error(fit.log_evidence, log_z(here), abs(log_z(here)) + N) < 1e-11
-    expected = {name: dense.complex_step(lambda at, name=name: log_z(here | {name: at}), here[name]) for name in here}
-    unit = {name: 1.0 for name in here} | {"features.Z": p.model.kernel.lengthscale}
-    scaled = ({name: unit[name] * value for name, value in one.items()} for one in (gradient, expected))
-    assert gradient_error(*scaled) < 1e-8
-
-
 def ladder(p, labels):
     """The lower bounds in rising order, then the exact value: VFE, spherical, single data points, blocks, exact."""
     arrays, noise, N, Kff = p.arrays(), float(p.model.likelihood.noise_variance), len(p.y), p.model.kernel(p.X)
@@ -164,54 +132,6 @@ MODEL = Model(KERNELS["se"](1.2, [0.9, 1.3]), InducingPoints(X[:5] + 0.1), Gauss
 DATA = Piece(0, X, Y, WEIGHT, KNOWN, POWER)
 
 
-@pytest.mark.parametrize("blocks", [None, LABELS])
-def test_pieces_batches_and_outputs_give_the_results_of_all_data(blocks):
-    data = DATA._replace(blocks=blocks)
-    fit, gradient = model_gradient(MODEL, data, tight=True)
-    source = ArraySource(X, Y, WEIGHT, KNOWN, POWER, blocks=blocks, piece_rows=7)
-    found, there = model_gradient(MODEL, source, tight=True)
-    assert error(found.log_evidence, fit.log_evidence) < 1e-12 and gradient_error(there, gradient) < 1e-10
-    apart = [
-        model_gradient(replace(MODEL, mean=ConstantMean(mean)), data._replace(y=y), tight=True)
-        for y, mean in zip(Y.T, (0.2, -0.1))
-    ]
-    assert error(sum(one.log_evidence for one, _ in apart), fit.log_evidence) < 1e-12
-    for name in ("kernel.log_lengthscale", "log_noise_variance", "features.Z"):
-        assert error(sum(slope[name] for _, slope in apart), gradient[name]) < 1e-10
-    rows = random_batches(N, 8, np.random.default_rng(0), blocks)
-    batches = Batches(MODEL, data, 0.5, 0.0, None, rows, tight=True)
-    for _ in range(2):
-        visits = [batches.visit(MODEL, k) for k in range(len(rows))]
-    parts = [batch_gradient(MODEL, *visit, len(rows)) for visit in visits]
-    total = {name: sum(part[name] for part in parts) for name in gradient}
-    assert gradient_error(total, gradient) < 1e-9
-
-
-def test_a_whole_weight_is_a_block_of_copies():
-    counts = rng.integers(1, 4, size=N)
-    rows = np.repeat(np.arange(N), counts)
-    copies = Piece(0, X[rows], Y[rows], 1.0, KNOWN[rows], POWER[rows], blocks=rows)
-    fit, gradient = model_gradient(MODEL, DATA._replace(weight=1.0 * counts), tight=True)
-    longer, there = model_gradient(MODEL, copies, tight=True)
-    assert error(longer.log_evidence, fit.log_evidence) < 1e-11 and gradient_error(there, gradient) < 1e-9
-
-
-def test_scales_of_several_latent_functions_are_optimal_and_known_to_the_gradient():
-    labels = (X[:, 0] > -0.5).astype(float) + (X[:, 0] > 0.5)
-    model = replace(MODEL, likelihood=Softmax(3), mean=ConstantMean([0.2, 0.0, -0.1]), features=InducingPoints(X[:2]))
-    data, given = Piece(0, X, labels, WEIGHT), {"power": 0.0, "tol": 1e-10, "tight": True}
-    fit, gradient = model_gradient(model, data, **given)
-    assert fit.converged and np.ptp(fit.scale) > 1e-3 and np.max(fit.scale) < 0.95
-    mean = fit.projection.curvature[:, None] / fit.projection.weight  # of D d2
-    np.testing.assert_allclose(fit.scale, 1.0 / (1.0 - np.minimum(mean, 0.0)), rtol=1e-8)
-    found, expected = slopes(
-        lambda at: model_evidence(model.with_parameters(at), data, **given).log_evidence, model.parameters(), gradient
-    )
-    assert gradient_error(found, expected) < 1e-6
-    away, slopes_away = model_gradient(model, ArraySource(X, labels, WEIGHT, piece_rows=7), **given)
-    assert error(away.log_evidence, fit.log_evidence) < 1e-10 and gradient_error(slopes_away, gradient) < 1e-7
-
-
 @pytest.mark.parametrize(
     ("power", "more", "words"),
     [(0.5, {}, "`power=0.0`"), (0.0, {"power": POWER}, "`power=0.0`"), (0.0, {"blocks": LABELS}, "no `blocks`")],
@@ -222,16 +142,6 @@ def test_what_has_no_tight_form_is_refused(power, more, words):
         model_evidence(replace(MODEL, likelihood=Probit()), Piece(0, X, labels, **more), power, tight=True)
     with pytest.raises(ValueError, match="batches"):
         train_stochastic(replace(MODEL, likelihood=Probit(), mean=ConstantMean(0.0)), Piece(0, X, labels), 0.0, tight=True)
-
-
-def test_leaving_one_out_is_a_fit_to_the_others():
-    data, n = DATA._replace(y=Y[:, 0], power=0.5), 4
-    model = replace(MODEL, mean=ConstantMean(0.2))
-    density = model_leave_one_out(model, model_evidence(model, data, tight=True).released(), data, tight=True)
-    others = model_evidence(model, data.at(np.delete(np.arange(N), n)), tight=True)
-    mean, var = model_predict(model, others.posteriors, X[n : n + 1])
-    own = model.likelihood.predict_log_density(Y[n : n + 1, 0], mean, var + KNOWN[n])
-    assert error(density[n], own[0]) < 1e-9
 
 
 LEARN = {"n_inducing": 4, "tight": True, "max_iter": 3, "n_epochs": 1, "batch_size": 12, "random_state": 0}
@@ -283,14 +193,6 @@ def test_later_data_and_bounds_have_the_tight_form():
         low, _ = other.log_marginal_likelihood_bounds()
         assert error(low, bound.log_marginal_likelihood_value_) < 1e-12
         assert low < dense.exact_log_evidence(MODEL.kernel(X), Y[:, 0], 0.2)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_held_out_rows_judge_the_tight_form():
-    given = LEARN | {"power": "held_out"}
-    fits = [SparsePEPRegressor(**given | {"tight": tight}).fit(X, Y[:, 0]) for tight in (False, True)]
-    plain, tight = (fit.diagnostics_["power_sweep"]["log_density"] for fit in fits)
-    assert abs(plain[0] - tight[0]) > 1e-3
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

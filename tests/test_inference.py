@@ -5,13 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from reference import classification as dense
-from reference.chunks import chunks_of
 from reference.compare import error
-from reference.searched import SearchedGaussian
-from scipy.special import log_ndtr
 
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import energy_gradient, infer, leave_one_out
+from sparse_pep.inference import energy_gradient, infer
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import (
     Gaussian,
@@ -25,7 +22,7 @@ from sparse_pep.likelihoods import (
 from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import factorise, solve_lower
 from sparse_pep.quadrature import STRICT
-from sparse_pep.regression import evidence, predict_f
+from sparse_pep.regression import predict_f
 from sparse_pep.shards import Shard
 from sparse_pep.sites import q_moments, sequential_sweep
 
@@ -123,27 +120,6 @@ def test_all_problems_of_the_file_are_tested(vectors):
     assert [problem["id"] for problem in vectors["classification"]] == PROBLEMS
 
 
-@pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
-def test_the_dense_sequential_iteration(power):
-    problem = small(Probit(), seed=3)
-    expected, fit = dense.iterated(dense.probit, problem.y, *problem.arrays(), power), problem.infer(power)
-    assert error(fit.site_precision[0], expected.site_precision) < 1e-6
-    assert fit.log_evidence == pytest.approx(expected.log_evidence, rel=1e-8)
-
-
-@pytest.mark.parametrize("power", [0.0, 1e-6, 0.3, 1.0])
-@pytest.mark.parametrize("likelihood", [Gaussian(0.2), SearchedGaussian(0.2)], ids=["known", "searched"])
-def test_gaussian_noise_takes_one_sweep(power, likelihood):
-    problem = small(likelihood)
-    closed = evidence(*problem.arrays(), problem.y, 0.2, power)
-    fit = problem.infer(power)
-    assert fit.searched == isinstance(likelihood, SearchedGaussian)
-    assert fit.converged and fit.n_sweeps <= fit.searched
-    assert error(fit.log_evidence, closed.log_evidence) < 1e-9
-    assert error(np.array(q_moments(fit.posteriors[0])[0]), q_moments(closed.posterior)[0]) < 1e-9
-    assert error(fit.site_precision[0], 1 / (power * closed.dff + 0.2)) < 1e-9
-
-
 def test_power_zero_is_the_variational_optimum():
     problem = small(Probit(), N=20, M=4)
     Kuu, Kuf, kff = problem.arrays()
@@ -153,21 +129,6 @@ def test_power_zero_is_the_variational_optimum():
     assert abs(fit.log_evidence - bound) < 1e-6
     got_mean, got_cov = q_moments(fit.posteriors[0])
     assert error(got_mean, q_mean) < 1e-5 and error(got_cov, q_cov) < 1e-5
-
-
-def test_all_inputs_as_inducing_inputs_and_power_one_is_textbook_ep():
-    rng = np.random.default_rng(1)
-    X = np.sort(rng.uniform(-3, 3, size=(14, 1)), axis=0) + 0.05 * np.arange(14)[:, None]
-    y = np.where(rng.normal(size=14) > 0, 1.0, -1.0)
-    problem = Problem(SquaredExponential(2.0, 0.5), X, X, y, Probit())
-    K, _, _ = problem.arrays()
-    reference, fit = dense.ep_classification(K, y), problem.infer(1.0)
-    assert abs(fit.log_evidence - reference.log_evidence) < 1e-6
-    X_test = np.linspace(-4, 4, 9)[:, None]
-    mean, var = problem.predict(fit, X_test)
-    expected = dense.ep_predict(K, problem.kernel(X, X_test), problem.kernel.diag(X_test), reference)
-    expected = expected if isinstance(expected, np.ndarray) else expected[-1]
-    assert error(np.exp(log_ndtr(mean / np.sqrt(1 + var))), expected) < 1e-6
 
 
 @pytest.mark.parametrize("likelihood", [Logit(), Poisson()], ids=lambda likelihood: type(likelihood).__name__)
@@ -199,15 +160,6 @@ def test_acceleration_changes_the_way_and_not_the_end(memory):
     assert fit.n_sweeps <= plain.n_sweeps if memory == 0 else fit.n_sweeps < plain.n_sweeps
 
 
-def test_chunks_do_not_matter():
-    problem = small(Probit(), N=40)
-    whole = problem.infer(0.5)
-    with chunks_of(7):
-        cut = problem.infer(0.5)
-    assert error(cut.site_precision, whole.site_precision) < 1e-8
-    assert error(cut.log_evidence, whole.log_evidence) < 1e-11
-
-
 @pytest.mark.parametrize("likelihood", [Probit(), Softmax(3)], ids=lambda likelihood: type(likelihood).__name__)
 def test_nothing_kept_in_memory(likelihood, monkeypatch):
     problem = small(Probit(), N=40)
@@ -221,18 +173,6 @@ def test_nothing_kept_in_memory(likelihood, monkeypatch):
     assert error(again.site_precision, kept.site_precision) < 1e-10
     for one, two in zip(energy_gradient(again), energy_gradient(kept)):
         assert error(one, two, 1.0) < 1e-8
-
-
-def test_a_warm_start_takes_fewer_sweeps_and_ends_at_the_same_place():
-    problem = small(Probit(), N=40)
-    first = problem.infer(0.5)
-    again = problem.infer(0.5, start=first.released().start)
-    assert again.n_sweeps == 0 and again.converged
-    assert again.log_evidence == pytest.approx(first.log_evidence, abs=1e-9)
-    near = problem.infer(0.6)
-    from_first = problem.infer(0.6, start=first.start)
-    assert from_first.n_sweeps < near.n_sweeps
-    assert from_first.log_evidence == pytest.approx(near.log_evidence, abs=1e-9)
 
 
 def test_digits_of_the_projections_follow_the_search(monkeypatch):
@@ -255,34 +195,6 @@ def test_digits_of_the_projections_follow_the_search(monkeypatch):
     assert asked == [1e-9]
     assert warm.converged
     assert max(cold.quadrature_error, warm.quadrature_error) <= 1e-9
-
-
-@pytest.mark.parametrize("likelihood", [Gaussian(0.2), Probit(), Poisson()], ids=lambda kind: type(kind).__name__)
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_weights_are_copies(likelihood, power):
-    problem = small(likelihood, N=15)
-    count = np.random.default_rng(4).integers(0, 4, size=15)
-    rows = np.repeat(np.arange(15), count)
-    copies = Problem(problem.kernel, problem.features.Z, problem.X[rows], problem.y[rows], likelihood)
-    weighted, copied = problem.infer(power, weight=count), copies.infer(power)
-    assert weighted.log_evidence == pytest.approx(copied.log_evidence, rel=1e-9)
-    assert error(weighted.site_precision[:, rows], copied.site_precision) < 1e-7
-    for one, two in zip(q_moments(weighted.posteriors[0]), q_moments(copied.posteriors[0])):
-        assert error(one, two) < 1e-8
-    bars = [energy_gradient(fit) for fit in (weighted, copied)]
-    for one, two in zip(*bars):
-        assert error(one, two, max(np.max(np.abs(two), initial=0.0), 1e-300)) < 1e-6
-
-
-def test_several_latent_functions_of_one_class_against_the_rest():
-    """Softmax over two classes is the logistic function of their difference, whose prior has twice the variance."""
-    problem = small(Logit(), N=20)
-    two = Problem(problem.kernel, problem.features.Z, problem.X, (problem.y > 0).astype(float), Softmax(2))
-    one = Problem(SquaredExponential(4.0, 0.9), problem.features.Z, problem.X, problem.y, Logit())
-    apart, alone = two.infer(1.0), one.infer(1.0)
-    assert apart.converged and apart.site_precision.shape == (2, 20)
-    assert error(apart.site_precision[0], apart.site_precision[1]) < 1e-7
-    assert abs(apart.log_evidence - alone.log_evidence) < 0.05 * abs(alone.log_evidence)
 
 
 def test_stopped_early_says_so():
@@ -341,22 +253,6 @@ def test_noise_that_varies_strongly_does_not_lead_the_acceleration_astray(least,
     problem = Problem(SquaredExponential(), Z, X, y, HeteroscedasticGaussian())
     plain, fit = (problem.infer(power, tol=1e-6, memory=memory) for memory in (0, 5))
     assert fit.converged and fit.n_sweeps < 60 and error(fit.log_evidence, plain.log_evidence) < 1e-8
-
-
-def test_leave_one_out_is_the_posterior_of_the_others():
-    """Exact where the cavity is: Gaussian noise."""
-    problem = small(Gaussian(0.3), N=15)
-    fit = problem.infer(0.0)
-    scores = leave_one_out(fit, problem.likelihood, problem.y)
-    Kuu, Kuf, _ = problem.arrays()
-    V = solve_lower(factorise(Kuu), Kuf)
-    for n in (0, 7):
-        others = np.arange(15) != n
-        B = np.eye(5) + V[:, others] @ V[:, others].T / 0.3
-        mean = V[:, n] @ np.linalg.solve(B, V[:, others] @ problem.y[others] / 0.3)
-        var = V[:, n] @ np.linalg.solve(B, V[:, n]) + fit.dff[n] + 0.3
-        expected = -0.5 * (np.log(2 * np.pi * var) + (problem.y[n] - mean) ** 2 / var)
-        assert scores[n] == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(("power", "most"), [(0.0, 45), (0.5, 30)])

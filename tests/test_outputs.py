@@ -47,17 +47,6 @@ def test_evidence_is_that_of_the_dense_process_with_correlated_outputs():
     assert error(fit.log_evidence, multivariate_normal.logpdf(ALL, cov=dense + 0.1 * np.eye(len(ALL)))) < 1e-7
 
 
-def test_outputs_without_shared_functions_are_separate():
-    alone = Matern32(1.0, 2.0)
-    both = Matern32(1.0, 2.0, active_dims=[0, 1]) * Coregion(weights=np.zeros((2, 1)), variance=1.0, active_dims=[2])
-
-    def height(kernel, Z, rows, y):
-        return model_evidence(Model(kernel, InducingPoints(Z), Gaussian(0.1)), Piece(0, rows, y), 0.5, 0.0).log_evidence
-
-    apart = [height(alone, X[:9], *(part[~np.isnan(y)] for part in (X, y))) for y in GAPS.T]
-    assert error(height(both, output_rows(X[:9], 2), ROWS, ALL), sum(apart)) < 1e-10
-
-
 def test_an_output_with_gaps_learns_from_the_other(tmp_path):
     model = regressor().fit(ROWS, ALL)
     assert model.kernel_.kernels[0].active_dims == (0, 1)

@@ -3,7 +3,6 @@
 import gc
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 
@@ -12,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference.compare import error, gradient_error, properties
-from reference.problems import problems
 
 import sparse_pep.model
 from sparse_pep import inference, training
@@ -28,8 +26,6 @@ from sparse_pep.model import (
     model_bounds,
     model_evidence,
     model_gradient,
-    model_leave_one_out,
-    model_left_out,
     model_predict,
     shards_of,
 )
@@ -72,40 +68,6 @@ def together(state):
 # --- regression -------------------------------------------------------------------------------------------------------
 
 
-@properties
-@given(problems, st.integers(1, 16), st.integers(0, 2), st.sampled_from(["zero", "level", "plane"]), st.booleans())
-def test_regression_is_that_of_all_rows(p, rows, K, mean, extra):
-    own, D = np.random.default_rng(rows), p.X.shape[1]
-    targets = p.y if K == 0 else own.normal(size=(len(p.y), K)) * np.max(np.abs(p.y))
-    columns = {"weight": own.integers(0, 3, size=len(p.y)) + 0.5} if extra else {}
-    if extra:
-        columns["known_variance"] = p.model.likelihood.noise_variance * own.uniform(size=len(p.y))
-    size = float(np.max(np.abs(p.y)))
-    level, slope = np.full(targets.shape[1:], size), own.normal(size=(D, *targets.shape[1:]))
-    means = {"level": ConstantMean(level), "plane": LinearMean(level, slope * size / np.max(np.abs(p.X)))}
-    model = Model(p.model.kernel, p.model.features, p.model.likelihood, means.get(mean, p.model.mean))
-    fit, gradient = model_gradient(model, Piece(0, p.X, targets, **columns), p.power)
-    private = {"power": p.power} if np.ndim(p.power) else {}
-    source = ArraySource(p.X, targets, **columns, **private, piece_rows=rows)
-    found, slopes = model_gradient(model, source, 0.3 if private else p.power)
-    assert error(found.log_evidence, fit.log_evidence, abs(fit.log_evidence) + targets.size) < 1e-12
-    assert error(found.posteriors[0].b, fit.posteriors[0].b, np.max(np.abs(fit.posteriors[0].b)) + 1.0) < 1e-10
-    assert found.sums.n_clipped == fit.sums.n_clipped
-    assert gradient_error(slopes, gradient) < 1e-8 or all(
-        error(slopes[name], gradient[name], max(np.max(np.abs(gradient[name])), targets.size)) < 1e-10
-        for name in slopes
-    )
-
-
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("rows", [1, 7, 40])
-def test_gradients_agree_to_ten_digits(power, rows):
-    fit, gradient = model_gradient(gaussian, Piece(0, X, y), power)
-    found, slopes = model_gradient(gaussian, ArraySource(X, y, piece_rows=rows), power)
-    assert error(found.log_evidence, fit.log_evidence) < 1e-12
-    assert gradient_error(slopes, gradient) < 1e-10
-
-
 @pytest.mark.parametrize("power", [0.0, "private", "known"])
 def test_the_short_way_is_for_data_that_are_all_at_power_0(power, monkeypatch):
     """Whether the data are in memory or in pieces."""
@@ -140,26 +102,6 @@ SEARCHES = {
     "counts": (Model(kernel, points, Poisson(), ConstantMean(0.2)), np.round(np.exp(np.clip(f, -3, 2)))),
     "classes": (Model(SquaredExponential(1.0, [1.0, 2.0]), points, Softmax(3)), 1.0 * (f > 1) + (f > -1)),
 }
-
-
-@pytest.mark.parametrize("power", [0.5, "private"])  # 0 and 1 are among the private ones
-@pytest.mark.parametrize("case", SEARCHES)
-def test_a_search_is_that_of_all_rows(case, power, tmp_path):
-    model, targets = SEARCHES[case]
-    given = powers if power == "private" else power
-    fit, gradient = model_gradient(model, Piece(0, X, targets, weight), given)
-    private = {"power": powers, "sites_dir": tmp_path} if power == "private" else {}
-    source = ArraySource(X, targets, weight, **private, piece_rows=9)
-    found, slopes = model_gradient(model, source, 0.5 if private else power)
-    assert found.converged and found.n_sweeps == fit.n_sweeps and found.step == fit.step
-    assert error(found.log_evidence, fit.log_evidence) < 1e-10
-    assert error(found.trace, fit.trace) < 1e-8
-    assert error(found.smallest_cavity, fit.smallest_cavity) < 1e-8
-    assert error(found.change, fit.change, 1.0) < 1e-9
-    assert error(found.quadrature_error, fit.quadrature_error, 1.0) < 1e-9
-    assert gradient_error(slopes, gradient) < 1e-10
-    assert error(together([found.start[k] for k in range(5)]), np.stack([fit.site_precision, fit.site_shift])) < 1e-8
-    assert len(found.start[0]) == 1  # nothing but the sites is left of the search
 
 
 @pytest.mark.parametrize("sweeps", [0, 1, 25])
@@ -240,58 +182,6 @@ def test_a_search_starts_from_earlier_sites_or_else_anew():
 # --- left out, blocks, earlier data -------------------------------------------------------------------------------------
 
 CASES = {"regression": (gaussian, y), "outputs": (gaussian, np.c_[y, -y, y**2]), **SEARCHES}
-
-
-@pytest.mark.parametrize("power", [0.5, "private"])
-@pytest.mark.parametrize("case", CASES)
-def test_rows_are_left_out_as_in_memory(case, power):
-    (model, targets), counts = CASES[case], np.maximum(weight, 1.0)
-    private = {"power": powers} if power == "private" else {}
-    data = Piece(0, X, targets, counts, **private)
-    source, power = ArraySource(X, targets, counts, **private, piece_rows=9), 0.5 if private else power
-    fit, found = model_evidence(model, data, power), model_evidence(model, source, power)
-    assert found.shards is not None and found.dff is None and fit.dff.shape == (N,)
-    for one in (found, model_gradient(model, source, power)[0]):  # with and without what the search left
-        for part, expected in zip(model_left_out(model, one, source, power), model_left_out(model, fit, data, power)):
-            good = np.isfinite(expected)
-            assert np.array_equal(good, np.isfinite(part)) and error(part[good], expected[good]) < 1e-7
-        scores, expected = model_leave_one_out(model, one, source, power), model_leave_one_out(model, fit, data, power)
-        good = np.isfinite(expected)
-        assert np.array_equal(good, np.isfinite(scores)) and error(scores[good], expected[good]) < 1e-7
-
-
-@pytest.mark.parametrize("power", [0.5, "private"])
-@pytest.mark.parametrize("case", ["regression", "outputs", "probit", "student", "counts"])
-def test_blocks_are_those_of_all_rows(case, power):
-    """Pieces end where blocks end."""
-    model, targets = CASES[case]
-    columns = {"weight": 1.0 + blocks % 3, "blocks": blocks}
-    if case not in SEARCHES:
-        columns["known_variance"] = np.linspace(0.0, 0.3, N)
-    if power == "private":
-        columns["power"], power = np.resize([0.0, 1.0, 0.5, 1e-7], 10)[blocks], 0.5
-    data, source = Piece(0, X, targets, **columns), ArraySource(X, targets, **columns, piece_rows=12)
-    assert [len(piece.X) for piece in source.pieces()] == [12, 12, 11, 5]
-    fit, gradient = model_gradient(model, data, power)
-    found, slopes = model_gradient(model, source, power)
-    assert found.converged and fit.converged and found.n_sweeps == fit.n_sweeps
-    assert error(found.log_evidence, fit.log_evidence) < 1e-10
-    assert gradient_error(slopes, gradient) < 1e-9
-    for part, expected in zip(model_left_out(model, found, source, power), model_left_out(model, fit, data, power)):
-        assert error(part, expected) < 1e-7
-
-
-@pytest.mark.parametrize("kept", [True, False])
-@pytest.mark.parametrize("case", ["regression", "outputs", "probit", "classes"])
-def test_earlier_data_are_remembered_as_in_memory(case, kept):
-    model, targets = CASES[case]
-    first = model_evidence(model, Piece(0, X[:15], targets[:15]))
-    memory = replace(remember(first.posteriors, first.log_evidence, points), kept=kept)
-    now = model if kept else replace(model, features=InducingPoints(X[5:12] + 0.1))
-    fit, gradient = model_gradient(now, Piece(15, X[15:], targets[15:]), memory=memory)
-    found, slopes = model_gradient(now, ArraySource(X[15:], targets[15:], piece_rows=9), memory=memory)
-    assert found.converged and found.n_sweeps == fit.n_sweeps
-    assert error(found.log_evidence, fit.log_evidence) < 1e-10 and gradient_error(slopes, gradient) < 1e-9
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------

@@ -4,12 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from reference import dense
-from reference.chunks import chunks_of
-from reference.compare import error, gradient_error, properties
-from reference.problems import problems
+from reference.compare import error
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
@@ -24,7 +20,7 @@ from sparse_pep.likelihoods import (
     StudentT,
 )
 from sparse_pep.means import ConstantMean
-from sparse_pep.model import Model, model_evidence, model_gradient
+from sparse_pep.model import Model, model_evidence
 from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import factorise
 from sparse_pep.shards import Piece, site_sums
@@ -41,24 +37,6 @@ POWERS = [0.0, 0.5, 1.0]
 def memory_of(model, X, y, power):
     fit = model_evidence(model, Piece(0, X, y), power)
     return remember(fit.posteriors, fit.log_evidence, model.features)
-
-
-@properties
-@given(problems, st.integers(0, 15))
-def test_two_batches_are_one(p, cut):
-    """Kernel, noise and inducing points kept, Gaussian noise: to rounding, at every power."""
-    cut = min(cut, len(p.y))
-    power = 0.3 if np.ndim(p.power) else p.power
-    whole = model_evidence(p.model, Piece(0, p.X, p.y), power)
-    if cut == 0:
-        return
-    memory = memory_of(p.model, p.X[:cut], p.y[:cut], power)
-    assert len(memory) <= len(p.model.features)
-    with chunks_of(3):
-        fit = model_evidence(p.model, Piece(cut, p.X[cut:], p.y[cut:]), power, memory=memory)
-    assert error(fit.log_evidence, whole.log_evidence, abs(whole.log_evidence) + len(p.y)) < 1e-8
-    assert error(fit.posteriors[0].b, whole.posteriors[0].b, np.max(np.abs(whole.posteriors[0].b)) + 1.0) < 1e-7
-    assert error(fit.posteriors[0].B.lower, whole.posteriors[0].B.lower) < 1e-8
 
 
 @pytest.mark.parametrize("power", POWERS)
@@ -127,49 +105,6 @@ def test_the_memory_of_one_latent_function_leaves_the_others_alone():
         assert sums.n_rows == 0  # they are no rows of data
 
 
-@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=["numbers", "labels"])
-@pytest.mark.parametrize("kept", [True, False])
-def test_blocks_and_pieces_go_with_a_memory(likelihood, kept):
-    """Blocks at power 0 are no blocks; pieces are rows in memory."""
-    targets = y if isinstance(likelihood, Gaussian) else np.sign(y)
-    model = Model(FIXED["kernel"], FIXED["features"], likelihood)
-    memory = replace(memory_of(model, X[:40], targets[:40], 0.5), kept=kept)
-    blocks = np.arange(20) // 4
-    source = ArraySource(X[40:], targets[40:], blocks=blocks, piece_rows=9)
-    for power in (0.0, 0.6):
-        how = {"tol": 1e-11, "memory": memory}
-        fit, gradient = model_gradient(model, Piece(0, X[40:], targets[40:], blocks=blocks), power, **how)
-        parts, slopes = model_gradient(model, source, power, **how)
-        assert error(parts.log_evidence, fit.log_evidence) < 1e-10
-        assert gradient_error(slopes, gradient) < 1e-6
-        plain, expected = model_gradient(model, Piece(0, X[40:], targets[40:]), power, **how)
-        if power == 0.0:
-            assert error(fit.log_evidence, plain.log_evidence) < 1e-10
-            assert gradient_error(gradient, expected) < 1e-6
-        else:
-            assert abs(fit.log_evidence - plain.log_evidence) > 1e-4
-
-
-@pytest.mark.parametrize("features", [GaussianBlur(Z, [0.3]), InducingPoints(Z)], ids=["blurs", "points"])
-@pytest.mark.parametrize("kept", [True, False])
-def test_gradients_with_a_memory(features, kept):
-    model = Model(SquaredExponential(1.1, [0.9]), features, Gaussian(0.1))
-    memory = memory_of(model, X[:40], y[:40], 0.5)
-    new = model if kept else model.with_parameters({**model.parameters(), "features.Z": Z + 0.2})
-    memory, data = replace(memory, kept=kept), Piece(0, X[40:], y[40:])
-    fit, gradient = model_gradient(new, data, 0.4, memory=memory)
-    assert fit.log_evidence == model_evidence(new, data, 0.4, memory=memory).log_evidence
-    for name, value in new.parameters().items():
-        if kept and name.startswith("features."):
-            continue  # they are not to move
-        direction = rng.normal(size=np.shape(value))
-        ends = []
-        for h in (1e-5, -1e-5):
-            moved = new.with_parameters({**new.parameters(), name: value + h * direction})
-            ends.append(model_evidence(moved, data, 0.4, memory=memory).log_evidence)
-        assert error(np.vdot(gradient[name], direction), (ends[0] - ends[1]) / 2e-5, 1.0) < 1e-4
-
-
 def test_features_without_covariances_in_closed_form_say_so():
     model = Model(Matern32(1.0, 1.0), Fourier(-1.0, 7.0, 3), Gaussian(0.1))
     memory = memory_of(model, X[:40], y[:40], 0.5)
@@ -225,14 +160,6 @@ class TestEstimators:
         before = fixed.features_.Z
         assert np.array_equal(fixed.partial_fit(X[30:], y[30:]).features_.Z, before)
 
-    def test_few_rows_at_a_time(self):
-        stream = SparsePEPRegressor(**FIXED, noise_variance=0.1).fit(X[:2], y[:2])
-        for n in range(2, 20):
-            stream.partial_fit(X[n : n + 1], y[n : n + 1])
-        assert (
-            error(stream.predict(X), SparsePEPRegressor(**FIXED, noise_variance=0.1).fit(X[:20], y[:20]).predict(X))
-            < 1e-8
-        )
 
     def test_labels_and_counts(self):
         labels = np.where(y > 0, "up", "down")

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import dense
-from reference.compare import error, gradient_error, properties, slopes
+from reference.compare import error, properties
 from reference.problems import Problem, problems
-from reference.searched import SearchedGaussian
 
 from sparse_pep import model as models
 from sparse_pep import training
@@ -19,27 +18,16 @@ from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import GaussianBlur, Wavelet
 from sparse_pep.kernels import (
-    Constant,
     Linear,
-    Matern32,
-    Periodic,
     SquaredExponential,
-    White,
 )
 from sparse_pep.likelihoods import (
-    Beta,
-    Gamma,
     Gaussian,
-    HeteroscedasticGaussian,
-    Logit,
     NegativeBinomial,
     NoisyProbit,
-    Ordinal,
     Poisson,
     Probit,
     StudentT,
-    Tobit,
-    Weibull,
 )
 from sparse_pep.means import LinearMean
 from sparse_pep.model import (
@@ -66,12 +54,6 @@ from sparse_pep.training import (
     train,
     units_of,
 )
-
-COMPOSITES = {
-    "sum": SquaredExponential(1.3, [0.8, 1.5]) + Linear(0.3),
-    "product": Matern32(0.8, 1.2) * Periodic(1.0, 1.1, 2.4),
-    "nested": (SquaredExponential(1.3, 0.9, active_dims=(1,)) + Constant(0.2)) * Matern32(0.8, 1.2) + White(0.1),
-}
 
 
 def wave(N=60, seed=0, noise=0.1):
@@ -107,21 +89,6 @@ def test_a_vector_of_another_length_is_refused(change):
     parameters = start().parameters()
     with pytest.raises(ValueError, match=r"expected 9 parameters.*got"):
         from_vector(np.zeros(9 + change), parameters)
-
-
-@pytest.mark.parametrize("kernel", COMPOSITES.values(), ids=COMPOSITES.keys())
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_gradient_of_composite_kernels_against_differences(kernel, power):
-    p = Problem(4, 12, 4, 2)
-    model = Model(kernel, p.model.features, Gaussian(0.2))
-    _, gradient = model_gradient(model, Piece(0, p.X, p.y), power)
-    parameters = model.parameters()
-    assert list(gradient) == list(parameters)
-
-    def log_z(parameters):
-        return model_evidence(model.with_parameters(parameters), Piece(0, p.X, p.y), power).log_evidence
-
-    assert gradient_error(*slopes(log_z, parameters, gradient, 1e-3)) < 1e-6
 
 
 @properties
@@ -459,41 +426,6 @@ def counting(likelihood=None):
     return start(likelihood=likelihood or Poisson())
 
 
-LIKELIHOODS = {
-    "probit": (Probit(), lambda y: np.sign(y)),
-    "logit": (Logit(), lambda y: np.sign(y)),
-    "noisy probit": (NoisyProbit(0.05), lambda y: np.sign(y)),
-    "poisson": (Poisson(), lambda y: np.round(np.exp(1 + y))),
-    "negative binomial": (NegativeBinomial(2.0), lambda y: np.round(np.exp(1 + y))),
-    "student-t": (StudentT(4.0, 0.3), lambda y: y),
-    "heteroscedastic": (HeteroscedasticGaussian(0.3, 0.8), lambda y: y),
-    "gamma": (Gamma(2.0), lambda y: np.exp(1 + y)),
-    "weibull": (Weibull(1.4), lambda y: np.where(y > 0.5, -1.0, 1.0) * np.exp(1 + y)),
-    "tobit": (Tobit(0.1, -0.5, 0.5), lambda y: np.clip(y, -0.5, 0.5)),
-    "ordinal": (Ordinal((-0.4, 0.5)), lambda y: np.digitize(y, [-0.5, 0.5]).astype(float)),
-    "beta": (Beta(6.0), lambda y: 1.0 / (1.0 + np.exp(-y))),
-    "softmax": (Softmax(3), lambda y: np.digitize(y, [-0.5, 0.5]).astype(float)),
-}
-
-
-@pytest.mark.parametrize("name", LIKELIHOODS)
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_gradient_of_other_likelihoods_against_differences(name, power):
-    likelihood, targets = LIKELIHOODS[name]
-    X, y = wave(8)
-    model, data = Model(SquaredExponential(1.3, [0.9]), start(3).features, likelihood), Piece(0, X, targets(y))
-    fit, gradient = model_gradient(model, data, power, tol=1e-10)
-    assert fit.converged
-    parameters = model.parameters()
-    assert list(gradient) == list(parameters)
-
-    def log_z(parameters):
-        other = model.with_parameters(parameters)
-        return model_evidence(other, data, power, start=fit.start, tol=1e-10).log_evidence
-
-    assert gradient_error(*slopes(log_z, parameters, gradient, 1e-3)) < 1e-6
-
-
 def test_names_of_the_parameters():
     assert list(start().parameters()) == [
         "kernel.log_variance",
@@ -514,19 +446,6 @@ def test_names_of_the_parameters():
         assert type(moved.likelihood) is type(likelihood)
         for name, value in model.parameters().items():
             assert error(moved.parameters()[name], value + 0.5, 1.0 + np.max(np.abs(value))) < 1e-13
-
-
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_the_search_finds_the_closed_form(power):
-    p = Problem(5, 12, 4, 2, power=power)
-    other = replace(p.model, likelihood=SearchedGaussian(p.model.likelihood.noise_variance))
-    closed, searched = (model_evidence(model, Piece(0, p.X, p.y), power) for model in (p.model, other))
-    assert searched.searched and not closed.searched
-    assert error(searched.log_evidence, closed.log_evidence) < 1e-9
-    for a, b in zip(searched.posteriors, closed.posteriors):
-        assert error(a.b, b.b) < 1e-7
-    assert searched.converged
-    assert closed.converged
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])

@@ -175,13 +175,6 @@ def test_blocks_and_private_powers(vectors, name):
         assert error(q_cov, case["q_cov"]) < 1e-9
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_one_power_for_each_datum_that_is_the_same_for_all(vectors, name):
-    problem = problem_of(vectors, name)
-    for case in problem.cases:
-        check(relative_errors(*problem.estimator_results(np.full(len(problem.y), case["alpha"])), case))
-
-
 @pytest.mark.parametrize("name", ["r01_se_1d", "r02_se_ard_2d", "r06_matern12", "r08_matern52"])
 def test_private_powers_against_fifty_digits(vectors, name):
     problem = problem_of(vectors, name)

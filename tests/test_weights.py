@@ -2,12 +2,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from reference import dense
-from reference.chunks import chunks_of
-from reference.compare import differences, error, properties
-from reference.problems import problems
+from reference.compare import error
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.estimators.checks import distinct_rows
@@ -15,22 +11,15 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import (
     Gaussian,
-    HeteroscedasticGaussian,
     NegativeBinomial,
     Poisson,
-    Probit,
     StudentT,
 )
 from sparse_pep.model import (
     Model,
     model_bounds,
     model_evidence,
-    model_gradient,
-    model_leave_one_out,
-    model_predict,
-    to_vector,
 )
-from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Piece
 from sparse_pep.training import kmeans_points, starting_lengthscale
 
@@ -46,94 +35,11 @@ FIXED = {
 }
 
 
-@properties
-@given(problems, st.integers(0, 2**32 - 1))
-def test_a_weight_is_so_many_copies(p, seed):
-    copies = np.random.default_rng(seed).integers(0, 4, size=len(p.y))
-    copies[0] = max(1, copies[0])
-    again = np.repeat(np.arange(len(p.y)), copies)
-    power = p.power[again] if np.ndim(p.power) else p.power
-    longer, longer_gradient = model_gradient(p.model, Piece(0, p.X[again], p.y[again]), power)
-    with chunks_of(4):
-        fit, gradient = model_gradient(p.model, Piece(0, p.X, p.y, copies), p.power)
-    scale = abs(longer.log_evidence) + len(again)
-    assert error(fit.log_evidence, longer.log_evidence, scale) < 1e-10
-    size = np.max(np.abs(to_vector(longer_gradient)))
-    for name, value in longer_gradient.items():
-        assert error(gradient[name], value, max(size, len(again))) < 1e-8
-    assert error(fit.posteriors[0].b, longer.posteriors[0].b, np.max(np.abs(longer.posteriors[0].b)) + 1.0) < 1e-8
-
-
-@properties
-@given(problems, st.integers(0, 2**32 - 1))
-def test_a_known_variance_is_noise_that_is_not_trained(p, seed):
-    noise = p.model.likelihood.noise_variance
-    known = noise * np.random.default_rng(seed).uniform(0, 3, size=len(p.y))
-    arrays, data = p.arrays(), Piece(0, p.X, p.y, known_variance=known)
-    fit, gradient = model_gradient(p.model, data, p.power)
-    expected = dense.log_evidence(*arrays, p.y, noise + known, p.power)
-    assert error(fit.log_evidence, expected, abs(expected) + len(p.y)) < 1e-11
-    slope = differences(lambda s: dense.log_evidence(*arrays, p.y, noise * np.exp(s) + known, p.power), 0.0)
-    assert error(gradient["log_noise_variance"], slope, abs(expected) + len(p.y)) < 1e-8
-
-
-@properties
-@given(problems, st.integers(1, 4))
-def test_outputs_are_problems_side_by_side(p, K):
-    Y = np.random.default_rng(K).normal(size=(len(p.y), K)) * np.max(np.abs(p.y))
-    with chunks_of(4):
-        fit, gradient = model_gradient(p.model, Piece(0, p.X, Y), p.power)
-    parts = [model_gradient(p.model, Piece(0, p.X, column), p.power) for column in Y.T]
-    total = sum(one.log_evidence for one, _ in parts)
-    assert error(fit.log_evidence, total, abs(total) + Y.size) < 1e-11
-    size = max(np.max(np.abs(to_vector(g))) for _, g in parts)
-    for name in gradient:
-        assert error(gradient[name], sum(g[name] for _, g in parts), size * K + Y.size) < 1e-9
-    for k, (one, _) in enumerate(parts):
-        assert error(fit.posteriors[0].b[:, k], one.posteriors[0].b, np.max(np.abs(fit.posteriors[0].b)) + 1e-300) < 1e-9
-
-
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize(
-    "likelihood", [Probit(), Poisson(), StudentT(4.0, 0.5), HeteroscedasticGaussian(0.2, 0.7), Softmax(3)], ids=lambda kind: type(kind).__name__
-)
-def test_copies_under_any_likelihood(likelihood, power):
-    targets = {"Probit": np.sign(y), "Poisson": np.round(np.exp(y)), "Softmax": np.arange(30) % 3}.get(
-        type(likelihood).__name__, y
-    )
-    model = Model(FIXED["kernel"], FIXED["features"], likelihood)
-    longer, expected = model_gradient(model, Piece(0, X[rows], targets[rows]), power, tol=1e-10)
-    fit, gradient = model_gradient(model, Piece(0, X, targets, copies), power, tol=1e-10)
-    assert fit.converged and longer.converged
-    assert error(fit.log_evidence, longer.log_evidence) < 1e-8
-    for name in gradient:
-        assert error(gradient[name], expected[name], 1.0) < 1e-5
-
-
 def test_weights_need_not_be_whole():
     """They are exponents of whole sites: halves twice are one."""
     model = Model(FIXED["kernel"], FIXED["features"], Gaussian(0.1))
     twice = model_evidence(model, Piece(0, np.vstack([X, X]), np.append(y, y), np.full(60, 0.5)), 0.5)
     assert error(twice.log_evidence, model_evidence(model, Piece(0, X, y), 0.5).log_evidence) < 1e-12
-
-
-@pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=["gaussian", "probit"])
-def test_leaving_out_leaves_all_copies_out(likelihood, power):
-    """Under Gaussian noise the same as fitting the others, to rounding."""
-    targets = y if isinstance(likelihood, Gaussian) else np.sign(y)
-    known = np.linspace(0, 0.2, 30) if isinstance(likelihood, Gaussian) else 0.0
-    counts = np.maximum(copies, 1)
-    model, data = Model(FIXED["kernel"], FIXED["features"], likelihood), Piece(0, X, targets, counts, known)
-    fit = model_evidence(model, data, power)
-    scores = model_leave_one_out(model, fit, data, power)
-    for n in (2, 13, 29):  # of three, two and one copies
-        others = np.delete(np.arange(30), n)
-        rest = model_evidence(model, data.at(others), power)
-        mean, var = model_predict(model, rest.posteriors, X[n : n + 1])
-        more = known[n] if np.ndim(known) else 0.0
-        again = likelihood.predict_log_density(targets[n : n + 1], mean, var + more)[0]
-        assert abs(scores[n] - again) < (1e-9 if np.ndim(known) else 0.05)
 
 
 def test_bounds_hold_with_weights_and_known_variances():
@@ -264,29 +170,6 @@ class TestEstimators:
         gradient = model.log_marginal_likelihood_gradient()
         assert max(np.max(np.abs(value)) for value in gradient.values()) < 1.0
 
-    @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-    @pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
-    def test_a_weight_of_a_block_is_the_block_several_times(self, kind, power):
-        """Each time with a site of its own; a block without weight is not there."""
-        labels, per_block = np.arange(30) // 3, np.resize([1, 0, 3, 2], 10)
-        counts, targets = per_block[labels], y if kind is SparsePEPRegressor else np.where(y > 0, "up", "down")
-        again = np.concatenate([np.flatnonzero(labels == b) for b in range(10) for _ in range(per_block[b])])
-        own = np.repeat(np.arange(per_block.sum()), 3)
-        weighted = kind(**FIXED, power=power, blocks=labels).fit(X, targets, counts)
-        longer = kind(**FIXED, power=power, blocks=own).fit(X[again], targets[again])
-        assert error(np.array(weighted.predict_f(X)), np.array(longer.predict_f(X))) < 1e-6
-        assert error(weighted.log_marginal_likelihood_value_, longer.log_marginal_likelihood_value_) < 1e-7
-
-    @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-    def test_blocks_with_known_noise_are_the_exact_gp_where_points_are_all_inputs(self, power):
-        known = np.linspace(0.01, 0.3, 30)
-        options = {"optimizer": None, "kernel": FIXED["kernel"], "features": InducingPoints(X), "noise_variance": 0.1}
-        model = SparsePEPRegressor(**options, power=power, blocks=5).fit(X, y, known_variance=known)
-        exact = dense.exact_log_evidence(FIXED["kernel"](X), y, 0.1 + known)
-        assert error(model.log_marginal_likelihood_value_, exact) < 1e-6
-        scores = model.leave_one_out()
-        assert scores.shape == (30,) and np.all(np.isfinite(scores))
-
 
 @pytest.mark.parametrize(
     "likelihood", [Gaussian(), StudentT(), Poisson(), NegativeBinomial()], ids=lambda kind: type(kind).__name__
@@ -339,14 +222,6 @@ class TestDistinctRows:
         assert error(np.array(weighted.predict_f(X)), np.array(longer.predict_f(X))) < 1e-7
         assert longer.site_precision_.shape[-1] == len(rows)
 
-    def test_all_rows_are_found_again(self):
-        Y, known = np.column_stack([y, np.round(y)]), np.round(rng.uniform(size=30), 1)
-        again = rng.integers(0, 30, size=200)
-        piece = Piece(0, X[again], Y[again], known_variance=known[again])
-        seen, inverse = distinct_rows(piece)
-        assert len(seen.X) == len(np.unique(again)) and seen.weight.sum() == 200
-        for part in ("X", "y", "known_variance"):
-            assert np.array_equal(getattr(seen, part)[inverse], getattr(piece, part))
 
     @pytest.mark.parametrize("values", [2, 5, 1000])
     def test_they_are_those_of_numpy_in_sorted_order(self, values):
@@ -374,8 +249,6 @@ class TestDistinctRows:
             seen, inverse = distinct_rows(piece)
             assert seen is piece and inverse is None
 
-    def test_zeros_of_both_signs_are_one(self):
-        assert len(distinct_rows(Piece(0, np.array([[0.0], [-0.0]]), np.ones(2)))[0].X) == 1
 
     def test_private_powers_and_blocks_go_with_their_rows(self):
         twice, targets = np.vstack([X, X]), np.append(y, y)

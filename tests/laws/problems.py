@@ -205,6 +205,7 @@ PROBLEMS = {
     "gaussian, product of kernels": Problem(GAUSSIAN, 0.0, kernel=M32 * (Periodic(1.0, 1.1, 2.4) + Constant(0.2)), more="known"),
     "gaussian, rational quadratic": Problem(GAUSSIAN, 1.0, kernel=RationalQuadratic(1.2, [0.8, 1.5])),
     "gaussian, outputs": Problem(GAUSSIAN, 0.5, mean=LinearMean(np.zeros(3), np.ones((2, 3))), more="outputs"),
+    "gaussian, outputs, power 0": Problem(GAUSSIAN, 0.0, more="outputs weight"),
     "gaussian, weighted outputs": Problem(GAUSSIAN, PRIVATE, mean=ConstantMean([0.2, -0.1, 0.0]), more="outputs weight known"),
     "gaussian, blocks, power 0": Problem(GAUSSIAN, 0.0, more="blocks known"),
     "gaussian, blocks": Problem(GAUSSIAN, 0.5, kernel=M32, more="blocks weight"),
