@@ -14,7 +14,6 @@ from reference.problems import Problem
 from reference.searched import SearchedGaussian
 
 from sparse_pep.blocks import (
-    BlockShard,
     Partition,
     block_cholesky,
     block_chunks,
@@ -287,23 +286,6 @@ def test_gradient_against_complex_steps(power, name):
         for key in parameters
     }
     assert gradient_error(gradient, expected) < 1e-9
-
-
-def test_sites_that_are_not_kept_are_computed_again(monkeypatch):
-    problem, held = BlockProblem(6, 60, 5, 2, 9, power="private"), []
-    release = BlockShard.release
-    monkeypatch.setattr(BlockShard, "release", lambda self, i: (release(self, i), held.append(i in self.left)))
-    with chunks_of(20):
-        kept, gradient = model_gradient(problem.model, *problem.given())
-    assert len(held) > 1 and all(held)
-    held.clear()
-    monkeypatch.setattr("sparse_pep.blocks.KEPT_SITES", 0)
-    monkeypatch.setattr("sparse_pep.model.KEPT_BLOCKS", 0)
-    with chunks_of(20):
-        fit, again = model_gradient(problem.model, *problem.given())
-    assert held and not any(held)
-    assert fit.log_evidence == kept.log_evidence
-    assert gradient_error(again, gradient) < 1e-13
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from laws import adapter
 from reference.compare import error, gradient_error, properties
 
 import sparse_pep.model
@@ -27,7 +28,6 @@ from sparse_pep.model import (
     model_evidence,
     model_gradient,
     model_predict,
-    shards_of,
 )
 from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import factorise, solve_lower
@@ -46,13 +46,6 @@ powers = np.resize([0.0, 1.0, 0.5, 1e-7], N)
 kernel, points = SquaredExponential(4.0, [1.0, 2.0]), InducingPoints(X[:6].copy())
 gaussian = Model(kernel, points, Gaussian(0.1))
 blocks = np.repeat([4, 1, 7, 0, 2, 3, 9, 8], [3, 9, 1, 6, 5, 9, 2, 5])  # rows of a block follow each other
-
-
-def settle(model, data, power, start=None, **options):
-    """The search itself, from given sites and with options of its own."""
-    Kuu = factorise(model.features.Kuu(model.kernel), 0.0, "Kuu")
-    shards, sites = shards_of(model, data, power, Kuu, start)
-    return fixed_point(shards, Kuu, sites, **options)
 
 
 def in_pieces(sites, rows=9):
@@ -107,8 +100,8 @@ SEARCHES = {
 @pytest.mark.parametrize("sweeps", [0, 1, 25])
 def test_a_search_that_is_damped_or_does_not_end_takes_the_same_steps(sweeps):
     model = Model(SquaredExponential(3000.0, [1.0, 2.0]), points, Probit())
-    fit = settle(model, Piece(0, X, signs), 1.0, max_sweeps=sweeps)
-    found = settle(model, ArraySource(X, signs, piece_rows=9), 1.0, max_sweeps=sweeps)
+    fit = adapter.search(model, Piece(0, X, signs), 1.0, max_sweeps=sweeps)
+    found = adapter.search(model, ArraySource(X, signs, piece_rows=9), 1.0, max_sweeps=sweeps)
     assert found.converged == fit.converged == (sweeps == 25)
     assert found.n_sweeps == fit.n_sweeps and found.step == fit.step
     assert len(found.trace) == len(fit.trace) and error(found.trace, fit.trace) < 1e-8
@@ -117,9 +110,9 @@ def test_a_search_that_is_damped_or_does_not_end_takes_the_same_steps(sweeps):
 
 def turned_back(model, targets, start, power, sweeps):
     """Searches from given sites, over all rows and over pieces."""
-    fit = settle(model, Piece(0, X, targets), power, start, max_sweeps=sweeps)
+    fit = adapter.search(model, Piece(0, X, targets), power, start, max_sweeps=sweeps)
     source = ArraySource(X, targets, piece_rows=9)
-    return fit, settle(model, source, power, in_pieces(start), max_sweeps=sweeps)
+    return fit, adapter.search(model, source, power, in_pieces(start), max_sweeps=sweeps)
 
 
 @pytest.mark.parametrize("sweeps", [0, 2, 40])
@@ -145,8 +138,8 @@ STEPS = {  # what the searches must do: keep precisions of labels positive, give
 @pytest.mark.parametrize("case", STEPS)
 def test_a_search_that_is_held_back_takes_the_same_steps(case):
     model, targets, below = STEPS[case]
-    fit = settle(model, Piece(0, X, targets), 0.0, max_sweeps=80)
-    found = settle(model, ArraySource(X, targets, piece_rows=9), 0.0, max_sweeps=80)
+    fit = adapter.search(model, Piece(0, X, targets), 0.0, max_sweeps=80)
+    found = adapter.search(model, ArraySource(X, targets, piece_rows=9), 0.0, max_sweeps=80)
     assert fit.converged and found.converged and found.n_sweeps == fit.n_sweeps and found.step == fit.step <= below
     assert len(found.trace) == len(fit.trace) and error(found.trace, fit.trace) < 1e-6
     assert error(found.log_evidence, fit.log_evidence) < 1e-8
@@ -174,7 +167,7 @@ def test_a_search_starts_from_earlier_sites_or_else_anew():
     from_array = model_evidence(model, source, 0.5, start=together(cold.start))
     assert from_array.n_sweeps == 0 and error(from_array.log_evidence, cold.log_evidence) < 1e-12
     astray = [(np.full((2, 1, len(own[0][0, 0])), 1e8),) for own in cold.start]
-    lost = settle(model, source, 0.5, astray, max_sweeps=500)
+    lost = adapter.search(model, source, 0.5, astray, max_sweeps=500)
     found = model_evidence(model, source, 0.5, start=astray)
     assert found.converged and found.n_sweeps == lost.n_sweeps + (0 if lost.converged else cold.n_sweeps)
 
@@ -294,27 +287,17 @@ def test_moments_of_nothing():
         source_moments(ArraySource(X, y, weight=0.0))
 
 
-@pytest.mark.parametrize("case", ["regression", "probit"])
+@pytest.mark.parametrize("case", ["weights", "probit", "blocks", "powers", "restarts", "earlier"])
 def test_training_is_that_of_all_rows(case):
-    model, targets = CASES[case]
-    how = {"max_iter": 6, "fixed": ["features.Z"]}
-    expected = train(model, Piece(0, X, targets, weight), **how)
-    found = train(model, ArraySource(X, targets, weight, piece_rows=9), **how)
+    model, targets = CASES["probit" if case == "probit" else "regression"]
+    columns = {"weights": {"weight": weight}, "blocks": {"blocks": blocks}, "powers": {"power": powers}}.get(case, {})
+    first = model_evidence(gaussian, Piece(0, X[:10], y[:10]))
+    memory = remember(first.posteriors, first.log_evidence, points) if case == "earlier" else None
+    how = {"max_iter": 5, "fixed": ["features.Z"], "n_restarts": 2 * (case == "restarts"), "memory": memory}
+    expected, found = (train(model, data, **how) for data in (Piece(0, X, targets, **columns), ArraySource(X, targets, **columns, piece_rows=9)))
     assert found.n_evaluations == expected.n_evaluations and found.n_sweeps == expected.n_sweeps
     assert error(found.history, expected.history) < 1e-7
     assert np.array_equal(found.model.features.Z, points.Z)
-
-
-@pytest.mark.parametrize("case", ["blocks", "powers", "restarts", "earlier"])
-def test_training_of_any_kind_is_that_of_all_rows(case):
-    columns = {"blocks": {"blocks": blocks}, "powers": {"power": powers}}.get(case, {})
-    how = {"max_iter": 5, "fixed": ["features.Z"], "n_restarts": 2 * (case == "restarts")}
-    first = model_evidence(gaussian, Piece(0, X[:10], y[:10]))
-    how["memory"] = remember(first.posteriors, first.log_evidence, points) if case == "earlier" else None
-    expected = train(gaussian, Piece(0, X, y, **columns), **how)
-    found = train(gaussian, ArraySource(X, y, **columns, piece_rows=9), **how)
-    assert found.n_evaluations == expected.n_evaluations
-    assert error(found.history, expected.history) < 1e-7
 
 
 @pytest.mark.parametrize("case", ["regression", "probit"])
@@ -355,6 +338,9 @@ def test_a_variance_of_f_that_takes_minutes_is_turned_back():
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 REFUSED = {
+    "weight": ({"data": Piece(0, X, signs, -1.0)}, "`weight` must lie in"),
+    "no number": ({"data": Piece(0, X, signs, np.full(N, np.nan))}, "`weight` must lie in"),
+    "powers of others": ({"power": np.full(3, 0.5), "data": Piece(0, X, signs)}, "`power` must be one number.*each of the 40 rows"),
     "no targets": ({"data": ArraySource(X, piece_rows=9)}, "no targets `y`"),
     "powers": ({"power": powers}, "`power` must be one number"),
     "range": ({"power": 1.5}, r"`power` must lie in \[0, 1\]"),
@@ -376,5 +362,7 @@ def test_refused(case, likelihood):
     given = {"data": ArraySource(X, signs, piece_rows=9), "power": 0.5, **options}
     with pytest.raises(ValueError, match=message):
         model_gradient(Model(kernel, points, likelihood), **given)
+    with pytest.raises(ValueError, match="`noise_variance` must lie in"):
+        model_gradient(gaussian, Piece(0, X, y, known_variance=-1.0))
     with pytest.raises(ValueError, match="`fixed` must name parameters"):
         train(gaussian, ArraySource(X, y), fixed=["Z"])

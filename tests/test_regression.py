@@ -151,67 +151,20 @@ def test_ends_of_the_power_axis(p):
 
 
 @properties
-@given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.sampled_from([0.0, 0.5, 1.0, "private"]))
-def test_inducing_points_on_all_data_give_the_exact_gp(seed, N, power):
-    p = Problem(seed, N, N, 2, "matern32", power)
-    p.X = p.model.features.Z.copy()
-    fit, noise, K = (model_evidence(p.model, *given_of(p)), p.model.likelihood.noise_variance, p.model.kernel(p.X))
-    exact = dense.exact_log_evidence(K, p.y, noise)
-    assert error(fit.log_evidence, exact, abs(exact) + N) < 1e-11
-    q_mean, q_cov = q_moments(fit.posteriors[0])
-    assert error(q_mean, K @ np.linalg.solve(K + noise * np.eye(N), p.y)) < 1e-10
-    assert error(q_cov, noise * np.linalg.solve(K + noise * np.eye(N), K)) < 1e-10
-
-
-@properties
-@given(problems, st.floats(-6, 6))
-def test_units_of_y(p, decade):
-    c = 10.0**decade
-    kernel = p.model.kernel
-    other = Model(
-        type(kernel)(c**2 * kernel.variance, kernel.lengthscale),
-        p.model.features,
-        Gaussian(c**2 * p.model.likelihood.noise_variance),
-    )
-    here, there = (everything(m, p.X, y, p.power, p.X_test) for m, y in ((p.model, p.y), (other, c * p.y)))
+@given(problems, st.floats(-6, 6), st.floats(-6, 6))
+def test_units_of_inputs_and_targets(p, decade, other_decade):
+    c, x, kernel, names = 10.0**decade, 10.0**other_decade, p.model.kernel, p.model.parameters()
+    scaled = type(kernel)(c**2 * kernel.variance, x * kernel.lengthscale)
+    model = Model(scaled, InducingPoints(x * p.model.features.Z), Gaussian(c**2 * p.model.likelihood.noise_variance))
+    here, there = everything(p.model, p.X, p.y, p.power, p.X_test), everything(model, x * p.X, c * p.y, p.power, x * p.X_test)
     shift, N = len(p.y) * np.log(c), len(p.y)
-    assert (
-        error(there["log_evidence"], here["log_evidence"] - shift, abs(here["log_evidence"]) + N + abs(shift)) < 1e-12
-    )
-    for key, unit in {
-        "q_mean": c,
-        "q_cov": c**2,
-        "f_mean": c,
-        "f_var": c**2,
-        "precision": c**-2,
-        "shift": 1 / c,
-    }.items():
-        assert error(there[key], unit * here[key]) < 1e-10, key
-    assert gradient_error(*({k: v for k, v in r.items() if k in p.model.parameters()} for r in (there, here))) < 1e-8
-
-
-@properties
-@given(problems, st.floats(-6, 6))
-def test_units_of_x(p, decade):
-    c, kernel = 10.0**decade, p.model.kernel
-    other = Model(
-        type(kernel)(kernel.variance, c * kernel.lengthscale),
-        InducingPoints(c * p.model.features.Z),
-        p.model.likelihood,
-    )
-    here = everything(p.model, p.X, p.y, p.power, p.X_test)
-    there = everything(other, c * p.X, p.y, p.power, c * p.X_test)
-    assert (
-        error(
-            c * there.pop("features.Z"),
-            here.pop("features.Z"),
-            1 / np.min(kernel.lengthscale) * (abs(here["log_evidence"]) + len(p.y)),
-        )
-        < 1e-9
-    )
-    for key, value in here.items():
-        scale = max(np.max(np.abs(value)), abs(here["log_evidence"]) + len(p.y) if key in p.model.parameters() else 0.0)
-        assert error(there[key], value, scale) < 1e-10, key
+    assert error(there["log_evidence"], here["log_evidence"] - shift, abs(here["log_evidence"]) + N + abs(shift)) < 1e-12
+    units = {"q_mean": c, "q_cov": c**2, "f_mean": c, "f_var": c**2, "precision": c**-2, "shift": 1 / c}
+    assert all(error(there[key], unit * here[key]) < 1e-10 for key, unit in units.items())
+    there["features.Z"], size = x * there["features.Z"], abs(here["log_evidence"]) + N
+    for key in names:
+        scale = size / (np.min(kernel.lengthscale) if key == "features.Z" else 1.0)
+        assert error(there[key], here[key], max(np.max(np.abs(here[key])), scale)) < 1e-9, key
 
 
 @pytest.mark.parametrize("limit", [1, 2])
@@ -337,53 +290,6 @@ def test_unexplained_variance_is_never_negative_and_the_clipping_is_counted():
     fit = model_evidence(p.model, Piece(0, p.model.features.Z, p.y), 0.5)  # a point on each datum: nothing but rounding is left
     assert np.min(fit.dff) == 0.0
     assert 0 < fit.sums.n_clipped <= np.sum(fit.dff == 0.0)
-
-
-@pytest.mark.parametrize("Z", [np.empty((0, 2)), [[np.nan, 1.0]], [[np.inf, 1.0]], [1.0, 2.0], 3.0])
-def test_inducing_points_must_be_finite_and_at_least_one(Z):
-    with pytest.raises(ValueError, match="`Z` must"):
-        InducingPoints(Z)
-
-
-@pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("outputs", [(), (2,)])
-@pytest.mark.parametrize("N, M, chunk_size", [(40, 6, None), (40, 6, 7), (1, 1, None), (5, 9, 2)])
-def test_what_is_kept_and_summed_changes_nothing(power, outputs, N, M, chunk_size, monkeypatch):
-    """The second pass with V from the first, and with the sum over the noise alone, gives the same derivatives."""
-    rng = np.random.default_rng(3)
-    X, Z, kernel = rng.normal(size=(N, 2)), rng.normal(size=(M, 2)), SquaredExponential(1.3, [0.7, 1.1])
-    y, noise = rng.normal(size=(N, *outputs)), rng.uniform(0.1, 0.5, size=N)
-    weight = rng.integers(1, 4, size=N).astype(float)
-
-    def covariances(rows):
-        Kuf, kff = kernel(Z, X[rows]), kernel.diag(X[rows])
-        still = Kuf.copy()
-
-        def pull(Kuf_bar, kff_bar):
-            np.testing.assert_array_equal(Kuf, still)  # a pull-back may need it
-            both = np.zeros((M + 1, N))
-            both[:M, rows], both[M, rows] = Kuf_bar, kff_bar
-            return both
-
-        return Kuf, kff, pull
-
-    found = []
-    for most_V, most_Kuf in ((0, 0), (10**6, 0), (10**6, 10**6)):
-        monkeypatch.setattr("sparse_pep.shards.KEPT_V", most_V)
-        monkeypatch.setattr("sparse_pep.shards.KEPT_KUF", most_Kuf)
-        with chunks_of(chunk_size):
-            fit = infer(kernel(Z), covariances, Gaussian(), y, power, jitter=1e-10, weight=weight, noise_variance=noise)
-        kept = fit.shards.local[0].kept
-        assert bool(kept) == (most_V > 0) and all((pull is not None) == (most_Kuf > 0) for _, pull in kept.values())
-        found.append((fit.log_evidence, *energy_gradient(fit)))
-        assert not kept  # used up
-    whole = evidence(kernel(Z), kernel(Z, X), kernel.diag(X), y, noise, power, weight, 1e-10)
-    assert error(found[0][0], whole.log_evidence, 1.0) < 1e-12
-    for value, *bars in found[1:]:
-        assert error(value, found[0][0], 1.0) < 1e-13
-        for ours, theirs in zip(bars, found[0][1:]):
-            assert np.shape(ours) == np.shape(theirs)
-            assert error(ours, theirs, np.max(np.abs(theirs), initial=1e-300)) < 1e-9
 
 
 @properties

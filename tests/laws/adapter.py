@@ -3,7 +3,10 @@
 Whoever renames something of `sparse_pep.model` changes this file, and no law.
 """
 
+import sys
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 from reference.chunks import chunks_of  # noqa: F401
@@ -11,13 +14,16 @@ from reference.chunks import chunks_of  # noqa: F401
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.cluster import DaskSource
 from sparse_pep.data.sources import ArraySource
+from sparse_pep.inference import fixed_point
 from sparse_pep.model import (
     model_evidence,
     model_gradient,
     model_leave_one_out,
     model_left_out,
     model_predict,  # noqa: F401
+    shards_of,
 )
+from sparse_pep.numerics.linalg import factorise
 from sparse_pep.shards import Piece
 from sparse_pep.streaming import remember
 
@@ -37,6 +43,16 @@ def on_workers(client, X, y, **columns):
     return DaskSource(in_pieces(X, y, **columns), client=client)
 
 
+@contextmanager
+def nothing_kept():
+    """Inside, no pass over the rows leaves anything for the next, which happens where data are many."""
+    with ExitStack() as stack:
+        for name in ("shards.KEPT_V", "shards.KEPT_KUF", "blocks.KEPT_SITES", "blocks.KEPT_BLOCKS", "model.KEPT_BLOCKS"):
+            if hasattr(sys.modules[f"sparse_pep.{name.partition('.')[0]}"], name.partition(".")[2]):
+                stack.enter_context(mock.patch(f"sparse_pep.{name}", 0))
+        yield
+
+
 def evidence(model, data, power, **options):
     """The fit: `log_evidence`, `posteriors`, `site_precision`, `site_shift`, `start`, …"""
     return model_evidence(model, data, power, **options)
@@ -45,6 +61,13 @@ def evidence(model, data, power, **options):
 def gradient(model, data, power, **options):
     """The fit and the gradient of its evidence by name."""
     return model_gradient(model, data, power, **options)
+
+
+def search(model, data, power, start=None, jitter=0.0, **options):
+    """The search for the sites alone, from given ones; options are those of `fixed_point`, such as `max_sweeps`."""
+    Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu")
+    shards, sites = shards_of(model, data, power, Kuu, start)
+    return fixed_point(shards, Kuu, sites, **options)
 
 
 def left_out(model, data, power, tight=False, **options):

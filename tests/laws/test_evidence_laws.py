@@ -1,5 +1,6 @@
 """Laws that every evidence obeys. A new likelihood, kernel or set of features is tested by one more line in `problems.PROBLEMS`."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 
@@ -119,20 +120,22 @@ def client():
 
 PLACES = {
     "chunks": lambda data, client: in_memory(**data),
+    "nothing kept": lambda data, client: in_memory(**data),
     "pieces": lambda data, client: in_pieces(**data),
     "pieces of a row or a block": lambda data, client: in_pieces(**data, n_rows=1),
     "workers": lambda data, client: on_workers(client, **data),
 }
 
 
-CUTS = [(place, name) for place in PLACES for name in (PROBLEMS if place in ("chunks", "pieces") else list(PROBLEMS)[::4])]
+CUTS = [(place, name) for place in PLACES for name in (PROBLEMS if place in ("chunks", "nothing kept", "pieces") else list(PROBLEMS)[::4])]
 
 
 @pytest.mark.parametrize(("place", "name"), CUTS)
 def test_cuts_do_not_matter(place, name, client):
     problem, (fit, gradient, rows) = PROBLEMS[name], solved(name)
     data, (model, power) = PLACES[place](problem.data, client), (problem.model, problem.given)
-    with adapter.chunks_of(7 if place == "chunks" else None), threadpool_limits(2 if place == "chunks" else 1):
+    kept = adapter.nothing_kept() if place == "nothing kept" else nullcontext()
+    with kept, adapter.chunks_of(7 if place == "chunks" else None), threadpool_limits(2 if place == "chunks" else 1):
         found = adapter.gradient(model, data, power, **problem.options)
         assert found[0].n_sweeps == fit.n_sweeps and found[0].step == fit.step
         assert_same(found, (fit, gradient), 1e-10, 1e-9)
