@@ -37,7 +37,7 @@ docs: .venv/.installed
 	$(BIN)/python -m docs.build
 
 lint: .venv/.installed
-	$(BIN)/ruff check nbs tests benchmarks docs setup.py
+	$(BIN)/ruff check nbs tests studies benchmarks docs setup.py
 
 reproduce: .venv/.installed
 	$(BIN)/python -m studies --quick

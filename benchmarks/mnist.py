@@ -9,43 +9,31 @@ of L-BFGS: seconds of training alone, log evidence (of batches an estimate), err
 
 import argparse
 import csv
+import os
 import time
 
 import numpy as np
 
-from sparse_pep.datasets import classification_error
-from sparse_pep.features import InducingPoints
-from sparse_pep.kernels import SquaredExponential
-from sparse_pep.likelihoods import Probit
-from sparse_pep.model import Model, model_predict, predictive_log_density
 from sparse_pep.shards import Piece
-from sparse_pep.studies.experiments import fit_mnist, mnist_data
-from sparse_pep.training import WarmGradient, climb, kmeans_points
+from sparse_pep.training import WarmGradient, climb
+from studies import mnist
 
 COLUMNS = ("method", "step", "seconds", "log_marginal_likelihood", "error", "nll")
 EVERY = 5  # evaluations
 SEED = 0
 
 
-def scores(model, posteriors, X, y) -> dict:
-    """Error and mean negative log probability of test digits."""
-    mean, var = model_predict(model, posteriors, X)
-    log_p = predictive_log_density(model.likelihood, y.astype(float), mean, var)
-    return {"error": classification_error(y, np.where(mean > 0.0, 1, -1)), "nll": -float(np.mean(log_p))}
-
-
-def in_batches(data_dir: str, power: float, n_inducing: int) -> list[dict]:
+def in_batches(power: float, n_inducing: int) -> list[dict]:
     """Stochastic Power EP with Adam, 30 passes over batches of 1000."""
     job = {"data": "mnist", "split": 0, "power": power, "M": n_inducing, "seed": SEED}
-    rows = fit_mnist(job, n_epochs=30, batch_size=1000, data_dir=data_dir)
+    rows = mnist.fit(job, n_epochs=30, batch_size=1000)
     return [{"method": "batches", "step": row["epoch"], **{key: row[key] for key in COLUMNS[2:]}} for row in rows]
 
 
-def all_at_once(data_dir: str, power: float, n_inducing: int, iterations: int) -> list[dict]:
+def all_at_once(power: float, n_inducing: int, iterations: int) -> list[dict]:
     """L-BFGS on the log evidence of all digits."""
-    X, y, X_test, y_test = mnist_data("mnist", data_dir)
-    kernel = SquaredExponential(4.0, np.full(X.shape[1], 0.18 * np.sqrt(X.shape[1])))
-    points = kmeans_points(X, n_inducing, np.random.default_rng(SEED))
+    X, y, X_test, y_test = mnist.data("mnist")
+    start = mnist.start_of(X, n_inducing, np.random.default_rng(SEED))
     evaluate, rows, spent = WarmGradient(Piece(0, X, y.astype(float)), power=power, jitter=1e-6), [], [0.0, 0]
 
     def watched(model):
@@ -59,13 +47,13 @@ def all_at_once(data_dir: str, power: float, n_inducing: int, iterations: int) -
                 "seconds": spent[0],
                 "log_marginal_likelihood": fit.log_evidence,
             }
-            rows.append(found | scores(model, fit.posteriors, X_test, y_test))
+            rows.append(found | mnist.scores(model, fit.posteriors, X_test, y_test))
         spent[1] += 1
         return fit, gradient
 
-    result = climb(Model(kernel, InducingPoints(points), Probit()), watched, len(X), iterations)
+    result = climb(start, watched, len(X), iterations)
     end = {"method": "all data", "step": spent[1], "seconds": spent[0], "log_marginal_likelihood": result.log_evidence}
-    return [*rows, end | scores(result.model, result.fit.posteriors, X_test, y_test)]
+    return [*rows, end | mnist.scores(result.model, result.fit.posteriors, X_test, y_test)]
 
 
 def main() -> None:
@@ -77,8 +65,9 @@ def main() -> None:
     parser.add_argument("--inducing", type=int, default=200)
     parser.add_argument("--iterations", type=int, default=150)
     given = parser.parse_args()
-    rows = in_batches(given.data_dir, given.power, given.inducing)
-    rows += all_at_once(given.data_dir, given.power, given.inducing, given.iterations)
+    os.environ["SPARSE_PEP_DATA"] = given.data_dir
+    rows = in_batches(given.power, given.inducing)
+    rows += all_at_once(given.power, given.inducing, given.iterations)
     with open(given.out, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()

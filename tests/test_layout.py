@@ -35,7 +35,7 @@ FLOORS = (
     "priors model training stochastic local draws",
     "data",
     "estimators",
-    "datasets trials plots report studies commands cli",
+    "datasets trials plots report commands cli",
     "__init__",
 )
 ORDER = " ".join(FLOORS).split()

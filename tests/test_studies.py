@@ -1,462 +1,326 @@
-"""The runner of studies: killed, shared, stopped and damaged studies, with real processes where it matters."""
+"""The studies: jobs that resume, statistics against brute force and known truths, tables and figures of their rows."""
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import threading
-import time
-import zlib
-from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from reference.squares import COLUMNS, dying, square, squares, until
+from scipy.stats import multivariate_normal, norm, wilcoxon
 
-from sparse_pep.studies import runner
-from sparse_pep.studies.runner import (
-    Study,
-    StudyStopped,
-    jobs_left,
-    read_results,
-    run_study,
-    seed_of,
-)
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
 
-HERE = Path(__file__).parent
+from sparse_pep.datasets import snelson_like  # noqa: E402
+from sparse_pep.kernels import SquaredExponential  # noqa: E402
+from studies import banana, beyond, common, ionosphere, mnist, real, snelson, statistics, synthetic  # noqa: E402
+from studies.__main__ import NAMES, import_module, main  # noqa: E402
+from studies.runner import Study, read_results, run_study  # noqa: E402
+
+RESULTS = ROOT / "nbs" / "studies" / "results"
+FIT = {"split": 0, "seed": 0, "converged": True, "seconds": 1.0}
 
 
-def run_here(study, folder, n_workers=1):
-    with ThreadPoolExecutor(n_workers) as executor:
-        return run_study(study, folder, n_workers, executor=executor)
+# ---- jobs -----------------------------------------------------------------------------------------------------------
 
 
-def calls(trace):
-    """x → the processes that did it."""
-    return {int(path.name[4:]): [int(pid) for pid in path.read_text().split()] for path in trace.glob("call*")}
+def square(job, log, broken=()):
+    """A job that notes that it was done; those that are broken fail."""
+    with open(log, "a") as file:
+        file.write(f"{job['x']}\n")
+    if job["x"] in broken:
+        raise np.linalg.LinAlgError("no such luck")
+    return [{"square": np.float64(job["x"]) ** 2 / 3.0, "even": job["x"] % 2 == 0, "missing": None}]
 
 
-def is_alive(pid):
-    """Not gone, and not a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+def test_jobs_are_done_once_and_failed_ones_again(tmp_path):
+    log, jobs = tmp_path / "log", [{"name": "a", "x": x} for x in range(4)]
+    rows, errors = run_study(Study("squares", jobs[:3], square, {"log": str(log), "broken": [1]}), tmp_path, 1)
+    assert rows["x"].tolist() == [0, 2] and errors == ["a/1: no such luck"]
+    rows, errors = run_study(Study("squares", jobs, square, {"log": str(log), "broken": [1]}), tmp_path, 1)
+    assert rows["x"].tolist() == [0, 2, 3] and len(errors) == 1 and log.read_text().split() == list("012" + "13")
+    rows, errors = run_study(Study("squares", jobs[::-1], square, {"log": str(log)}), tmp_path, 1)  # other settings
+    assert rows["x"].tolist() == [3, 2, 1, 0] and not errors and log.read_text().split() == list("012" + "13" + "3210")
+    again = read_results(tmp_path / "squares.csv")
+    assert rows["square"].tolist() == [x**2 / 3.0 for x in (3, 2, 1, 0)]  # to the last bit
+    np.testing.assert_allclose(again["square"], rows["square"], rtol=1e-15)
+    assert again["even"].tolist() == [False, True] * 2 and again["missing"].isna().all()
+    assert json.loads((tmp_path / "squares.json").read_text())["jobs_done"] == 4
 
 
-@pytest.fixture
-def trace(tmp_path):
-    folder = tmp_path / "trace"
-    folder.mkdir()
-    return folder
+def test_an_error_in_the_code_of_a_job_stops_the_study_and_keeps_what_is_done(tmp_path):
+    def wrong(job):
+        return [{"y": 1}] if job["x"] < 2 else [{}["nothing"]]
+
+    study = Study("wrong", [{"x": x} for x in range(4)], wrong)
+    with pytest.raises(KeyError):
+        run_study(study, tmp_path, 1)
+    assert len(list(tmp_path.glob("wrong.parts/*.json"))) == 2
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "results"
+def test_processes_compute_what_one_process_does(tmp_path):
+    jobs = snelson.study("quick").jobs[:2]
+    found = [run_study(Study("two", jobs, snelson.fit), tmp_path / f"{n}", n)[0].drop(columns="seconds") for n in (1, 2)]
+    pd.testing.assert_frame_equal(*found, rtol=1e-6)
 
 
-# ---- killed and stopped ----------------------------------------------------------------------------------------------
+def test_results_that_were_written_with_yes_and_no_are_truth_values(tmp_path):
+    path = tmp_path / "results.csv"
+    path.write_text("data,power,used,converged\nyacht,0.1,,yes\nyacht,0.30000000000000004,no,no\n")
+    rows = read_results(path)
+    assert rows["converged"].tolist() == [True, False] and rows["used"][1] is False and pd.isna(rows["used"][0])
+    assert rows["power"].tolist() == [0.1, 0.1 + 0.2]
 
 
-@pytest.fixture
-def interrupted(folder, trace):
-    """A study on two processes in a group of their own: three jobs are done, two have begun; always killed."""
-    (trace / "hold").touch()
-    lines = [
-        "from reference.squares import squares",
-        "from sparse_pep.studies.runner import run_study",
-        "if __name__ == '__main__':",
-        f"    run_study(squares({str(trace)!r}), {str(folder)!r}, 2)",
-    ]
-    process = subprocess.Popen(
-        [sys.executable, "-c", "\n".join(lines)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent)])},
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # in the background it is ignored
-    )
-    try:
-        until(lambda: len(list(folder.glob("squares.parts/*.csv"))) == 3 and len(calls(trace)) == 5)
-        yield process
-    finally:
-        (trace / "hold").unlink(missing_ok=True)
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        process.communicate()
+def test_the_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
+    words = ["snelson", "--quick", "--results", str(tmp_path), "--workers", "1"]
+    assert main(words) == 0
+    printed, rows = capsys.readouterr().out, (tmp_path / "snelson_quick.csv").read_text()
+    assert "noise_std" in printed and "3 fits, 0 not converged" in printed
+    assert (tmp_path / "snelson_quick_fits.png").read_bytes()[:4] == b"\x89PNG"
+    assert main(words) == 0 and (tmp_path / "snelson_quick.csv").read_text() == rows  # nothing was fitted again
+    for words, said in ((["nothing"], "there is no study 'nothing'"), (["--data-dir", str(tmp_path)], "holds no folder"), (["--quick", "--full"], "not allowed")):
+        with pytest.raises(SystemExit):
+            main(words)
+        assert said in capsys.readouterr().err
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-@pytest.mark.parametrize("end", ["kill", "stop"])
-def test_an_interrupted_study_resumes_and_repeats_nothing(interrupted, folder, trace, tmp_path, end):
-    """Killed, the parent cannot tell its workers, whose jobs would last for ever; stopped by Ctrl-C, it writes the table."""
-    study, workers = squares(trace), {pid for pids in calls(trace).values() for pid in pids}
-    if end == "kill":
-        interrupted.kill()
-        interrupted.wait()
-        done = {int(path.read_text().splitlines()[1].split(",")[0]) for path in folder.glob("squares.parts/*.csv")}
-    else:
-        os.killpg(interrupted.pid, signal.SIGINT)  # as a terminal does
-        errors = interrupted.communicate(timeout=20)[1]
-        assert interrupted.returncode == -signal.SIGINT
-        assert errors.count("Traceback") == 1 and errors.rstrip().endswith("KeyboardInterrupt")  # none of the workers
-        done = set(read_results(folder / "squares.csv")["x"])
-        assert json.loads((folder / "squares.json").read_text())["jobs_done"] == 3
-    until(lambda: not any(map(is_alive, workers)), 10.0)
-    assert len(done) == 3 and len(set(calls(trace)) - done) == 2
-
-    with pytest.raises(ValueError, match="other settings"):  # known since before the first job
-        run_here(squares(trace, offset=1.0), folder)
-    (trace / "hold").unlink()
-    rows = run_here(study, folder)
-    again = set(calls(trace)) - done
-    assert {x: len(pids) for x, pids in calls(trace).items() if x in done} == dict.fromkeys(done, 1)
-    assert len(again) == 5 and jobs_left(study, folder) == 0
-    other = run_here(squares(trace), tmp_path / "uninterrupted")
-    pd.testing.assert_frame_equal(rows.drop(columns="seconds"), other.drop(columns="seconds"))
-    notes = [json.loads((tmp_path / name / "squares.json").read_text()) for name in ("results", "uninterrupted")]
-    assert notes[0] == notes[1] and notes[0]["jobs_done"] == 8 and len(notes[0]["versions"]) == 1
+@pytest.mark.parametrize("name", NAMES)
+def test_committed_results_are_those_of_the_jobs(name, monkeypatch, tmp_path):
+    (tmp_path / "toy").mkdir()
+    monkeypatch.setenv("SPARSE_PEP_DATA", str(tmp_path))  # jobs are made without looking at data
+    study, rows = import_module(f"studies.{name}").study("standard"), read_results(RESULTS / f"{name}.csv")
+    keys = list(study.jobs[0])
+    jobs = pd.DataFrame(study.jobs)[keys].drop_duplicates()
+    found = rows[keys].drop_duplicates()
+    assert len(jobs) == len(study.jobs) == len(found) == len(jobs.merge(found, on=keys))
+    notes = json.loads((RESULTS / f"{name}.json").read_text())
+    assert {**notes["settings"], "max_iter": 0} == {**study.settings, "max_iter": 0} and notes["jobs_done"] == len(jobs)
 
 
-def test_a_worker_that_dies_is_one_line_and_costs_nothing_that_is_done(trace, folder, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    with pytest.raises(StudyStopped) as caught:
-        run_study(squares(trace, dying), folder, 2)
-    message = str(caught.value)
-    assert "\n" not in message and message.startswith("squares: ") and "worker process, which died" in message
-    assert "What is done is kept" in message and os.environ["OMP_NUM_THREADS"] == "2"
-    kept = read_results(folder / "squares.csv")
-    assert len(kept) >= 3 and 0 not in set(kept["x"]) and set(kept["square"]) == {1}  # one thread for each of two workers
-    rows = run_here(squares(trace), folder)
-    assert rows["x"].tolist() == list(range(8)) and sum(rows["square"] == 1) >= len(kept)
+def test_powers_of_a_grid_start_alike_and_first_splits_come_first():
+    jobs = common.grid_of(("yacht", "boston"), 2, (0.0, 1.0), (10,))
+    assert [(job["data"], job["split"]) for job in jobs[::2]] == [("yacht", 0), ("boston", 0), ("yacht", 1), ("boston", 1)]
+    assert jobs[0]["seed"] == jobs[1]["seed"] != jobs[2]["seed"]
 
 
-def test_one_worker_has_all_threads_and_default_is_one_for_each_core(monkeypatch):
-    monkeypatch.setattr(runner, "_n_cores", lambda: 3)
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    with runner._workers() as (_, n_workers):
-        assert n_workers == 3
-    with runner._workers(1) as (executor, n_workers):
-        assert n_workers == 1 and executor.submit(os.getenv, "OMP_NUM_THREADS").result() == "2"
-    monkeypatch.undo()
-    assert 1 <= runner._n_cores() <= os.cpu_count()
+# ---- what a job computes --------------------------------------------------------------------------------------------
 
 
-# ---- shared ----------------------------------------------------------------------------------------------------------
+def test_the_exact_process_with_the_true_parameters_is_the_dense_one():
+    job = {"data": "draw00", "split": 0, "power": None, "M": 500, "seed": 0, "method": "true"}
+    (row,) = synthetic.fit(job)
+    X, y, lengthscale = synthetic.draw(0)
+    K = SquaredExponential(1.0, lengthscale)(X[:1000]) + 0.04 * np.eye(1000)
+    dense = multivariate_normal(np.zeros(500), K[:500, :500]).logpdf(y[:500])
+    assert row["log_marginal_likelihood"] == pytest.approx(dense, rel=1e-5)
+    weight = np.linalg.solve(K[:500, :500], K[:500, 500:])
+    mean, var = weight.T @ y[:500], np.diag(K)[500:] - np.sum(K[:500, 500:] * weight, axis=0)
+    assert row["smse"] == pytest.approx(np.mean((y[500:1000] - mean) ** 2) / np.var(y[500:1000]), rel=1e-4)
+    trivial = norm.logpdf(y[500:1000], y[:500].mean(), y[:500].std())
+    assert row["smll"] == pytest.approx(np.mean(trivial - norm.logpdf(y[500:1000], mean, np.sqrt(var))), abs=1e-4)
 
 
-def test_two_runs_share_a_folder(folder, trace):
-    """Two in one process, which know of each other as two processes do: through the files alone."""
-    study, found = squares(trace, n=40), []
-    both = [threading.Thread(target=lambda: found.append(run_here(study, folder))) for _ in range(2)]
-    for thread in both:
-        thread.start()
-    for thread in both:
-        thread.join()
-    assert max(map(len, found)) == 40 and jobs_left(study, folder) == 0
-    times = [len(done) for done in calls(trace).values()]
-    assert len(times) == 40 and sum(times) < 70  # not everything twice
-    assert run_here(study, folder)["x"].tolist() == list(range(40))
+def test_rows_of_single_fits(monkeypatch):
+    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
+    rows = pd.DataFrame(banana.fit({"data": "banana_like", "power": 0.5, "M": 4, "seed": 0}))
+    points = rows[rows["kind"] == "point"]
+    assert len(points) == 4 and (rows["error"] < 0.15).all() and points["proba"].between(0.0, 1.0).all()
+    assert np.hypot(points["x1"] - points["x1_start"], points["x2"] - points["x2_start"]).max() > 0.1
+    (row,) = real.fit({"data": "breast_cancer", "split": 0, "power": 1.0, "M": 10, "seed": 0}, "classification", 30, 1e-3)
+    assert row["error"] < 0.1 and row["nll"] < 0.25
+    job = {"data": "diabetes", "split": 0, "power": 0.5, "M": 20, "seed": 0, "blocks": 1, "tight": False}
+    glob, local = beyond.fit(job, 30, 1e-3, 200)
+    assert glob["prediction"] == "global" and local["prediction"] == "local" and local["used"] in (True, False)
+    assert local["used"] or local["nll"] == glob["nll"]
+    (coarse,) = ionosphere.fit({"data": "breast_cancer", "power": 1.0, "log_std": 1.0}, [2.0])
+    assert coarse["converged"] and coarse["error"] < 0.1
 
 
-def test_gathering_again_and_again_loses_nothing(trace, folder):
-    study, errors, end = squares(trace, n=60), [], threading.Event()
-    results = runner._Results(study, folder)
-
-    def keep_gathering():
-        try:
-            while not end.is_set():
-                runner._Results(study, folder).gather()
-        except Exception as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=keep_gathering) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for job in study.jobs:
-        results.add(job, [{"square": job["x"] ** 2}])
-    end.set()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    assert results.gather()["square"].tolist() == [x**2 for x in range(60)]
+def test_each_pass_over_the_digits_is_a_row():
+    rows = mnist.fit({"data": "digits", "power": 0.5, "M": 10, "seed": 0}, n_epochs=3, batch_size=400)
+    assert [row["epoch"] for row in rows] == [0, 1, 2, 3] and "converged" in rows[-1]
+    assert rows[-1]["nll"] < np.log(2.0) and rows[-1]["error"] < 0.3
 
 
-def test_a_job_done_by_another_run_meanwhile_is_not_done_again(trace, folder):
-    study = squares(trace, n=2)
-
-    def does_both(job, trace, offset):
-        for other in study.jobs:
-            runner._Results(study, folder).add(other, [{"square": 7.0}])
-        return square(job, trace, offset)
-
-    rows = run_here(squares(trace, does_both, n=2), folder)
-    assert len(calls(trace)) == 1 and sorted(rows["square"] == 7.0) == [False, True]
+# ---- statistics -----------------------------------------------------------------------------------------------------
 
 
-def test_jobs_of_an_earlier_grid_stay_behind_those_of_this_one(trace, folder):
-    run_here(squares(trace, n=3), folder)
-    later = squares(trace, n=4)
-    later = Study("squares", later.jobs[:1:-1], square, COLUMNS, {"offset": 0.0}, local=later.local)
-    assert run_here(later, folder)["x"].tolist() == [3, 2, 0, 1]
-    assert json.loads((folder / "squares.json").read_text())["jobs_done"] == 2
+def made_up(shifts, n_sets=4, n_splits=3, inducing=(10, 20), spread=0.3, seed=0):
+    """Rows of methods that are better by `shifts` (smaller scores), up to effects of each data set, split and M."""
+    rng, rows = np.random.default_rng(seed), []
+    for k in range(n_sets):
+        effect = rng.normal(0.0, spread, len(shifts))
+        for split, M in product(range(n_splits), inducing):
+            noise = rng.normal(0.0, 0.1, len(shifts))
+            for i, (power, shift) in enumerate(shifts.items()):
+                rows.append({"data": f"set {k}", "split": split, "M": M, "power": power, "smse": 2.0 + shift + effect[i] + noise[i]})
+    return pd.DataFrame(rows)
 
 
-# ---- errors of jobs --------------------------------------------------------------------------------------------------
+def test_cells_are_those_where_all_methods_have_a_score():
+    rows = pd.DataFrame({"data": list("aab"), "split": 0, "M": 10, "power": [0.0, 0.5, 0.5], "smse": [0.3, 0.2, 0.4]})
+    table = statistics.paired(rows, "smse", (0.5, 0.0))
+    assert table.to_numpy().tolist() == [[0.2, 0.3]] and statistics.gains(table).tolist() == [pytest.approx(0.1)]
+    with pytest.raises(ValueError, match="finite"):
+        statistics.paired(rows.assign(smse=[0.3, None, 0.4]), "smse")
+    with pytest.raises(ValueError, match="no data set"):
+        statistics.paired(rows[1:].assign(power=[0.0, 0.5]), "smse")
+    with pytest.raises(ValueError, match="duplicate"):
+        statistics.paired(pd.concat([rows, rows]), "smse")
 
 
-def test_what_ended_beside_a_broken_job_is_kept(trace, folder):
-    study = squares(trace, n=4)
-    results, done, futures = runner._Results(study, folder), [], [Future() for _ in range(4)]
-    futures[0].set_exception(TypeError("no\nnumber"))
-    futures[1].set_result([{"square": 1.0}])
-    futures[2].set_exception(np.linalg.LinAlgError("not\npositive"))
-    futures[3].set_result([{"square": 9.0}])
-    with pytest.raises(StudyStopped, match=r"^squares: 0/\d+ ended with TypeError: no number\. What is done") as caught:
-        runner._keep(results, dict(zip(futures, study.jobs)), done.append)
-    assert isinstance(caught.value.__cause__, TypeError)
-    assert done == [study.jobs[1], study.jobs[3]] and len(results.gather()) == 2
-    good = dict(zip(futures[1:], study.jobs[1:]))
-    assert runner._keep(results, good, done.append) == [f"2/{study.jobs[2]['seed']}: not positive"]
+def test_an_interval_is_that_of_drawing_sets_and_splits_one_by_one():
+    values = statistics.gains(statistics.paired(made_up({0.0: 0.2, 0.5: 0.0}, n_sets=5), "smse", (0.5, 0.0)))
+    found, rng, means = statistics.interval(values, 40_000), np.random.default_rng(1), []
+    splits = values.groupby(["data", "split"]).mean().unstack("split").to_numpy()
+    for _ in range(20_000):
+        sets = rng.integers(5, size=5)
+        means.append(np.mean([splits[k, rng.integers(3, size=3)].mean() for k in sets]))
+    assert found.mean == pytest.approx(splits.mean())
+    level = norm.cdf(-np.sqrt(5 / 4) * 2.776445)
+    for end, at in ((found.low, level), (found.high, 1.0 - level)):
+        assert end == pytest.approx(np.quantile(means, at), abs=0.05 * np.ptp(means))
 
 
-def test_after_a_stop_the_same_process_can_go_on(trace, folder):
-    def wrong(job, trace, offset):
-        raise TypeError(f"job {job['x']}")
+def test_intervals_hold_the_truth_about_as_often_as_they_say():
+    hits = 0
+    for seed in range(200):
+        table = statistics.paired(made_up({0.0: 0.1, 0.5: 0.0}, n_sets=8, n_splits=2, inducing=(10,), seed=seed), "smse", (0.5, 0.0))
+        _, low, high = statistics.interval(statistics.gains(table), 500)
+        hits += low < 0.1 < high
+    assert 0.9 <= hits / 200 <= 1.0
 
-    with pytest.raises(StudyStopped, match="TypeError"):
-        run_here(squares(trace, wrong), folder, 2)
-    with ThreadPoolExecutor(1) as executor:
-        pass  # shut down: every submission raises a RuntimeError
-    with pytest.raises(StudyStopped) as caught:
-        run_study(squares(trace), folder, 2, executor=executor)
-    assert isinstance(caught.value.__cause__, RuntimeError)
-    assert len(run_here(squares(trace), folder)) == 8
+
+def test_a_single_set_has_its_splits_and_one_unit_has_no_interval():
+    rows = made_up({0.0: 0.3, 0.5: 0.0}, n_sets=1, n_splits=4)
+    values = statistics.gains(statistics.paired(rows, "smse", (0.5, 0.0)))
+    mean, low, high = statistics.interval(values)
+    assert low < mean < high
+    with pytest.raises(ValueError, match="two splits"):
+        statistics.interval(values[values.index.get_level_values("split") == 0])
+
+
+def test_sets_count_the_same_however_many_runs_they_have():
+    rows = made_up({0.0: 0.3, 0.5: 0.0, 1.0: 0.1}, n_sets=3)
+    more = pd.concat([rows, rows[rows["data"] == "set 0"].assign(M=lambda table: table["M"] + 100)])
+    for function in (statistics.average_ranks, statistics.win_matrix):
+        once, often = (function(statistics.paired(one, "smse")) for one in (rows, more))
+        np.testing.assert_allclose(once, often, atol=1e-12)
+    table = statistics.paired(rows, "smse")
+    share, low, high = statistics.win_matrix(table)
+    assert np.allclose(share + share.T, 1.0) and (low <= share).all() and (share <= high).all()
+    assert np.allclose(statistics.average_ranks(table).mean, 1.0 + (share - 0.5 * np.eye(3)).sum(axis=0))  # a rank counts who is better
+
+
+def test_wilcoxon_on_means_with_holms_correction():
+    table = statistics.paired(made_up({0.0: 0.4, 0.5: 0.0, 1.0: 0.1}, n_sets=7), "smse")
+    tests = statistics.pairwise_wilcoxon(table, [(0.5, 0.0), (0.5, 1.0), (1.0, 0.0)])
+    means = table.groupby("data").mean()
+    assert tests["pvalue"][0] == wilcoxon(means[0.5], means[0.0]).pvalue and tests["won"][0] == (means[0.5] < means[0.0]).sum()
+    p = np.sort(tests["pvalue"])
+    assert np.allclose(np.sort(tests["corrected"]), np.minimum(1.0, np.maximum.accumulate(p * [3, 2, 1])))
 
 
 @pytest.mark.parametrize(
-    "error",
-    [ValueError("too\nbad"), np.linalg.LinAlgError("too bad"), FloatingPointError("too bad"), MemoryError("too bad")],
-)
-def test_failing_jobs_are_warned_of_and_tried_again(trace, folder, error):
-    def failing(job, trace, offset):
-        if job["x"] == 1:
-            raise error
-        return square(job, trace, offset)
-
-    with pytest.warns(UserWarning) as caught:
-        rows = run_here(squares(trace, failing, n=3), folder)
-    assert [str(warning.message) for warning in caught] == [f"squares: 1/{seed_of('squares', 1)}: too bad"]
-    assert rows["x"].tolist() == [0, 2] and jobs_left(squares(trace, n=3), folder) == 1
-    assert run_here(squares(trace, n=3), folder)["x"].tolist() == [0, 1, 2]
-    assert [len(calls(trace)[x]) for x in range(3)] == [1, 1, 1]
-
-
-def test_warnings_of_jobs_stay_there(trace, folder, recwarn):
-    def warned(job, trace, offset):
-        import warnings
-
-        warnings.warn("not converged", stacklevel=1)
-        return square(job, trace, offset)
-
-    run_here(squares(trace, warned, n=2), folder)
-    assert not recwarn.list
-
-
-@pytest.mark.parametrize(
-    "rows, words",
+    ("percent", "numbers", "said"),
     [
-        ([{"square": 1.0, "cube": 2.0}], "'cube' is no column to fill in"),
-        ([{"square": 1.0, "x": 5}], "'x' is no column to fill in"),
-        ([], "no rows came"),
+        (None, (0.52, 0.4, 0.6), "agrees: the interval contains 50 %"),
+        (67.0, (0.52, 0.4, 0.6), "cannot tell: the interval contains 50 %"),
+        (None, (0.8, 0.6, 0.9), "differs: 0.5 wins more often"),
+        (67.0, (0.2, 0.1, 0.4), "differs: 0 wins more often"),
+        (67.0, (0.65, 0.6, 0.7), "agrees"),
+        (90.0, (0.65, 0.6, 0.7), "agrees in direction, less often than stated"),
+        (55.0, (0.65, 0.6, 0.7), "agrees in direction, more often than stated"),
     ],
 )
-def test_rows_that_do_not_fit_are_a_failed_job(trace, folder, rows, words):
-    with pytest.warns(UserWarning, match=words):
-        assert run_here(squares(trace, lambda job, trace, offset: rows, n=1), folder).empty
+def test_verdicts(percent, numbers, said):
+    assert statistics.verdict(statistics.Claim("smse", 0.5, 0.0, percent, "6 of 8"), *numbers) == said
 
 
-# ---- what is refused -------------------------------------------------------------------------------------------------
+def test_a_claim_is_checked_with_the_numbers_of_its_pair():
+    rows = made_up({0.0: 5.0, 0.5: 0.0})
+    checked = statistics.check_claims(rows, [statistics.Claim("smse", 0.5, 0.0, 67.0, "3 of 4")])
+    row = checked.iloc[0]
+    assert (row["found"], row["runs"], row["ties"], row["won"], row["n_sets"]) == (1.0, 24, 0, 4, 4)
+    assert row["low"] < 0.6 < row["low_runs"] and row["high"] == row["high_runs"] == 1.0  # without scatter a set is one trial
+    text = statistics.claims_table(checked).iloc[0]
+    assert text[["stated", "found", "sets found"]].tolist() == ["67 %", "100 %", "4 of 4"]
 
 
-@pytest.mark.parametrize(
-    "jobs, words",
-    [
-        ([], "is empty"),
-        ([{"x": 1}, {"y": 1}], "same names"),
-        ([{"x": 1}, {"x": 2, "y": 1}], "same names"),
-        ([{"x": 1, "y": 2}, {"y": 1, "x": 2}], "same names"),
-        ([{"z": 1}], "all of them columns"),
-        ([{"x": 0.5}, {"x": np.float64(0.5)}], "same job twice"),
-    ],
-)
-def test_jobs_are_checked(jobs, words):
-    with pytest.raises(ValueError, match=f"`jobs` of the study 'a'.*{words}"):
-        Study("a", jobs, square, ("x", "y"))
+# ---- tables and figures ---------------------------------------------------------------------------------------------
 
 
-def test_other_settings_or_columns_are_refused(trace, folder):
-    run_here(squares(trace, n=2), folder)
-    for columns, chosen in ((COLUMNS, {"offset": 1.0}), (COLUMNS, {}), (COLUMNS[:-1], {"offset": 0.0})):
-        study = Study("squares", squares(trace).jobs, square, columns, chosen)
-        with pytest.raises(ValueError, match=r"squares\.json' has results with other settings.*name another folder"):
-            run_study(study, folder)
-    (folder / "squares.json").unlink()
-    with pytest.raises(ValueError, match=r"squares\.csv' has other columns"):
-        run_study(Study("squares", squares(trace).jobs, square, COLUMNS[::-1], {"offset": 0.0}), folder)
+@pytest.mark.parametrize("name", NAMES)
+def test_committed_results_have_their_tables_and_figures(name, monkeypatch):
+    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
+    rows, script = read_results(RESULTS / f"{name}.csv"), import_module(f"studies.{name}")
+    assert all(len(table) for table in script.tables(rows).values())
+    for figure in script.figures(rows).values():
+        figure.canvas.draw()
 
 
-def test_of_two_that_start_at_once_with_other_settings_one_is_refused(trace, folder):
-    one, other = runner._Results(squares(trace), folder), runner._Results(squares(trace, offset=1.0), folder)
-    one.gather()
-    with pytest.raises(ValueError, match="other settings"):
-        other.gather()
+def test_points_and_means_of_real_data_are_drawn_where_they_are():
+    rows = read_results(RESULTS / "regression.csv")
+    figures = real.figures("regression", rows)
+    assert list(figures) == ["pairs", "smse", "smll", "ranks"]
+    ax = figures["pairs"].axes[0]
+    points = np.concatenate([line.get_xydata() for line in ax.lines if line.get_linestyle() == "None"])
+    table = statistics.paired(rows, "smse", (0.5, 0.0))
+    low, high = ax.get_xlim()
+    np.testing.assert_allclose(np.sort(points, axis=0), np.sort(np.clip(table[[0.0, 0.5]], low, high), axis=0))
+    mean = rows.query("data == 'yacht' and power == 0.5 and M == 20")["smll"].mean()
+    (ax,) = (ax for ax in figures["smll"].axes if ax.get_title() == "yacht")
+    assert min(np.abs(line.get_ydata() - mean).min() for line in ax.lines if len(line.get_ydata())) < 1e-12
+    assert list(real.figures("regression", rows[rows["data"] == "yacht"])) == ["pairs", "smse", "smll"]
+    assert real.tables("regression", rows)["smll by data and power"].loc["yacht", 0.5] == f"{rows.query('data == @n and power == 0.5', local_dict={'n': 'yacht'})['smll'].mean():.3f}"
 
 
-DAMAGES = [
-    (lambda text: "", "values to unpack"),
-    (lambda text: text[:-3], "cut off"),
-    (lambda text: text[: text.rindex(",")] + "\n", "has 4 cells under 5 names"),
-    (lambda text: text.replace("yes,", "yes,1,"), "has 6 cells under 5 names"),
-    (lambda text: text.replace("\n2,", '\n"2,'), "unexpected end of data"),
-    (lambda text: text + "\0" * 100, "has 1 cells"),
-    (lambda text: text[:-1] + "\xff\n", "utf-8"),
-]
+def test_means_are_means_of_what_is_there():
+    rows = pd.DataFrame({"a": [1, 1, 2], "b": "x", "s": [0.0, None, None]})
+    found = common.means_of(rows, ["a", "b"], {"runs": "d", "s": ".2f"})
+    assert found.to_numpy().tolist() == [["2", "0.00"], ["1", ""]]
+    fits = pd.DataFrame({"data": ["a", "a", "b"], "split": [0, 0, 1], "power": 0.5, "converged": [None, False, True]})
+    assert common.convergence(fits) == "2 fits, 1 not converged (a 1)"  # the last row of a fit counts
 
 
-@pytest.mark.parametrize("what", ["squares.csv", "squares.parts"])
-@pytest.mark.parametrize("damage, words", DAMAGES)
-def test_a_damaged_file_is_named_and_left_as_it_is(trace, folder, damage, words, what):
-    study = squares(trace, n=3)
-    run_here(study, folder)
-    path = folder / what if what.endswith("csv") else runner._Results(study, folder).part(study.jobs[2])
-    path.write_text(damage(path.read_text()), encoding="latin-1")
-    before = path.read_bytes(), (folder / "squares.csv").read_bytes()
-    for read in (lambda: read_results(path), lambda: run_here(squares(trace, n=4), folder)):
-        with pytest.raises(ValueError) as caught:
-            read()
-        assert f"'{path}' is damaged: " in str(caught.value) and words in str(caught.value)
-    assert (path.read_bytes(), (folder / "squares.csv").read_bytes()) == before
-    path.unlink()
-    assert len(run_here(study, folder)) == 3
+@pytest.mark.parametrize(("name", "n_dots"), [("snelson_like", 200), ("snelson", 0)])
+def test_curves_and_data_where_they_are_at_hand(name, n_dots, monkeypatch):
+    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
+    job = FIT | {"data": name, "power": 0.0, "M": 1, "log_marginal_likelihood": -2.0, "noise_std": 0.3}
+    rows = [job | {"kind": "curve", "x": x, "mean": x + 1, "std": 0.5} for x in (0.0, 1.0)]
+    rows.append(job | {"kind": "point", "x": 0.4, "x_start": 0.2})
+    (ax,) = snelson.figures(pd.DataFrame(rows))["fits"].axes
+    dots = [line.get_ydata() for line in ax.lines if line.get_marker() == "."]
+    assert sum(map(len, dots)) == n_dots and all(np.array_equal(one, snelson_like()[1]) for one in dots)
+    assert any(np.array_equal(line.get_xydata(), [[0, 1], [1, 2]]) for line in ax.lines)
 
 
-def test_damaged_notes_are_named(trace, folder):
-    run_here(squares(trace, n=2), folder)
-    for content in ("", "[]", '{"settings": {}}', "\xff"):
-        (folder / "squares.json").write_text(content, encoding="latin-1")
-        with pytest.raises(ValueError, match=r"squares\.json' is damaged"):
-            run_study(squares(trace), folder)
+def test_inducing_points_and_boundaries_are_drawn_for_each_fit(monkeypatch):
+    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
+    job = FIT | {"data": "banana", "power": 0.5, "M": 2, "log_marginal_likelihood": -1.0, "error": 0.1, "nll": 0.2}
+    rows = [job | {"x1_start": 5.0, "x2_start": 5.0, "kind": "point", "line": k, "x1": k, "x2": 2 * k, "proba": 0.9 - 0.8 * k} for k in range(2)]
+    rows = pd.DataFrame(rows + [job | {"kind": "boundary", "line": 0, "x1": x, "x2": -x, "proba": 0.5} for x in (0.0, 1.0, 2.0)])
+    assert banana.tables(rows)["each fit"].loc[(2, 0.5)].tolist() == ["-1.0", "0.1000", "0.2000", "0.40"]
+    first, second = banana.figures(pd.concat([rows, rows.assign(power=1.0, x1=rows["x1"] + 10.0)]))["points"].axes
+    assert np.array_equal(first.lines[0].get_xydata(), [[0, 0], [1, -1], [2, -2]])
+    assert np.array_equal(second.lines[-1].get_xydata(), [[10, 0], [11, 2]]) and "power 1" in second.get_title()
 
 
-def test_there_is_a_worker_at_least(trace, folder):
-    with pytest.raises(ValueError, match="`n_workers` must be at least 1; got 0"):
-        run_study(squares(trace), folder, 0)
-
-
-def test_pandas_is_an_extra(monkeypatch, trace, folder):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ValueError, match=r"need pandas: pip install 'sparse_pep\[tables\]'"):
-        run_here(squares(trace), folder)
-    assert not calls(trace)  # known before the first job
-
-
-# ---- rows, seeds, notes, progress ------------------------------------------------------------------------------------
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(st.floats(allow_nan=False), st.integers(-(2**63), 2**63 - 1), st.booleans()), min_size=1))
-def test_results_are_read_back_to_the_last_bit(tmp_path_factory, values):
-    study = Study("a", [{"x": 0}], square, ("x", "u", "v", "w"))
-    results = runner._Results(study, tmp_path_factory.mktemp("bits"))
-    results.add(study.jobs[0], [dict(zip("uvw", row)) for row in values])
-    found = results.gather()
-    for name, column in zip("uvw", zip(*values)):
-        assert list(map(repr, found[name].tolist())) == list(map(repr, column))
-
-
-def test_text_and_missing_cells_are_read_back(tmp_path):
-    study = Study("a", [{"x": 0}], square, ("x", "u", "v"))
-    results = runner._Results(study, tmp_path)
-    texts = ["yacht", "a,b", 'a "b"', "two\nlines", "é"]
-    results.add(study.jobs[0], [{"u": text, "v": empty} for text in texts for empty in (None, np.nan)])
-    found = results.gather()
-    assert found["u"].tolist() == np.repeat(texts, 2).tolist() and found["v"].isna().all()
-
-
-def test_values_of_numpy_are_those_of_python():
-    values = [np.float64(0.1), np.float32(0.1), np.int64(3), np.bool_(True), np.float64("nan"), np.str_("a")]
-    assert [runner._cell(value) for value in values] == ["0.1", repr(float(np.float32(0.1))), "3", "yes", "", "a"]
-
-
-def test_seeds_are_those_of_every_machine():
-    assert seed_of("yacht", 0, 50) == zlib.crc32(b"yacht/0/50") == 3489860221
-    seeds = {seed_of(name, split, M) for name in "abc" for split in range(10) for M in (10, 20, 50)}
-    assert len(seeds) == 90 and all(0 <= seed < 2**32 for seed in seeds)
-
-
-def test_versions_of_later_runs_are_added(trace, folder, monkeypatch):
-    run_here(squares(trace, n=2), folder)
-    now = runner._versions()
-    assert set(now) == {"python", "sparse_pep", "numpy", "scipy", "scikit-learn"}
-    monkeypatch.setattr(runner, "_versions", lambda: now | {"numpy": "9.9"})
-    run_here(squares(trace, n=3), folder)
-    run_here(squares(trace, n=3), folder)
-    notes = json.loads((folder / "squares.json").read_text())
-    assert notes["versions"] == [now, now | {"numpy": "9.9"}]
-    assert (notes["study"], notes["settings"], notes["columns"]) == ("squares", {"offset": 0.0}, list(COLUMNS))
-    assert (notes["jobs"], notes["jobs_done"]) == (3, 3)
-
-
-def test_the_bar_goes_by_cost_and_says_how_long(trace, folder, capsys, monkeypatch):
-    def slow(job, trace, offset):
-        time.sleep(0.1)
-        return square(job, trace, offset)
-
-    study = squares(trace, slow, n=3)
-    costs = (study.settings, lambda job: 10.0 ** job["x"], study.local)
-    with ThreadPoolExecutor(1) as executor:
-        run_study(Study("squares", study.jobs[:2], slow, COLUMNS, *costs), folder, executor=executor)
-        quiet = capsys.readouterr()
-        assert quiet.out == quiet.err == ""
-        run_study(Study("squares", study.jobs, slow, COLUMNS, *costs), folder, executor=executor, progress=True)
-    out, err = capsys.readouterr()
-    first, *_, last = [line for line in err.split("\r") if line.strip()]
-    assert out == "" and "squares:  10% |" in first and "about ? left" in first
-    assert "squares: 100% |" in last and "about 00:00 left, 3/3 jobs" in last
-
-
-# ---- clusters --------------------------------------------------------------------------------------------------------
-
-
-def test_a_cluster_gives_the_same_rows(trace, tmp_path):
-    distributed = pytest.importorskip("distributed")
-    (tmp_path / "there").mkdir()
-    with distributed.LocalCluster(2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
-        spread = run_study(squares(tmp_path / "there"), tmp_path / "spread", scheduler=cluster.scheduler_address)
-    local = run_here(squares(trace), tmp_path / "local")
-    pd.testing.assert_frame_equal(local.drop(columns="seconds"), spread.drop(columns="seconds"))
-    assert len(calls(tmp_path / "there")) == 8
-
-
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense://x"])
-def test_a_scheduler_that_does_not_answer(trace, folder, address, monkeypatch):
-    distributed = pytest.importorskip("distributed")
-    client = distributed.Client
-    monkeypatch.setattr(distributed, "Client", lambda address, timeout: client(address, timeout="0.2s"))
-    with pytest.raises(ValueError, match=f"`scheduler`: no Dask scheduler answers at '{address}'"):
-        run_study(squares(trace), folder, scheduler=address)
-
-
-def test_dask_is_an_extra(trace, folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ValueError, match=r"`scheduler` needs Dask: pip install 'sparse_pep\[distributed\]'"):
-        run_study(squares(trace), folder, scheduler="tcp://127.0.0.1:1")
+def test_gains_beyond_the_paper_are_those_that_were_put_in():
+    """Two sets, two splits: tight gains 0.1 nats and a fifth of the error, blocks lose 0.2 nats, at power 0 only."""
+    keys = product(("boston", "yacht"), (0, 1), (0.0, 0.5), (1, 20), ((False, "global"), (True, "global"), (False, "local")))
+    rows = []
+    for data, split, power, blocks, (tight, prediction) in keys:
+        row = {"data": data, "split": split, "power": power, "blocks": blocks, "tight": tight, "prediction": prediction}
+        nll = split - (0.1 * tight - 0.2 * (blocks == 20)) * (power == 0.0)
+        rows.append(FIT | row | {"M": 50, "nll": nll, "error": 1.0 - 0.2 * tight})
+    nats = beyond.gains_of(pd.DataFrame(rows), "regression", "nll")
+    expected = {"tight": 0.1, "local": 0.0, "global, blocks": -0.2, "tight, blocks": -0.1, "local, blocks": -0.2}
+    for column in ("gain", "low", "high"):
+        np.testing.assert_allclose(nats.xs(0.0, level="power")[column], pd.Series(expected), atol=1e-12)
+    assert nats.loc[("tight", 0.0), ["better", "sets"]].tolist() == [2, 2] and nats.loc[("local", 0.0), "better"] == 0
+    np.testing.assert_allclose(beyond.gains_of(pd.DataFrame(rows), "regression", "error").xs("tight")["gain"], 20.0)

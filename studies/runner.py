@@ -1,0 +1,92 @@
+"""The jobs of a study on all cores. Each writes a file of its own, so that a study can be stopped at any time and resumed."""
+
+import hashlib
+import json
+import os
+import platform
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A list of jobs and the function that does one: `fit(job, **settings)` returns the rows that a job adds to the table.
+
+    It is defined at the top level of a module, so that other processes can import it. Jobs and settings are representable in
+    JSON, and results that were made with other settings are not mixed with these.
+    """
+
+    name: str
+    jobs: Sequence[dict]
+    fit: Callable[..., list[dict]]
+    settings: dict = field(default_factory=dict)
+
+    def path(self, folder: Path, job: dict) -> Path:
+        """The file with the rows of a job."""
+        text = json.dumps([job, self.settings], sort_keys=True)
+        return folder / f"{self.name}.parts" / f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.json"
+
+
+def do_job(fit: Callable[..., list[dict]], settings: dict, job: dict, path: Path) -> None:
+    """Do one job, and write its rows completely or not at all. The column `converged` says what warnings would."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows = [job | row for row in fit(job, **settings)]
+    beside = path.with_suffix(f".{os.getpid()}")
+    beside.write_text(json.dumps(rows, default=lambda value: value.item()))
+    beside.replace(path)
+
+
+def run_study(study: Study, folder: Path, workers: int | None = None) -> tuple[pd.DataFrame, list[str]]:
+    """Do the jobs that are left, and write the table.
+
+    Returns all rows, in the order of the jobs, and a line for each job that ended with a numerical error or a lack of memory;
+    other errors stop the study. Several workers use one thread of BLAS each; a single one is this process, with all threads.
+    """
+    workers = workers or os.cpu_count() or 1
+    paths = [study.path(folder, job) for job in study.jobs]
+    paths[0].parent.mkdir(parents=True, exist_ok=True)
+    left = [(job, path) for job, path in zip(study.jobs, paths) if not path.exists()]
+    if workers > 1:
+        os.environ.update(dict.fromkeys(THREADS, "1"))  # read by BLAS when a process starts
+    errors, context = [], get_context("spawn")
+    with ThreadPoolExecutor(1) if workers == 1 else ProcessPoolExecutor(workers, context) as pool:
+        futures = {pool.submit(do_job, study.fit, study.settings, *one): one[0] for one in left}
+        done = as_completed(futures)
+        try:
+            for future in tqdm(done, study.name, len(paths), initial=len(paths) - len(left), disable=None):
+                try:
+                    future.result()
+                except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
+                    errors.append(f"{'/'.join(map(str, futures[future].values()))}: {' '.join(str(error).split())}")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    rows = pd.DataFrame([row for path in paths if path.exists() for row in json.loads(path.read_text())])
+    rows.to_csv(folder / f"{study.name}.csv", index=False)
+    versions = {name: version(name) for name in ("sparse_pep", "numpy", "scipy", "scikit-learn")}
+    notes = {"study": study.name, "settings": study.settings, "jobs": len(paths), "jobs_done": sum(path.exists() for path in paths)}
+    notes |= {"versions": {"python": platform.python_version()} | versions}
+    (folder / f"{study.name}.json").write_text(json.dumps(notes, indent=1) + "\n")
+    return rows, errors
+
+
+def read_results(path: str | Path) -> pd.DataFrame:
+    """The table of results of a study; `yes` and `no` are True and False."""
+    table = pd.read_csv(path)
+    truth = {"yes": True, "no": False}
+    for name in ("converged", "tight", "used"):
+        if name in table:
+            table[name] = [truth.get(value, value) for value in table[name]]
+    return table
