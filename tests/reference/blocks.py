@@ -124,18 +124,3 @@ def power_ep(Kuu, Kuf, Kff, y, likelihood, labels, power, tilted=inner_ep, sweep
     whole, whole_h = prior + P.sum(0), h.sum(0)
     S = np.linalg.inv(whole)
     return total + mass(whole, whole_h) - mass(prior, np.zeros(len(prior))), S @ whole_h, S
-
-
-def exchanged_by_ep(Kuu, Kuf, Kff, y, likelihood, tau, nu, rows):
-    """Mean and variance of f at a test point, after the sites of the data `rows` were exchanged for their likelihoods by EP at power 1.
-
-    The test point is the last column of Kuf and of Kff; the sites tau and nu are those of single data.
-    """
-    W, near = np.linalg.solve(Kuu, Kuf), [*rows, -1]
-    others = np.delete(np.arange(len(y)), rows)
-    S = np.linalg.inv(np.linalg.inv(Kuu) + W[:, others] * tau[others] @ W[:, others].T)
-    mean = W[:, near].T @ S @ W[:, others] @ nu[others]
-    cov = W[:, near].T @ S @ W[:, near] + (Kff - projected(Kuu, Kuf))[np.ix_(near, near)]
-    _, new_mean, new_cov = inner_ep(likelihood, y[rows], mean[:-1], cov[:-1, :-1], 1.0)
-    gain = np.linalg.solve(cov[:-1, :-1], cov[:-1, -1])
-    return mean[-1] + gain @ (new_mean - mean[:-1]), cov[-1, -1] + gain @ (new_cov - cov[:-1, :-1]) @ gain
