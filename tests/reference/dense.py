@@ -102,9 +102,7 @@ def energy(V, dff, y, noise, power, precision, shift):
         precision_left, shift_left = 1 / var - a * tau, mean / var - a * nu
         spread = 1 / precision_left + d
         residual = t - shift_left / precision_left
-        tilted = -0.5 * (np.log(1 + a * spread / noise) + a * residual**2 / (noise + a * spread)) - a / 2 * np.log(
-            2 * np.pi * noise
-        )
+        tilted = -0.5 * (np.log(1 + a * spread / noise) + a * residual**2 / (noise + a * spread)) - a / 2 * np.log(2 * np.pi * noise)
         cavity = 0.5 * (shift_left**2 / precision_left - np.log(precision_left))
         whole = 0.5 * (mean**2 / var + np.log(var))
         total = total + (tilted + cavity - whole) / a
@@ -134,10 +132,7 @@ def model_log_evidence(name, parameters, X, y, power, jitter=0.0):
 def model_gradient(name, parameters, X, y, power, jitter=0.0):
     """Its gradient, by complex steps, under the same names."""
     return {
-        key: complex_step(
-            lambda value, key=key: model_log_evidence(name, {**parameters, key: value}, X, y, power, jitter),
-            parameters[key],
-        )
+        key: complex_step(lambda value, key=key: model_log_evidence(name, {**parameters, key: value}, X, y, power, jitter), parameters[key])
         for key in parameters
     }
 

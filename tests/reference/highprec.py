@@ -39,9 +39,7 @@ class Regression:
         self.dff = [kernel(*covariance, x, x) - self.Q[n, n] for n, x in enumerate(X)]
         self.scale = [a * d + noise for a, d in zip(power, self.dff)]
         K = self.Q + mp.diag(self.scale)
-        correction = mp.fsum(
-            (1 - a) / (2 * a) * mp.log1p(a * d / noise) if a else d / (2 * noise) for a, d in zip(power, self.dff)
-        )
+        correction = mp.fsum((1 - a) / (2 * a) * mp.log1p(a * d / noise) if a else d / (2 * noise) for a, d in zip(power, self.dff))
         fit = (y.T * K**-1 * y)[0]
         self.log_evidence = float(-(fit + log_det(K) + len(y) * mp.log(2 * mp.pi)) / 2 - correction)
         weighted = self.Kuf * mp.diag([1 / s for s in self.scale])

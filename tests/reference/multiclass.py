@@ -13,11 +13,7 @@ def softmax_log_density(d):
     log_p = -logsumexp(np.concatenate([np.zeros((1, d.shape[1])), -d]), axis=0)
     q = np.exp(-d + log_p)
     own = -np.expm1(log_p) if np.ndim(d) == 1 else q.sum(0)
-    return (
-        log_p,
-        np.concatenate([own[None], -q]),
-        np.concatenate([(-own * (1 - own))[None], -q * (1 - q)]),
-    )
+    return (log_p, np.concatenate([own[None], -q]), np.concatenate([(-own * (1 - own))[None], -q * (1 - q)]))
 
 
 def tilted(log_density, y, mean, var, power, fine=0.3, widest=0.45, reach=9.0):

@@ -70,10 +70,7 @@ def gaussian(f, y, noise_variance):
     return constant - (y - f) ** 2 / (2 * noise_variance), (y - f) / noise_variance, -1 / noise_variance
 
 
-LIKELIHOODS = {
-    function.__name__: function
-    for function in (probit, logit, noisy_probit, poisson, negative_binomial, student_t, gaussian)
-}
+LIKELIHOODS = {function.__name__: function for function in (probit, logit, noisy_probit, poisson, negative_binomial, student_t, gaussian)}
 
 
 def centre_of(name, y):
