@@ -18,7 +18,6 @@ from pathlib import Path
 import click
 import numpy as np
 import pandas as pd
-import pyarrow.csv
 import pytest
 from click.testing import CliRunner
 from distributed import LocalCluster
@@ -1079,8 +1078,8 @@ def test_numbers_without_gaps_are_fitted_as_ever(trial):
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "auto"])
 def test_a_large_file_is_read_once_and_kept_on_disk(pieces, monkeypatch, likelihood):
-    opened, kept, open_csv, arrays = [], [], pyarrow.csv.open_csv, sparse_pep.data.tables.TableArrays
-    monkeypatch.setattr(pyarrow.csv, "open_csv", lambda *given: opened.append(1) or open_csv(*given))
+    opened, kept, read_csv, arrays = [], [], pd.read_csv, sparse_pep.data.tables.TableArrays
+    monkeypatch.setattr(pd, "read_csv", lambda *given, **how: opened.append(1) or read_csv(*given, **how))
     monkeypatch.setattr(sparse_pep.data.tables, "TableArrays", lambda *given: kept.append(arrays(*given)) or kept[-1])
     monkeypatch.setattr("sparse_pep.data.sources.FEWEST_AND_MOST", (7, 7))
     file, target = ("table.csv", "response") if likelihood == "gaussian" else ("kinds.csv", "kind")

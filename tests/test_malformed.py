@@ -373,9 +373,9 @@ def test_files_to_compare(folder, case):
 PARQUETS = {  # columns, words of the message
     "numbers for names": ({0: [1.0, 2.0], 1: [1.0, 2.0]}, ["t.parquet", "'response'", "Its columns: 0, 1"]),
     "text": ({"dose": ["a", "b"], "response": [1.0, 2.0]}, ["no column is left", "'dose'"]),
-    "a list": ({"dose": [[1.0], [2.0]], "response": [1.0, 2.0]}, ["'dose'", "list"]),
+    "a list": ({"dose": [[1.0], [2.0]], "response": [1.0, 2.0]}, ["'dose'", "objects"]),
     "a day": ({"dose": pd.to_datetime(["2024-01-02"] * 2), "response": [1.0, 2.0]}, ["'dose'", "the same in all rows"]),
-    "bytes": ({"dose": [b"a", b"b"], "response": [1.0, 2.0]}, ["'dose'", "binary"]),
+    "bytes": ({"dose": [b"a", b"b"], "response": [1.0, 2.0]}, ["'dose'", "b'a'"]),
     "no name": ({"": [1.0, 2.0], "response": [1.0, 2.0]}, ["t.parquet", "column 1", "no name"]),
     "no rows": ({"dose": [], "response": []}, ["t.parquet", "no rows"]),
     "infinity": ({"dose": [1.0, INF], "response": [1.0, 2.0]}, ["row 3", "'dose'", "finite"]),

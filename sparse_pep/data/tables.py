@@ -18,30 +18,17 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from sparse_pep.data.columns import (
-    ABSENT,
-    TRUE_AND_FALSE,
-    UNNAMED,
-    BadCell,
-    Columns,
-    Labels,
-    Seen,
-    cells_of_arrow,
-    n_cells,
-    one_line,
-    pyarrow_for,
-    python_cells,
-    to_number,
-)
+from .columns import ABSENT, UNNAMED, BadCell, Columns, Labels, Seen, cells_of_series, one_line, pyarrow_for, to_number
 from .sources import ArraySource, class_numbers
 from ..numerics.validation import shown
 
@@ -135,11 +122,7 @@ WITH_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d*)(,\d+)?([eE][-+]?\d+)?")
 
 
 def value_of(cell: str, kind: str) -> float | str:
-    """The value of a cell, which is a number or the text of a label. `BadCell` if it is invalid,
-    with a message that continues the name of the column.
-    """
-    if kind == "cell":
-        return cell
+    """The number or the label in a cell. `BadCell`, whose message continues the name of the column."""
     if kind == "label":
         if cell.casefold() in UNNAMED:
             raise BadCell("has no label; fill it in or leave the row out")
@@ -149,33 +132,47 @@ def value_of(cell: str, kind: str) -> float | str:
         return number
     if cell.casefold() in ABSENT:
         raise BadCell("has a missing value; fill it in or leave the row out")
-    if math.isnan(number):
-        begins = bool(re.match(r"[-+]?[.,]?\d", cell))  # a number, and something more: no label
-        unit = ", without a unit" if begins else ""
-        unit = "; `--decimal ,` (in Python: `decimal=','`) reads decimal commas" if WITH_COMMA.fullmatch(cell) else unit
-        raise BadCell(f"holds text, {cell[:40]!r}; a number is expected{unit}", is_text=not begins)
-    raise NotFinite(f"holds {cell!r}; a finite number is expected")
+    if math.isinf(number):
+        raise NotFinite(f"holds {cell!r}; a finite number is expected")
+    begins = bool(re.match(r"[-+]?[.,]?\d", cell))  # a number, and something more: no label
+    help = ", without a unit" if begins else ""
+    help = "; `--decimal ,` (in Python: `decimal=','`) reads decimal commas" if WITH_COMMA.fullmatch(cell) else help
+    raise BadCell(f"holds text, {cell[:40]!r}; a number is expected{help}", is_text=not begins)
 
 
-def values_of(
-    rows: Iterable[tuple[int, Sequence[str]]], names: Sequence[str], kinds: dict[str, str], decimal: str = "."
-) -> Iterator[list[float | str]]:
-    """The values of the columns in `kinds`, row by row and in this order. Other columns may contain
-    anything. `decimal` is the mark of numbers in text. `BadCell` for the first invalid row.
+def cells_in(column: pd.Series, name: str, kind: str, decimal: str = ".") -> np.ndarray | Labels:
+    """A column (n,) as numbers or texts. `BadCell` for the first cell that is invalid."""
+    is_text = isinstance(column.dtype, pd.StringDtype)
+    if kind == "cell" and not is_text:
+        return cells_of_series(column, name)
+    if kind in ("input", "number") and isinstance(column.dtype, np.dtype) and column.dtype.kind in ("biuf" if kind == "input" else "iuf"):
+        numbers = column.to_numpy(float)
+        if np.isfinite(numbers).all():
+            return numbers
+    texts = column if is_text else column.map(one_line, na_action="ignore")
+    places, distinct = pd.factorize(texts.to_numpy(object), use_na_sentinel=False)  # in the order of the rows
+    texts = ["null" if pd.isna(text) else one_line(text) for text in distinct]
+    if decimal == "," and kind != "label":
+        texts = [*map(with_point, texts)]
+    if kind == "cell":
+        return Labels(places, texts)
+    values = []
+    for place, text in enumerate(texts):
+        try:
+            values.append(value_of(text, kind))
+        except BadCell as fault:
+            row = int(np.argmax(places == place))
+            raise type(fault)(f"column {name!r} {fault}", name, fault.is_text, row) from None
+    return Labels(places, values) if kind == "label" else np.array(values, dtype=float)[places]
+
+
+def numbered(column: np.ndarray | Labels, known: dict[str, int]) -> np.ndarray:
+    """A column as float64 (n,). Labels become the numbers that `known` has for their texts, to which
+    new texts are added.
     """
-    wanted = [(names.index(name), name, kind) for name, kind in kinds.items()]
-    for line, row in rows:
-        if len(row) != len(names):
-            raise BadCell(f"row {line}: {len(row)} cells where the header has {len(names)}")
-        values = []
-        for place, name, kind in wanted:
-            try:
-                cell = row[place] if decimal == "." or kind == "label" else with_point(row[place])
-                values.append(value_of(cell, kind))
-            except BadCell as fault:
-                where = f"row {line}: column {name!r} {fault}"
-                raise type(fault)(where, name, fault.is_text) from None
-        yield values
+    if isinstance(column, np.ndarray):
+        return column
+    return np.array([known.setdefault(text, len(known)) for text in column.texts], dtype=float)[column.places]
 
 # %% ../../nbs/internals/data/tables.ipynb #3982f1f2
 def with_point(cell: str) -> str:
@@ -292,17 +289,55 @@ def input_names(
     return chosen
 
 # %% ../../nbs/internals/data/tables.ipynb #58a6de20
+BATCH_ROWS = 65_536
+# Since 3.1, pandas reads numbers to the last bit by default.
+EXACT = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
+
+
+class Text(io.BufferedIOBase):
+    """A binary file without zero bytes, which no text in UTF-8 has, but text in UTF-16 does."""
+
+    def __init__(self, file: BinaryIO):
+        self.file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        block = self.file.read(size)
+        if b"\0" in block:
+            raise UnicodeDecodeError("utf-8", block, 0, 1, "a zero byte")
+        return block
+
+    read1 = read
+
+    @classmethod
+    @contextmanager
+    def of(cls, file: TableFile) -> Iterator[io.TextIOWrapper]:
+        """A context with the text of a file."""
+        with file.opened() as raw:
+            yield io.TextIOWrapper(cls(raw), encoding="utf-8-sig", newline="")
+
+
+def separator_of(file: TableFile) -> str:
+    """The mark between the cells of a CSV file: a comma, unless numbers have decimal commas and the
+    first line has semicolons or tabs.
+    """
+    if file.decimal == ".":
+        return ","
+    with file.opened() as raw:
+        head = raw.readline()
+    return next((mark for mark in ";\t" if mark.encode() in head), ",")
+
+
 def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
     """Yield the rows of a CSV file, each with the numbers of its first and last line, counted from 1.
-    Blank lines are skipped. ValueError if the file is not text, or if a quotation mark is never
-    closed.
+    Blank lines are skipped. ValueError if a quotation mark is never closed.
     """
     line, separator, ended = 0, separator_of(file), []
-    with file.opened() as raw:
-        texts = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
-        rows = csv.reader(
-            lines_of(texts, ended), delimiter=separator, skipinitialspace=separator != "\t"
-        )
+    with Text.of(file) as texts:
+        lines = (each for part in (texts, [None]) for each in part if each is not None or ended.append(True))
+        rows = csv.reader(lines, delimiter=separator, skipinitialspace=separator != "\t")
         try:
             for row in rows:
                 if ended:  # other rows end with their last line
@@ -317,194 +352,76 @@ def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
             ) from None
 
 
-def separator_of(file: TableFile) -> str:
-    """The mark between the cells of a CSV file: a comma, unless numbers have decimal commas and the
-    first line has semicolons or tabs.
+def csv_head(file: TableFile) -> tuple[list[str], int]:
+    """The checked names of the columns of a CSV file, and the number of lines of its header."""
+    _, n_lines, cells = next(csv_rows(file), (0, 0, []))
+    return column_names(cells, file.name), n_lines
+
+
+def line_of(file: TableFile, row: int | None = None) -> int | None:
+    """The line in which a row, counted from 0 below the header, begins. `BadCell` for a row up to there
+    (without `row`, in the file) that has more or fewer cells than the header.
     """
-    if file.decimal == ".":
-        return ","
-    with file.opened() as raw:
-        head = raw.readline()
-    return next((mark for mark in ";\t" if mark.encode() in head), ",")
+    rows = csv_rows(file)
+    n_cells = len(next(rows)[2])
+    for k, (line, _, cells) in enumerate(rows):
+        if len(cells) != n_cells:
+            raise BadCell(f"row {line}: {len(cells)} cells where the header has {n_cells}")
+        if k == row:
+            return line
+    return None
 
 
-def lines_of(texts: Iterable[str], ended: list) -> Iterator[str]:
-    """The lines of a file, all of them text. Then `ended` gets an entry."""
-    yield from map(require_text, texts)
-    ended.append(True)
-
-
-def require_text(line: str) -> str:
-    """A line of a file. UnicodeDecodeError if it contains a zero byte, which no text in UTF-8 has,
-    but text in UTF-16 does.
-    """
-    place = line.find("\0")
-    if place >= 0:
-        raise UnicodeDecodeError("utf-8", line.encode(), place, place + 1, "a zero byte")
-    return line
-
-
-def csv_head(file: TableFile) -> tuple[list[str], int, dict[str, str]]:
-    """The checked names of the columns of a CSV file, the number of lines of the header, and the
-    cells of the first row below it by column.
-    """
-    rows, nothing = csv_rows(file), (0, 0, [])
-    (_, n_lines, cells), (_, _, first_row) = next(rows, nothing), next(rows, nothing)
-    names = column_names(cells, file.name)
-    return names, n_lines, dict(zip(names, first_row))
-
-# %% ../../nbs/internals/data/tables.ipynb #8ab01fe6
-BATCH_ROWS = 65_536
-
-
-def numbered(column: "np.ndarray | Labels", known: dict[str, int]) -> np.ndarray:
-    """A column as float64 (n,). Labels become the numbers that `known` has for their texts, to which
-    new texts are added.
-    """
-    if isinstance(column, np.ndarray):
-        return column
-    numbers = [known.setdefault(text, len(known)) for text in column.texts]
-    return np.array(numbers, dtype=float)[column.places]
-
-
-def csv_batches_of_python(
-    file: TableFile, kinds: dict[str, str], n_read: int = 0
-) -> Iterator[list[np.ndarray | Labels]]:
-    """Batches of a CSV file from row `n_read` on, by Python."""
-    rows = ((line, row) for line, _, row in csv_rows(file))
-    names = column_names(next(rows)[1], file.name)
-    values = islice(values_of(rows, names, kinds, file.decimal), n_read, None)
-    while block := list(islice(values, BATCH_ROWS)):
-        yield [
-            Labels(np.arange(len(cells)), cells) if kind in ("label", "cell") else np.array(cells)
-            for kind, cells in zip(kinds.values(), zip(*block))
-        ]
-
-
-class Marked(io.BufferedIOBase):
-    """A binary file that counts the quotation marks that were read from it."""
-
-    def __init__(self, file: BinaryIO):
-        self.file, self.marks = file, 0
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """The next `size` bytes."""
-        block = self.file.read(size)
-        self.marks += block.count(b'"')
-        return block
-
-
-def csv_batches_of_arrow(
-    file: TableFile, kinds: dict[str, str]
-) -> Iterator[list[np.ndarray | Labels]]:
-    """Batches of a CSV file by pyarrow, up to the first row that pyarrow cannot read or that is
-    invalid.
-    """
-    arrow, (names, n_lines, first_row) = pyarrow_for(file.name), csv_head(file)
-
-    text, number = arrow.string(), arrow.float64()
-    types = {"label": text, "cell": text, "input": number, "number": number}
-    columns = {name: types[kind] for name, kind in kinds.items()}
-    for name, cell in first_row.items():
-        if kinds.get(name) == "input" and cell.casefold() in TRUE_AND_FALSE:
-            columns[name] = arrow.bool_()
-    how = (
-        arrow.csv.ReadOptions(column_names=names, skip_rows=n_lines),
-        arrow.csv.ParseOptions(  # a line of spaces is a blank line
-            delimiter=separator_of(file),
-            invalid_row_handler=lambda row: "error" if row.text.strip() else "skip"
-        ),
-        arrow.csv.ConvertOptions(
-            include_columns=list(kinds), column_types=columns, decimal_point=file.decimal
-        ),
-    )
-    with file.opened() as raw, arrow.csv.open_csv(marked := Marked(raw), *how) as batches:
-        for found in batches:
-            batch = columns_of(found, kinds)
-            texts = (text for c in batch if isinstance(c, Labels) for text in c.texts)
-            if any(text[:1] == '"' for text in texts):
-                raise BadCell  # there was a space before a quotation mark
-            if file.decimal == ",":
-                batch = [
-                    c._replace(texts=[*map(with_point, c.texts)]) if kind == "cell" else c
-                    for c, kind in zip(batch, kinds.values())
-                ]
-            yield batch
-        if marked.marks % 2:
-            raise BadCell  # the last one may be open, which pyarrow does not tell
-
-
-def csv_batches(
-    file: TableFile, kinds: dict[str, str]
-) -> Iterator[list[np.ndarray | Labels]]:
-    """Batches of a CSV file, which is read once if all its rows are valid."""
-    n_read = 0
-    try:
-        for batch in csv_batches_of_arrow(file, kinds):
-            yield batch
-            n_read += n_cells(batch[0])
-    except (ValueError, OSError):  # Python says what is wrong, or reads it
-        yield from csv_batches_of_python(file, kinds, n_read)
-
-# %% ../../nbs/internals/data/tables.ipynb #3362f0c1
-def labels_of(column: Any) -> Labels:
-    """A column of pyarrow as labels; `BadCell` if one is missing."""
-    coded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-    if column.null_count:
-        raise BadCell
-    places = coded.indices.to_numpy(zero_copy_only=False)
-    texts = [one_line(text) for text in python_cells(coded.dictionary)]
-    used, places = np.unique(places, return_inverse=True)
-    return Labels(places, [value_of(texts[i], "label") for i in used])
-
-
-def numbers_of(column: Any, kind: str) -> np.ndarray:
-    """A column of pyarrow as float64 (n,); `BadCell` if not all are finite numbers."""
-    arrow = pyarrow_for("tables")
-    if column.type == arrow.bool_() and kind != "input":
-        raise BadCell
-    try:
-        numbers = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
-    except arrow.ArrowException:  # text, which may have spaces around its numbers
-        places, texts, _ = labels_of(column)
-        numbers = np.array([to_number(text, kind) for text in texts])[places]
-    if not np.isfinite(numbers).all():  # NaN where there is nothing
-        raise BadCell
-    return numbers
-
-
-def columns_of(batch: Any, kinds: dict[str, str]) -> list[np.ndarray | Labels]:
-    """The columns of a record batch of pyarrow, which come in the order of `kinds`."""
-    found = []
-    for (name, kind), column in zip(kinds.items(), batch.columns):
-        if kind == "cell":
-            found.append(cells_of_arrow(column, name))
-        else:
-            found.append(labels_of(column) if kind == "label" else numbers_of(column, kind))
-    return found
+def csv_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFrame]:
+    """The rows of a CSV file as dataframes of `BATCH_ROWS` rows."""
+    (names, n_lines), separator, n_pieces, complete = csv_head(file), separator_of(file), 0, False
+    numeric = {name for name, kind in kinds.items() if kind in ("input", "number")}
+    if line_of(file, 0) is None:
+        return
+    for numbers in (numeric, set()):
+        types = {name: float if name in numbers else "string" for name in names} | {"": "string"}
+        try:
+            with Text.of(file) as texts:
+                for _ in range(n_lines):
+                    texts.readline()
+                frames = pd.read_csv(
+                    texts, header=None, names=list(types), index_col=False, dtype=types, sep=separator, decimal=file.decimal,
+                    skipinitialspace=separator != "\t", na_filter=False, chunksize=BATCH_ROWS, **EXACT,
+                )  # fmt: skip
+                for frame in islice(frames, n_pieces, None):
+                    if not np.isfinite(frame[list(numbers)].to_numpy(float)).all():
+                        break
+                    if any(kinds[name] == "number" and frame[name].isin([0.0, 1.0]).all() for name in numbers):
+                        break  # they may be true and false
+                    if (frame[""] != "").any():  # a row that is longer than the header
+                        line_of(file)
+                    if not complete and (frame[names[-1]].astype(str).str.strip() == "").any():
+                        line_of(file)  # the last cell is empty, or the row is short
+                        complete = True
+                    yield frame
+                    n_pieces += 1
+                else:
+                    return
+        except (UnicodeDecodeError, BadCell):
+            raise
+        except (ValueError, OverflowError) as error:
+            if not numbers:
+                line_of(file)
+                raise ValueError(f"`path`: '{file.name}' is not a CSV file: {one_line(error)[:160]}") from None
 
 # %% ../../nbs/internals/data/tables.ipynb #341993bb
 @contextmanager
-def opened_parquet(file: TableFile) -> Iterator[Any]:
-    """A Parquet file opened by pyarrow, which keeps nothing in memory after use. ValueError if it
-    cannot be read.
-    """
+def opened_parquet(file: TableFile) -> "Iterator[pyarrow.parquet.ParquetFile]":
+    """A Parquet file opened by pyarrow. ValueError if it cannot be read."""
     arrow = pyarrow_for(file.name)
-    how = {"buffer_size": 1 << 20, "pre_buffer": False}
     try:
-        with arrow.parquet.ParquetFile(file.content, **how) as opened:
+        with arrow.parquet.ParquetFile(file.content, buffer_size=1 << 20, pre_buffer=False) as opened:
             yield opened
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"`path`: '{file.name}' cannot be read as Parquet: {one_line(error)[:160]}"
-        ) from None
+        raise ValueError(f"`path`: '{file.name}' cannot be read as Parquet: {one_line(error)[:160]}") from None
 
 
-def parquet_names(schema: Any, file: TableFile) -> dict[str, str]:
+def parquet_names(schema: "pyarrow.Schema", file: TableFile) -> dict[str, str]:
     """The checked names of the columns of a Parquet file, and their names in the file itself. An
     index that pandas wrote comes first if it has a name, and is left out otherwise.
     """
@@ -517,25 +434,14 @@ def parquet_names(schema: Any, file: TableFile) -> dict[str, str]:
     return dict(zip(column_names(own, file.name, numbered=True), own))
 
 
-def parquet_batches(
-    file: TableFile, kinds: dict[str, str]
-) -> Iterator[list[np.ndarray | Labels]]:
-    """Batches of a Parquet file. `BadCell` for the first invalid row."""
-    n_read = 0
+def parquet_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFrame]:
+    """The rows of a Parquet file as dataframes with the columns in `kinds`."""
     with opened_parquet(file) as opened:
         own = parquet_names(opened.schema_arrow, file)
         wanted = [own[name] for name in kinds]
         for batch in opened.iter_batches(BATCH_ROWS, columns=wanted):
-            batch = batch.select(wanted)
-            try:
-                columns = columns_of(batch, kinds)
-            except (BadCell, pyarrow_for(file.name).ArrowException):
-                cells = zip(*map(python_cells, batch.columns))
-                rows = (["null" if c is None else one_line(c) for c in row] for row in cells)
-                list(values_of(enumerate(rows, n_read + 2), list(kinds), kinds))
-                raise
-            yield columns
-            n_read += batch.num_rows
+            frame = batch.select(wanted).to_pandas(ignore_metadata=True, timestamp_as_object=False)
+            yield frame.set_axis(list(kinds), axis=1)
 
 # %% ../../nbs/internals/data/tables.ipynb #b1e1d88a
 @dataclass(frozen=True)
@@ -577,37 +483,48 @@ class Layout:
 
     def batches(self, kinds: dict[str, str] | None = None) -> Iterator[dict]:
         """Column → its cells, batch by batch, of all columns or of some."""
-        kinds = self.kinds if kinds is None else kinds
         for file in self.files:
-            yield from self._batches_of(file, kinds)
-
-    def _batches_of(self, file: TableFile, kinds: dict[str, str], work: Callable = dict) -> Iterator:
-        """The results of `work` on the batches of a file."""
-        read, n_read = parquet_batches if file.is_parquet else csv_batches, 0
-        try:
-            for columns in read(file, kinds):
-                yield work(zip(kinds, columns))
-                n_read += n_cells(columns[0])
-        except BadCell as fault:
-            row = "" if fault.row is None else f"row {n_read + fault.row + 2}: "
-            named = f"`path`: '{file.name}', {row}{fault}."
-            raise type(fault)(named, fault.column, fault.is_text) from None
+            yield from self._batches_of(file, self.kinds if kinds is None else kinds)
 
     def rows(self) -> Iterator[tuple[np.ndarray, dict]]:
         """Yield the inputs (n, D) of each batch, and the batch. ValueError if there are no rows."""
         n_rows = 0
         for file in self.files:
-            for X, batch in self._batches_of(file, self.kinds, self._inputs_and_batch):
-                yield X, batch
-                n_rows += len(X)
+            for batch in self._batches_of(file, self.kinds, with_inputs=True):
+                yield batch[""], batch
+                n_rows += len(batch[""])
         require_rows(n_rows, self.files[0])
 
-    def _inputs_and_batch(self, pairs: Iterable[tuple]) -> tuple[np.ndarray, dict]:
-        """The inputs (n, D) of a batch, and the batch."""
-        batch = dict(pairs)
-        if self.encoded_by is not None:
-            return self.encoded_by.transform(batch), batch
-        return np.column_stack([batch[name] for name in self.inputs]), batch
+    def _batches_of(self, file: TableFile, kinds: dict[str, str], with_inputs: bool = False) -> Iterator[dict]:
+        """The batches of a file, with the inputs (n, D) under the empty name. Of all invalid cells in a
+        batch, `BadCell` names the one in the first row.
+        """
+        n_read = 0
+        try:
+            for frame in (parquet_frames if file.is_parquet else csv_frames)(file, kinds):
+                batch, faults = {}, []
+                for name, kind in kinds.items():
+                    try:
+                        batch[name] = cells_in(frame[name], name, kind, file.decimal)
+                    except BadCell as fault:
+                        faults.append(fault)
+                if faults:
+                    raise min(faults, key=lambda fault: fault.row or 0)
+                if with_inputs and self.encoded_by is not None:
+                    batch[""] = self.encoded_by.transform(batch)
+                elif with_inputs:
+                    batch[""] = np.column_stack([batch[name] for name in self.inputs])
+                yield batch
+                n_read += len(frame)
+        except BadCell as fault:
+            where = ""
+            if fault.row is not None:
+                row = n_read + fault.row
+                try:
+                    where = f"row {row + 2 if file.is_parquet else line_of(file, row)}: "
+                except BadCell as earlier:  # a row that is too short or too long
+                    fault = earlier
+            raise type(fault)(f"`path`: '{file.name}', {where}{fault}.", fault.column, fault.is_text) from None
 
     def encoded(self, option: str = "`column_types`") -> "Layout":
         """The same layout with the encoding of its inputs that one pass of statistics gives. `option`
