@@ -60,18 +60,14 @@ class Likelihood(Parametric):
     True 1 True
     """
 
-    positive = ()
+    positive = codes = ()
     noise_field = ""
     support = -np.inf, np.inf
-    sites_known = False
-    width = 1.0
+    sites_known = shift_invariant = real_targets = mean_from_mean = False
     log_concave = True
-    n_latent = 1
-    shift_invariant = False
-    real_targets = False
-    mean_from_mean = False
+    width = 1.0
     widest = np.inf
-    codes = ()
+    n_latent = 1
     closed_powers = (1.0, 0.0)
 
     def __post_init__(self):
@@ -87,10 +83,19 @@ class Likelihood(Parametric):
 
     def check(self, y: ArrayLike) -> np.ndarray:
         """y (N,) as float64. ValueError if the likelihood cannot have produced one of the values."""
-        y, (low, high) = as_floats(y, "y"), self.support
-        ends = [f" {word} {end:g}" for word, end in (("above", low), ("below", high)) if np.isfinite(end)]
-        require((y > low) & (y < high), y, "finite numbers" + " and".join(ends), self)
+        y = as_floats(y, "y")
+        good, what = self.accepts(y)
+        bad = np.flatnonzero(~(good & np.isfinite(y)))
+        if len(bad):
+            got = f"{y[bad[0]]} in row {bad[0]}, {len(bad)} such values in all"
+            raise ValueError(f"`y` must hold {what} for the {type(self).__name__} likelihood; got {got}.")
         return y
+
+    def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
+        """Which of the numbers y (N,) the likelihood can have produced, and in words what these are."""
+        low, high = self.support
+        ends = [f" {word} {end:g}" for word, end in (("above", low), ("below", high)) if np.isfinite(end)]
+        return (y > low) & (y < high), "finite numbers" + " and".join(ends)
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         """log p(y|f) and its first and second derivative in f, each of the shape to which y and f
@@ -143,20 +148,17 @@ class Likelihood(Parametric):
         """The result of `tilted` from a formula, for data points that are `closed`."""
         raise NotImplementedError
 
-    def quadrature(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, accuracy: Accuracy = STRICT
-    ) -> Tilted:
+    def quadrature(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, accuracy: Accuracy = STRICT) -> Tilted:
         """The result of `tilted` by quadrature."""
 
-        def everything(rows: np.ndarray, f: np.ndarray) -> tuple:
+        def terms(rows: np.ndarray, f: np.ndarray) -> tuple:
             return self.terms(y[rows][:, None], f)
 
-        kind = self.width, self.bend(y, power), self.log_concave
-        return tilted_moments(everything, mean, var, power, *kind, accuracy)
+        with np.errstate(divide="ignore"):  # a likelihood that bends where p^α vanishes does so nowhere at power 0
+            bend = self.bend(y, power)
+        return tilted_moments(terms, mean, var, power, self.width, bend, self.log_concave, accuracy)
 
-    def tilted(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT
-    ) -> Tilted:
+    def tilted(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT) -> Tilted:
         """z, d1 and d2, each (N,), at cavities f ~ N(mean, var) for y (N,) that `check` has accepted, at
         powers in [0, 1]; `averages` holds ∂z/∂θ in the order of `parameters()`.
 
@@ -197,14 +199,9 @@ def weighted_variance(y: np.ndarray, weight: np.ndarray | None = None) -> float:
     return float(np.mean(np.average((y - mean) ** 2, axis=0, weights=weight)))
 
 
-def require(good: np.ndarray, y: np.ndarray, what: str, likelihood: Likelihood) -> None:
-    """Raise a ValueError that names the first invalid entry of y (N,) unless `good` (N,) is all true."""
-    bad = np.flatnonzero(~good)
-    if len(bad):
-        raise ValueError(
-            f"`y` must hold {what} for the {type(likelihood).__name__} likelihood; "
-            f"got {y[bad[0]]} in row {bad[0]}, {len(bad)} such values in all."
-        )
+def whole_numbers(y: np.ndarray, most: float) -> np.ndarray:
+    """Which of the numbers y (N,) are whole, from 0 to `most`."""
+    return (y >= 0.0) & (y <= most) & (y == np.round(y))
 
 # %% ../nbs/08_likelihoods.ipynb #02ce093b
 @dataclass(frozen=True)
@@ -271,9 +268,7 @@ class Binary(Likelihood):
 
     tabulated = False
 
-    def quadrature(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, accuracy: Accuracy = STRICT
-    ) -> Tilted:
+    def quadrature(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, accuracy: Accuracy = STRICT) -> Tilted:
         rough = self.tabulated and accuracy.relative > STRICT.relative
         if not rough or not power.size or np.ptp(power):
             return super().quadrature(y, mean, var, power, accuracy)
@@ -289,10 +284,8 @@ class Binary(Likelihood):
     def bend(self, y: np.ndarray, power: np.ndarray) -> float:
         return 0.0
 
-    def check(self, y: ArrayLike) -> np.ndarray:
-        y = super().check(y)
-        require(np.abs(y) == 1.0, y, "labels -1 and +1", self)
-        return y
+    def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
+        return np.abs(y) == 1.0, "labels -1 and +1"
 
     def predict_proba(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """Probabilities (S, 2) of −1 and +1 for f ~ N(mean, var), accurate also if they are tiny."""
@@ -418,10 +411,8 @@ def mean_rates(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarra
 class Counts(Likelihood):
     """Base class of likelihoods for counts y = 0, 1, 2, … with mean exp(f)."""
 
-    def check(self, y: ArrayLike) -> np.ndarray:
-        y = super().check(y)
-        require((y >= 0.0) & (y == np.round(y)), y, "counts (0, 1, 2, ...)", self)
-        return y
+    def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
+        return whole_numbers(y, np.inf), "counts (0, 1, 2, ...)"
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
         """Mean square of log(y + ½), the variance that a function of mean 0 needs to reach the data."""
@@ -447,8 +438,7 @@ class Poisson(Counts):
     closed_powers = (0.0, 0.0)
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore"):
-            return np.log(20.0 / power)  # where p^α vanishes; infinite at power 0
+        return np.log(20.0 / power)  # where p^α vanishes
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         rate = rate_of(f)
@@ -498,8 +488,7 @@ class NegativeBinomial(Counts):
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         r, t = self.dispersion, f - np.log(self.dispersion)
-        through_r = r * (digamma(y + r) - digamma(r) - np.logaddexp(0.0, t))
-        return [through_r - y + (y + r) * expit(t)]
+        return [r * (digamma(y + r) - digamma(r) - np.logaddexp(0.0, t)) - y + (y + r) * expit(t)]
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rate, square = mean_rates(mean, var)
@@ -558,8 +547,7 @@ class StudentT(Likelihood):
         return replace(self, scale=np.sqrt(np.clip(self.scale**2, 1e-3 * largest, largest)))
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
-        residual, spread = y - f, self.df * self.scale**2
-        half = 0.5 * (self.df + 1.0)
+        residual, spread, half = y - f, self.df * self.scale**2, 0.5 * (self.df + 1.0)
         constant = gammaln(half) - gammaln(0.5 * self.df) - 0.5 * np.log(np.pi * spread)
         total = spread + residual**2
         slope = 2.0 * half * residual / total
@@ -578,10 +566,8 @@ class StudentT(Likelihood):
         return f + self.scale * rng.standard_t(self.df, size=np.shape(f))
 
 # %% ../nbs/08_likelihoods.ipynb #2d23fbfc
-LIKELIHOODS = {
-    kind.__name__: kind
-    for kind in (Gaussian, Probit, Logit, NoisyProbit, Poisson, NegativeBinomial, StudentT)
-}
+KINDS = Gaussian, Probit, Logit, NoisyProbit, Poisson, NegativeBinomial, StudentT
+LIKELIHOODS = {kind.__name__: kind for kind in KINDS}
 
 # %% ../nbs/bounded.ipynb #5ad2c865
 from scipy.special import log_expit, ndtri, polygamma
@@ -644,27 +630,23 @@ class Ordinal(Likelihood):
         have in y (N,), the start of training.
         """
         y = as_floats(y, "y")
-        bad = y[~((y >= 0.0) & (y < 1e4) & (y == np.round(y)))]
+        bad = y[~whole_numbers(y, 9999.0)]
         if len(bad):
             raise ValueError(f"`y` must hold whole numbers from 0 for the Ordinal likelihood; got {bad[0]:g}.")
         below = np.cumsum(1.0 + np.bincount(y.astype(int), minlength=2))
         return cls(np.sqrt(2.0) * ndtri(below[:-1] / below[-1]))
 
     def parameters(self) -> dict[str, np.ndarray]:
-        steps = np.log(np.diff(self.cut_points))
-        named = {f"log_cut_distance_{k}": step for k, step in enumerate(steps, 2)}
+        named = {f"log_cut_distance_{k}": step for k, step in enumerate(np.log(np.diff(self.cut_points)), 2)}
         return {"first_cut_point": np.asarray(self.cut_points[0])} | named
 
     def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Ordinal":
         first, *steps = (parameters[name] for name in self.parameters())
         return Ordinal(np.cumsum([first, *np.exp(steps)]))
 
-    def check(self, y: ArrayLike) -> np.ndarray:
-        y = super().check(y)
+    def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
         most = len(self.cut_points)
-        good = (y >= 0.0) & (y <= most) & (y == np.round(y))
-        require(good, y, f"whole numbers from 0 to {most}, as many as `cut_points` and one (see `Ordinal.from_targets`),", self)
-        return y
+        return whole_numbers(y, most), f"whole numbers from 0 to {most}, as many as `cut_points` and one (see `Ordinal.from_targets`),"
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         points, k = np.array(self.cut_points), y.astype(int)  # the middle of the ends that are finite
@@ -676,9 +658,8 @@ class Ordinal(Likelihood):
         """
         ends, k = np.array([-BEYOND, *self.cut_points, BEYOND]), y.astype(int)
         low, high = ends[k], ends[k + 1]
-        seen = (low - f) / std, (high - f) / std, (high - low) / std
-        ell, slope, curvature, at_low, at_high = log_normal_interval(*seen)
-        return ell, slope / std, curvature / std**2, at_low / std, at_high / std
+        ell, slope, curvature, *at_ends = log_normal_interval((low - f) / std, (high - f) / std, (high - low) / std)
+        return ell, slope / std, curvature / std**2, *(end / std for end in at_ends)
 
     def through_ends(self, y: np.ndarray, slope: np.ndarray, at_low: np.ndarray, at_high: np.ndarray) -> list:
         """∂ℓ/∂θ for each of `parameters()`, from ℓ′ and the derivatives with respect to the ends."""
@@ -702,8 +683,7 @@ class Ordinal(Likelihood):
     def predict_proba(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """Probabilities (S, K) of the K classes for f ~ N(mean, var), accurate also if they are tiny."""
         classes = np.arange(len(self.cut_points) + 1.0)
-        std = np.sqrt(1.0 + var)
-        return np.exp(self.parts(classes, mean[:, None], std[:, None])[0])
+        return np.exp(self.parts(classes, mean[:, None], np.sqrt(1.0 + var)[:, None])[0])
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         proba = self.predict_proba(mean, var)
@@ -763,9 +743,8 @@ class Beta(Likelihood):
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         k, (a, b) = self.concentration, self.exponents(f)
-        constant = 1.0 + k * digamma(1.0 + k)
-        through_a = a * (np.log(y) - digamma(1.0 + a))
-        return [constant + through_a + b * (np.log1p(-y) - digamma(1.0 + b))]
+        through_a, through_b = a * (np.log(y) - digamma(1.0 + a)), b * (np.log1p(-y) - digamma(1.0 + b))
+        return [1.0 + k * digamma(1.0 + k) + through_a + through_b]
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         first, second = Binomial.moments(mean, var)
@@ -836,9 +815,7 @@ class HeteroscedasticGaussian(Likelihood):
         bend = 0.5 * gain**2 * (share * (1.0 + 2.0 * noise * d2) - var * noise * d2**2)
         return log_z, slope, bend, -d2, d2**2, slope * g
 
-    def tilted(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT
-    ) -> Tilted:
+    def tilted(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT) -> Tilted:
         """z (N,), d1 (2, N), d2 (2, N) and the estimated error (N,) at independent cavities of f and
         g with means and variances (2, N); `averages` (2, N) holds ∂z/∂ log σ² and ∂z/∂ log γ.
         """
@@ -853,11 +830,10 @@ class HeteroscedasticGaussian(Likelihood):
         peak = np.log(((y - m) ** 2 + s) / self.base_variance) / gain
         found = tilted_moments(everything, m_g, s_g, power, 0.6 / gain, bend, False, accuracy, peak)
         precision, square, through_gain = found.averages
-        d1 = np.stack([(y - m) * precision, found.d1])
         spread = np.maximum(square - precision**2, 0.0)
+        d1 = np.stack([(y - m) * precision, found.d1])
         d2 = np.stack([power * (y - m) ** 2 * spread - precision, found.d2])
-        averages = np.stack([found.d1 / gain, through_gain])
-        return Tilted(found.log_z, d1, d2, found.error, averages)
+        return Tilted(found.log_z, d1, d2, found.error, np.stack([found.d1 / gain, through_gain]))
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         """log p (N,), its gradient (2, N) and the diagonal of its Hessian (2, N) at f and g (2, N)."""
@@ -873,19 +849,10 @@ class HeteroscedasticGaussian(Likelihood):
         """One random draw of y for each pair of f and g in f (2, ...), of the shape of f[0]."""
         return f[0] + np.sqrt(self.noise(f[1])) * rng.normal(size=np.shape(f[0]))
 
-# %% ../nbs/heteroscedastic.ipynb #f6c5c2cf
-LIKELIHOODS["HeteroscedasticGaussian"] = HeteroscedasticGaussian
-
 # %% ../nbs/heteroscedastic.ipynb #1f34ff3c
 @dataclass(frozen=True)
 class GaussianByRow(Gaussian):
-    """Gaussian noise with a given variance for each of N rows, for predictions.
-
-    Attributes
-    ----------
-    noise_variance : ndarray (N,)
-        σ² > 0, in units of y².
-    """
+    """Gaussian noise with a known variance (N,) for each of N rows, in units of y², for predictions."""
 
     trained = positive = ()
     noise_variance: np.ndarray
@@ -917,9 +884,7 @@ class GroupedGaussian(Gaussian):
     def __post_init__(self):
         values = as_floats(self.noise_variance, "noise_variance")
         if values.ndim != 1 or len(values) < 2 or not np.all(np.isfinite(values) & (values > 0.0)):
-            raise ValueError(
-                f"`noise_variance` must be a positive number for each of two codes or more; got {shown(self.noise_variance)}."
-            )
+            raise ValueError(f"`noise_variance` must be a positive number for each of two codes or more; got {shown(self.noise_variance)}.")
         object.__setattr__(self, "noise_variance", tuple(values.tolist()))
 
     @property
@@ -932,18 +897,16 @@ class GroupedGaussian(Gaussian):
         if self.column >= X.shape[1]:
             raise ValueError(f"`column` {self.column} of the codes is not there: X has {X.shape[1]} columns.")
         code = X[:, self.column]
-        known = np.isin(code, np.arange(len(self.noise_variance)))
+        last, known = len(self.noise_variance) - 1, np.isin(code, np.arange(len(self.noise_variance)))
         if not np.all(known):
-            raise ValueError(
-                f"column {self.column} must hold the codes 0, …, {len(self.noise_variance) - 1} of the noise variances; got {code[~known][0]}."
-            )
+            raise ValueError(f"column {self.column} must hold the codes 0, …, {last} of the noise variances; got {code[~known][0]}.")
         return code.astype(int)
 
     def at(self, X: np.ndarray) -> GaussianByRow:
         return GaussianByRow(np.array(self.noise_variance)[self.groups(X)])
 
 # %% ../nbs/heteroscedastic.ipynb #686a5553
-LIKELIHOODS["GroupedGaussian"] = GroupedGaussian
+LIKELIHOODS |= {kind.__name__: kind for kind in (HeteroscedasticGaussian, GroupedGaussian)}
 
 # %% ../nbs/positive.ipynb #75fb6c8a
 class Positive(Likelihood):
@@ -977,8 +940,7 @@ class Gamma(Positive):
     shape: float = 1.0
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore"):
-            return np.log(power * self.shape * y / 20.0)  # where p^α vanishes; infinite at power 0
+        return np.log(power * self.shape * y / 20.0)  # where p^α vanishes
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         k, log_ratio = self.shape, np.log(y) - f
@@ -1015,21 +977,17 @@ class Weibull(Positive):
     -0.631
     """
 
-    support = Likelihood.support
     shape: float = 1.0
 
     @property
     def width(self) -> float:
         return 0.6 / self.shape
 
-    def check(self, y: ArrayLike) -> np.ndarray:
-        y = super().check(y)
-        require(y != 0.0, y, "durations, with a minus sign if they had not ended,", self)
-        return y
+    def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
+        return y != 0.0, "durations, with a minus sign if they had not ended,"
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore"):  # where p^α vanishes; infinite at power 0
-            return np.log(np.abs(y)) + np.log(power / 20.0) / self.shape
+        return np.log(np.abs(y)) + np.log(power / 20.0) / self.shape  # where p^α vanishes
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         k, log_y, ended = self.shape, np.log(np.abs(y)), y > 0.0
@@ -1134,8 +1092,7 @@ class Tobit(Likelihood):
         return mean + std * first, std**2 * np.maximum(second - first**2, 0.0)
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        noise = np.sqrt(self.noise_variance) * rng.normal(size=np.shape(f))
-        return np.clip(f + noise, *self.limits)
+        return np.clip(Gaussian(self.noise_variance).sample(f, rng), *self.limits)
 
 # %% ../nbs/positive.ipynb #648fddd0
 @dataclass(frozen=True)
@@ -1162,11 +1119,8 @@ class Binomial(Likelihood):
             raise ValueError(f"`trials` must be a whole number of at least 1; got {shown(self.trials)}.")
         object.__setattr__(self, "trials", int(self.trials))
 
-    def check(self, y: ArrayLike) -> np.ndarray:
-        y = super().check(y)
-        good = (y >= 0.0) & (y <= self.trials) & (y == np.round(y))
-        require(good, y, f"whole numbers from 0 to {self.trials} (`trials`)", self)
-        return y
+    def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
+        return whole_numbers(y, self.trials), f"whole numbers from 0 to {self.trials} (`trials`)"
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> float:
         return 0.0
@@ -1175,8 +1129,7 @@ class Binomial(Likelihood):
         n, e = self.trials, np.exp(-np.abs(f))
         ways = gammaln(n + 1.0) - gammaln(y + 1.0) - gammaln(n - y + 1.0)
         fails = np.where(f > 0.0, n - y, -y)  # the same sum in the form without cancellation
-        share = expit(f)
-        slope = y * expit(-f) - (n - y) * share
+        slope = y * expit(-f) - (n - y) * expit(f)
         return ways - fails * f - n * np.log1p(e), slope, -n * e / (1.0 + e) ** 2
 
     @staticmethod

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
-from .likelihoods import LIKELIHOODS, Likelihood, require
+from .likelihoods import LIKELIHOODS, Likelihood, whole_numbers
 from .numerics.linalg import log1p_ratio
 from .numerics.validation import require_kind
 from .quadrature import STRICT, Accuracy, Tilted
@@ -237,11 +237,8 @@ class Softmax(Likelihood):
         """The number of classes C."""
         return self.n_classes
 
-    def check(self, y: ArrayLike) -> np.ndarray:
-        y = super().check(y)
-        good = (y >= 0.0) & (y < self.n_classes) & (y == np.round(y))
-        require(good, y, f"labels 0, 1, ..., {self.n_classes - 1}", self)
-        return y
+    def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
+        return whole_numbers(y, self.n_classes - 1), f"labels 0, 1, ..., {self.n_classes - 1}"
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
         """log p (N,), its gradient (C, N) and the diagonal of its Hessian (C, N) at f (C, N)."""
@@ -252,18 +249,14 @@ class Softmax(Likelihood):
         first[y, rows] = rest[y, rows]
         return f[y, rows] - logsumexp(f, axis=0), first, -p * rest
 
-    def tilted(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT
-    ) -> Tilted:
+    def tilted(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT) -> Tilted:
         """z (N,), d1 (C, N), d2 (C, N) and the estimated error (N,) at cavities f_c ~ N(mean_c, var_c),
         independent over classes.
         """
         y, (mean, var) = np.asarray(y).astype(int), np.asarray([mean, var], dtype=float)
         if mean.shape != (self.n_classes, *y.shape):
-            raise ValueError(
-                f"`mean` and `var` must have one row for each class and one column for each data point, shape "
-                f"{(self.n_classes, *y.shape)}; got {mean.shape}."
-            )
+            shape = (self.n_classes, *y.shape)
+            raise ValueError(f"`mean` and `var` must have one row for each class and one column for each data point, shape {shape}; got {mean.shape}.")
         power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
         return softmax_tilted(y, mean, var, power)
 
@@ -291,7 +284,6 @@ def likelihood_from_config(config: dict) -> Likelihood:
     """The inverse of `likelihood_to_config`. ValueError if the description does not fit."""
     kinds = LIKELIHOODS | {"Softmax": Softmax}
     try:
-        fields = {key: value for key, value in config.items() if key != "kind"}
-        return kinds[config["kind"]](**fields)
+        return kinds[config["kind"]](**{key: value for key, value in config.items() if key != "kind"})
     except (KeyError, TypeError) as error:
         raise ValueError(f"not the description of a likelihood; known kinds: {', '.join(kinds)}.") from error

@@ -177,9 +177,8 @@ def find_reach(at: TiltedDensities, sign: int, log_concave: bool, accuracy: Accu
             break
         factor = np.sqrt(1.2 * least / np.maximum(fall, 1.0))  # right for a Gaussian
         guess = reach[rows] * np.clip(factor, 0.3, 3.0)
-        inside = (guess > low[rows]) & (guess < high[rows])
         halfway = np.sqrt(np.maximum(low[rows], 0.01 * high[rows]) * high[rows])
-        reach[rows] = np.where(inside, guess, halfway)
+        reach[rows] = np.where((guess > low[rows]) & (guess < high[rows]), guess, halfway)
     return reach
 
 # %% ../nbs/07_quadrature.ipynb #60398406
@@ -384,8 +383,7 @@ def many_nodes(
         scale[CURVATURE] = np.maximum(scale[CURVATURE], floor * scale[MASS] / var)
         scale[SLOPE2] = np.maximum(scale[SLOPE2], scale[CURVATURE])
         scale[PLAIN] = np.maximum(scale[PLAIN], floor)
-        loose = 0.01 * accuracy.relative * 2.0**turn  # more at each turn, because of rounding
-        allowed = loose * scale[:, owner] + TINY
+        allowed = 0.01 * accuracy.relative * 2.0**turn * scale[:, owner] + TINY  # more at each turn, because of rounding
         open_ = np.any(gap > allowed, axis=0) & (turn < HALVINGS - 1)
         for to, value in ((total, both), (size, np.abs(both)), (error, gap)):
             add_panels(to, owner[~open_], value[:, ~open_])
@@ -492,10 +490,8 @@ TESTS = np.cos(np.pi * np.array([1, 4, 8, 11]) / ORDER)  # extrema of the polyno
 
 
 def ascending(x: np.ndarray) -> np.ndarray:
-    """The powers 1, x, …, x¹¹ of the entries of x (..., n), as an array (12, ..., n)."""
-    out = np.ones((ORDER, *x.shape))
-    out[1:] = x
-    return np.multiply.accumulate(out, axis=0, out=out)
+    """The powers 1, x, …, x¹¹ of the entries of x (n,), as an array (n, 12)."""
+    return np.vander(x, ORDER, increasing=True)
 
 
 @lru_cache(maxsize=4096)
@@ -510,18 +506,16 @@ def tile(likelihood: Any, power: float, floor: float, i: int, j: int) -> tuple[n
     found = likelihood.quadrature(np.ones(len(var)), root * first, var, np.full(len(var), power))
     values = np.stack([found.log_z, found.d1 * root, found.d2 * total])
     at_roots, at_tests = np.split(values, [ORDER**2], axis=1)
-    solve = np.linalg.inv(ascending(ROOTS).T)
+    solve = np.linalg.inv(ascending(ROOTS))
     coefficients = solve @ at_roots.reshape(3, ORDER, ORDER).swapaxes(1, 2) @ solve.T
     powers = ascending(TESTS)
-    between = (powers.T @ coefficients @ powers).swapaxes(1, 2).reshape(3, -1)
+    between = (powers @ coefficients @ powers.T).swapaxes(1, 2).reshape(3, -1)
     units = np.power(var / total, [[0.0], [0.5], [1.0]])[:, ORDER**2 :]
     scale = np.maximum(np.abs(at_tests) * units, floor)
     return coefficients, float(np.max(np.abs(between - at_tests) * units / scale))
 
 
-def interpolated(
-    likelihood: Any, mean: np.ndarray, var: np.ndarray, power: float, accuracy: Accuracy
-) -> Tilted:
+def interpolated(likelihood: Any, mean: np.ndarray, var: np.ndarray, power: float, accuracy: Accuracy) -> Tilted:
     """z, d1 and d2 for the target 1 and cavities with mean and variance (N,), from the tiles of a
     likelihood without parameters. Where a tile is not accurate enough the error is infinite.
     """
@@ -532,12 +526,11 @@ def interpolated(
     found, error = np.zeros((3, len(mean))), np.full(len(mean), np.inf)
     tiles, member = np.unique(corner[0] + 1j * corner[1], return_inverse=True)
     for number, at in enumerate(tiles):
-        own = likelihood, power, accuracy.floor, int(at.real), int(at.imag)
-        coefficients, worst = tile(*own)
+        coefficients, worst = tile(likelihood, power, accuracy.floor, int(at.real), int(at.imag))
         if worst <= accuracy.relative:
             rows = np.flatnonzero(member == number)
-            first, second = np.moveaxis(ascending(2.0 * (place - corner)[:, rows] - 1.0), 1, 0)
-            found[:, rows] = np.einsum("ckn,kn->cn", coefficients @ first, second)
+            first, second = map(ascending, 2.0 * (place - corner)[:, rows] - 1.0)
+            found[:, rows] = np.einsum("ckn,nk->cn", coefficients @ first.T, second)
             error[rows] = worst
     log_z, d1, d2 = found[0], found[1] / root, found[2] / total
     if likelihood.log_concave:
