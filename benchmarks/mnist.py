@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 from sparse_pep.shards import Piece
-from sparse_pep.training import WarmGradient, climb
+from sparse_pep.training import LBFGS, Objective, WarmEvidence, maximise
 from studies import mnist
 
 COLUMNS = ("method", "step", "seconds", "log_marginal_likelihood", "error", "nll")
@@ -34,7 +34,7 @@ def all_at_once(power: float, n_inducing: int, iterations: int) -> list[dict]:
     """L-BFGS on the log evidence of all digits."""
     X, y, X_test, y_test = mnist.data("mnist")
     start = mnist.start_of(X, n_inducing, np.random.default_rng(SEED))
-    evaluate, rows, spent = WarmGradient(Piece(0, X, y.astype(float)), power=power, jitter=1e-6), [], [0.0, 0]
+    evaluate, rows, spent = WarmEvidence(Piece(0, X, y.astype(float)), power, jitter=1e-6), [], [0.0, 0]
 
     def watched(model):
         begun = time.perf_counter()
@@ -51,7 +51,7 @@ def all_at_once(power: float, n_inducing: int, iterations: int) -> list[dict]:
         spent[1] += 1
         return fit, gradient
 
-    result = climb(start, watched, len(X), iterations)
+    result = maximise(Objective(start, watched), LBFGS(max_iter=iterations), len(X))
     end = {"method": "all data", "step": spent[1], "seconds": spent[0], "log_marginal_likelihood": result.log_evidence}
     return [*rows, end | mnist.scores(result.model, result.fit.posteriors, X_test, y_test)]
 

@@ -5,6 +5,7 @@ import pandas as pd
 from contourpy import contour_generator
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from sklearn.base import clone
 
 from sparse_pep import SparsePEPClassifier
 from sparse_pep.datasets import banana_like
@@ -35,7 +36,7 @@ def fit(job: dict) -> list[dict]:
     X, y, *test = data(job["data"])
     model = SparsePEPClassifier(likelihood="probit", n_inducing=job["M"], power=job["power"], random_state=job["seed"])
     found = fitted(model, X, y) | scores_of(model, *test)
-    ends, begins = model.features_.Z, model.diagnostics_["parameter_trace"]["values"]["features.Z"][0]
+    ends, begins = model.features_.Z, clone(model).set_params(optimizer=None).fit(X, y).features_.Z
     names = ("x1", "x2", "x1_start", "x2_start", "proba")
     values = np.c_[ends, begins, model.predict_proba(ends)[:, 1]]
     rows = [{"kind": "point", "line": m} | dict(zip(names, row)) for m, row in enumerate(values)]

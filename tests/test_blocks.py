@@ -28,7 +28,7 @@ from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import log1p_ratio
 from sparse_pep.shards import Piece
 from sparse_pep.sites import q_moments
-from sparse_pep.training import held_out_power, train
+from sparse_pep.training import LBFGS, held_out_power, train
 
 
 def runs(n_data, size):
@@ -375,7 +375,7 @@ def test_held_out_rows_leave_the_others_in_their_blocks(likelihood):
     data, blocks = Data(N=60, M=5), runs(60, 6)
     model, piece, _ = data.given(likelihood, 0.5, blocks)
     weight, powers = np.resize([1.0, 2.0, 0.0, 0.5], 10)[blocks.labels], (0.0, 1.0, 0.4)
-    data, how = piece._replace(weight=weight), {"max_iter": 4}
+    data, how = piece._replace(weight=weight), {"training": LBFGS(max_iter=4)}
     chosen, best, sweep = held_out_power(model, data, np.random.default_rng(3), powers, **how)
     order = np.random.default_rng(3).permutation(np.flatnonzero(weight))
     judges, learners = order[:10], order[10:]  # of 48 rows a fifth

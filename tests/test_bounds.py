@@ -26,8 +26,7 @@ from sparse_pep.model import (
 from sparse_pep.regression import evidence
 from sparse_pep.shards import Piece
 from sparse_pep.sites import q_moments
-from sparse_pep.stochastic import train_stochastic
-from sparse_pep.training import held_out_power
+from sparse_pep.training import LBFGS, Adam, held_out_power, train
 
 GRADIENTS = {
     "log_variance": "kernel.log_variance",
@@ -141,7 +140,7 @@ def test_what_has_no_tight_form_is_refused(power, more, words):
     with pytest.raises(ValueError, match=words):
         model_evidence(replace(MODEL, likelihood=Probit()), Piece(0, X, labels, **more), power, tight=True)
     with pytest.raises(ValueError, match="batches"):
-        train_stochastic(replace(MODEL, likelihood=Probit(), mean=ConstantMean(0.0)), Piece(0, X, labels), 0.0, tight=True)
+        train(replace(MODEL, likelihood=Probit(), mean=ConstantMean(0.0)), Piece(0, X, labels), 0.0, training=Adam(tol=1e-3), jitter=1e-6, tight=True)
 
 
 LEARN = {"n_inducing": 4, "tight": True, "max_iter": 3, "n_epochs": 1, "batch_size": 12, "random_state": 0}
@@ -170,10 +169,10 @@ def test_the_estimator_trains_and_reports_the_tight_form(more, tmp_path):
 
 def test_what_training_returns_has_the_tight_form():
     model, data = replace(MODEL, mean=ConstantMean(0.2)), Piece(0, X, Y[:, 0])
-    result = train_stochastic(model, data, 0.5, batch_size=12, n_epochs=1, tight=True)
+    result = train(model, data, 0.5, training=Adam(batch_size=12, n_epochs=1, tol=1e-3), jitter=1e-6, tight=True)
     fit = model_evidence(result.model, data, 0.5, 1e-6, tight=True)
     assert error(result.log_evidence, fit.log_evidence) < 1e-9
-    given = {"max_iter": 2, "tight": True, "powers": (0.5,)}
+    given = {"training": LBFGS(max_iter=2), "tight": True, "powers": (0.5,)}
     _, trained, sweep = held_out_power(model, data, np.random.default_rng(0), **given)
     judges, learners = np.split(np.random.default_rng(0).permutation(N), [round(N / 5)])
     fit = model_evidence(trained, data.at(learners), 0.5, 1e-8, tight=True)

@@ -17,12 +17,12 @@ from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Constant, Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
-from sparse_pep.model import Model, model_gradient, to_vector
+from sparse_pep.model import Model, evidence_and_gradient, model_gradient, to_vector
 from sparse_pep.numerics.checkpoints import Answer, Checkpoint, Sites
 from sparse_pep.numerics.files import digest, read_archive
 from sparse_pep.shards import Piece
 from sparse_pep.streaming import remember
-from sparse_pep.training import train
+from sparse_pep.training import LBFGS, train
 
 rng = np.random.default_rng(6)
 X = rng.uniform(0, 5, size=(80, 2))
@@ -47,43 +47,50 @@ def earlier():
 
 
 def counted(limit, calls):
-    """`model_gradient`, noting its calls in `calls`; killed once there have been `limit` of them."""
+    """`evidence_and_gradient`, noting its calls in `calls`; killed once there have been `limit` of them."""
 
     def mortal(*arguments, **named):
         if len(calls) == limit:
             raise Killed
         calls.append(0)
-        return model_gradient(*arguments, **named)
+        return evidence_and_gradient(*arguments, **named)
 
     return mortal
 
 
-OPTIONS = {"max_iter": 8, "n_restarts": 1}
+LIMITS = {"max_iter": 8, "n_restarts": 1}
 LIKELIHOODS = {"gaussian": Gaussian(0.1), "probit": Probit(), "poisson": Poisson()}
+
+
+@pytest.fixture(autouse=True)
+def saved_at_once(monkeypatch):
+    """Every evaluation is saved."""
+    monkeypatch.setattr("sparse_pep.training.SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr("sparse_pep.numerics.checkpoints.RARELY", 0.0)
 
 
 @cache
 def uninterrupted(name, in_blocks):
     """The data, and a training that nothing stops."""
     data = Piece(0, X, TARGETS[name], blocks=BLOCKS if in_blocks else None)
-    return data, train(start(LIKELIHOODS[name]), data, 0.5, **OPTIONS)
+    return data, train(start(LIKELIHOODS[name]), data, 0.5, training=LBFGS(**LIMITS))
 
 
-@pytest.mark.parametrize("after", [1, 7, 17])  # the first evaluation, the first climb, and the second one
+@pytest.mark.parametrize("after", [1, 7, 17])  # the first evaluation, the first run, and the second one
 @pytest.mark.parametrize("name", LIKELIHOODS)
 @pytest.mark.parametrize("in_blocks", [False, True], ids=["single", "blocks"])
 def test_killed_after_any_evaluation_it_ends_the_same(name, in_blocks, after, tmp_path, monkeypatch):
     path, (data, whole), before, later = tmp_path / "c.npz", uninterrupted(name, in_blocks), [], []
-    monkeypatch.setattr("sparse_pep.training.model_gradient", counted(after, before))
+    monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", counted(after, before))
     with pytest.raises(Killed):
-        train(start(LIKELIHOODS[name]), data, 0.5, **OPTIONS, checkpoint=path, checkpoint_every=0.0)
+        train(start(LIKELIHOODS[name]), data, 0.5, training=LBFGS(checkpoint=path, **LIMITS))
     owner = read_archive(path, "sparse_pep checkpoint", 1)["owner"]
     held = len(Checkpoint(path, owner).answers)
     assert 1 <= held <= after == len(before)
-    monkeypatch.setattr("sparse_pep.training.model_gradient", counted(None, later))
-    resumed = train(start(LIKELIHOODS[name]), data, 0.5, **OPTIONS, checkpoint=path)
+    monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", counted(None, later))
+    resumed = train(start(LIKELIHOODS[name]), data, 0.5, training=LBFGS(checkpoint=path, **LIMITS))
     assert to_vector(resumed.model.parameters()).tobytes() == to_vector(whole.model.parameters()).tobytes()
-    for field in ("log_evidence", "n_iter", "n_evaluations", "n_rejected", "n_sweeps", "message", "jitter"):
+    for field in ("log_evidence", "n_iter", "message", "counts"):
         assert getattr(resumed, field) == getattr(whole, field), field
     assert np.array_equal(resumed.history, whole.history)
     assert np.array_equal(resumed.fit.start, whole.fit.start)
@@ -92,17 +99,17 @@ def test_killed_after_any_evaluation_it_ends_the_same(name, in_blocks, after, tm
 
 
 def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_path, monkeypatch):
-    def climb(max_iter, **options):
-        return train(start(Probit()), Piece(0, X, np.sign(y)), 0.5, max_iter=max_iter, **options)
+    def trained(max_iter, **options):
+        return train(start(Probit()), Piece(0, X, np.sign(y)), 0.5, training=LBFGS(max_iter=max_iter, **options))
 
     calls, kept = [], {"checkpoint": tmp_path / "c.npz"}
-    first = climb(4, **kept)
-    monkeypatch.setattr("sparse_pep.training.model_gradient", counted(None, calls))
-    again = climb(4, **kept)
+    first = trained(4, **kept)
+    monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", counted(None, calls))
+    again = trained(4, **kept)
     assert not calls and again.log_evidence == first.log_evidence and isinstance(again.fit, Answer)
-    further = climb(8, **kept)
+    further = trained(8, **kept)
     assert calls and further.log_evidence > first.log_evidence
-    assert to_vector(climb(8).model.parameters()).tobytes() == to_vector(further.model.parameters()).tobytes()
+    assert to_vector(trained(8).model.parameters()).tobytes() == to_vector(further.model.parameters()).tobytes()
 
 
 def change(part, value):
@@ -131,18 +138,19 @@ OTHERS = {
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """The arguments of a training that has written its checkpoint."""
-    given = {"model": start(Gaussian(0.1)), "data": Piece(0, X, y), "power": 0.5, "max_iter": 2}
-    given["checkpoint"] = tmp_path_factory.mktemp("finished") / "c.npz"
-    train(**given)
-    return given
+    training = LBFGS(max_iter=2, checkpoint=tmp_path_factory.mktemp("finished") / "c.npz")
+    arguments = {"model": start(Gaussian(0.1)), "data": Piece(0, X, y), "power": 0.5, "training": training}
+    train(**arguments)
+    return arguments
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
 def test_a_checkpoint_of_another_training_is_refused(other, finished):
-    before = finished["checkpoint"].read_bytes()
+    path = finished["training"].checkpoint
+    before = path.read_bytes()
     with pytest.raises(ValueError, match="other data or arguments.*delete it, or name another file"):
         train(**finished | other)
-    assert finished["checkpoint"].read_bytes() == before
+    assert path.read_bytes() == before
 
 
 def test_a_file_that_is_no_checkpoint_is_refused_and_left_alone(tmp_path):
@@ -159,15 +167,15 @@ def test_failed_evaluations_are_remembered_as_failed(tmp_path, monkeypatch):
         calls.append(0)
         if len(calls) == 4:
             raise np.linalg.LinAlgError("no")
-        return model_gradient(*arguments, **named)
+        return evidence_and_gradient(*arguments, **named)
 
-    monkeypatch.setattr("sparse_pep.training.model_gradient", fragile)
+    monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", fragile)
     given = start(Gaussian(0.1)), Piece(0, X, y), 0.5
-    first = train(*given, max_iter=10, checkpoint=tmp_path / "c.npz")
-    assert first.n_rejected == 1
-    monkeypatch.setattr("sparse_pep.training.model_gradient", lambda *a, **k: pytest.fail("computed again"))
-    again = train(*given, max_iter=10, checkpoint=tmp_path / "c.npz")
-    assert (again.n_rejected, again.log_evidence) == (first.n_rejected, first.log_evidence)
+    first = train(*given, training=LBFGS(max_iter=10, checkpoint=tmp_path / "c.npz"))
+    assert first.counts["n_rejected"] == 1
+    monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", lambda *a, **k: pytest.fail("computed again"))
+    again = train(*given, training=LBFGS(max_iter=10, checkpoint=tmp_path / "c.npz"))
+    assert (again.counts, again.log_evidence) == (first.counts, first.log_evidence)
 
 
 def test_saving_waits_for_its_time_and_for_ten_times_what_a_save_takes(tmp_path, monkeypatch):
@@ -179,6 +187,7 @@ def test_saving_waits_for_its_time_and_for_ten_times_what_a_save_takes(tmp_path,
         now[0] = float(second)
         record.add(Answer("q", 0.0, np.zeros(1)))
     assert saved == [5.0, 10.0]
+    monkeypatch.setattr("sparse_pep.numerics.checkpoints.RARELY", 10.0)
     record.pause = 2.0
     for second in range(13, 40):
         now[0] = float(second)
@@ -221,10 +230,11 @@ def test_fit_killed_by_the_system_goes_on(tmp_path):
     labels = np.sin(3 * inputs[:, 0]) * inputs[:, 1] + 0.1 * inputs[:, 2] > 0
     np.savetxt(tmp_path / "data.csv", np.column_stack([inputs, labels]), delimiter=",", header="a,b,c,d,y", comments="", fmt="%.17g")
     words = "fit data.csv --target y --likelihood auto --inducing 15 --max-iter 40 --quiet".split()
-    run = [sys.executable, "-c", "from sparse_pep.cli import main; main()", *words]
+    code = "import sparse_pep.training as training; training.SECONDS_BETWEEN_SAVES = 0.0; from sparse_pep.cli import main; main()"
+    run = [sys.executable, "-c", code, *words]
     here = {"cwd": tmp_path, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     subprocess.run([*run, "--out", "whole.npz"], check=True, **here)
-    saved = ["--out", "model.npz", "--checkpoint", "c.npz", "--checkpoint-every", "0"]
+    saved = ["--out", "model.npz", "--checkpoint", "c.npz"]
     held = 0
     for _ in range(2):
         process = subprocess.Popen([*run, *saved], **here)
@@ -260,11 +270,11 @@ def test_another_question_ends_the_list(tmp_path):
 def test_sums_of_other_kernels_are_other_trainings(tmp_path):
     """Though their parameters have the same names and values."""
     one, other = Constant(1.0) + Linear(1.0), Linear(1.0) + Constant(1.0)
-    given = {"data": Piece(0, X, y), "power": 0.5, "max_iter": 2, "checkpoint": tmp_path / "c.npz"}
+    arguments = {"data": Piece(0, X, y), "training": LBFGS(max_iter=2, checkpoint=tmp_path / "c.npz")}
     assert list(one.parameters()) == list(other.parameters())
-    train(replace(start(Gaussian(0.1)), kernel=one), **given)
+    train(replace(start(Gaussian(0.1)), kernel=one), **arguments)
     with pytest.raises(ValueError, match="other data or arguments"):
-        train(replace(start(Gaussian(0.1)), kernel=other), **given)
+        train(replace(start(Gaussian(0.1)), kernel=other), **arguments)
 
 
 @pytest.mark.parametrize("room", [False, True])
@@ -282,6 +292,6 @@ def test_a_full_disk_does_not_end_the_training(tmp_path, monkeypatch, room):
     monkeypatch.setattr(os, "fsync", full)
     path = tmp_path / "c.npz"
     with pytest.warns(RuntimeWarning, match="c.npz' cannot be written: No space left on device") as said:
-        found = train(start(Gaussian(0.1)), data, 0.5, **OPTIONS, checkpoint=path, checkpoint_every=0.0)
+        found = train(start(Gaussian(0.1)), data, 0.5, training=LBFGS(checkpoint=path, **LIMITS))
     assert found.log_evidence == whole.log_evidence and len(said) == 1 and len(attempts) > 1
     assert [file.name for file in tmp_path.iterdir()] == (["c.npz"] if room else [])

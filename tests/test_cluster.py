@@ -34,7 +34,7 @@ from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.model import Model, model_evidence, model_gradient, to_vector
 from sparse_pep.numerics.threads import HOLD, chunk_slices, map_chunks
-from sparse_pep.training import train
+from sparse_pep.training import LBFGS, train
 
 N, D, PIECES = 1200, 2, 6
 rng = np.random.default_rng(0)
@@ -183,10 +183,10 @@ def kill_during(source, method, number):
 
 def test_worker_killed_in_the_middle_of_training(processes):
     source = DaskSource(rows(X), rows(y), client=processes)
-    result = train(REGRESSION, source, 0.5, max_iter=3)
+    result = train(REGRESSION, source, 0.5, training=LBFGS(max_iter=3))
     assert result.history[-1] > result.history[0] + 100.0
     calls = kill_during(source, "total", 5)
-    again = train(REGRESSION, source, 0.5, max_iter=3)
+    again = train(REGRESSION, source, 0.5, training=LBFGS(max_iter=3))
     assert len(calls) > 7 and "known_answer_of" in calls[5:]  # more was to come
     assert again.log_evidence == pytest.approx(result.log_evidence, rel=1e-12)
     np.testing.assert_allclose(again.history, result.history, rtol=1e-12)

@@ -52,8 +52,7 @@ from sparse_pep.likelihoods import (
 from sparse_pep.model import Model, model_evidence, to_vector
 from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Piece
-from sparse_pep.stochastic import train_stochastic
-from sparse_pep.training import SITE_TOL, held_out_power, train
+from sparse_pep.training import SITE_TOL, Adam, held_out_power, train
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-3, 3, size=(40, 2))
@@ -1079,7 +1078,7 @@ def test_adam_visits_whole_blocks():
     model = SparsePEPRegressor(**given, blocks=labels, power=power).fit(X, y)
     data, rng = Piece(0, X, y, power=power[labels], blocks=labels), np.random.default_rng(np.random.RandomState(0).randint(2**31))
     start, how = Model(KERNEL, given["features"]), {"batch_size": 15, "n_epochs": 8, "jitter": model.jitter, "rng": rng}
-    expected = train_stochastic(start, data, **how).model.parameters()
+    expected = train(start, data, training=Adam(tol=1e-3), **how).model.parameters()
     source = ArraySource(X, y, power=power[labels], blocks=labels, piece_rows=12)
     alone = SparsePEPRegressor(**given, power=power[labels]).fit(X, y)
     for name, value in SparsePEPRegressor(**given).fit(source).parameters().items():

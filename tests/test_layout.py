@@ -32,7 +32,7 @@ FLOORS = (
     "sites regression quadrature likelihoods multiclass",
     "shards inference blocks",
     "surrogate streaming",
-    "priors model training stochastic local draws",
+    "priors model training local draws",
     "data",
     "estimators",
     "datasets trials plots report commands cli",

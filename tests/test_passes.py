@@ -33,7 +33,7 @@ from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import factorise, solve_lower
 from sparse_pep.shards import adjoints
 from sparse_pep.streaming import remember
-from sparse_pep.training import WarmGradient, column_spread, train
+from sparse_pep.training import LBFGS, WarmEvidence, column_spread, train
 
 rng = np.random.default_rng(5)
 N = 40
@@ -293,9 +293,10 @@ def test_training_is_that_of_all_rows(case):
     columns = {"weights": {"weight": weight}, "blocks": {"blocks": blocks}, "powers": {"power": powers}}.get(case, {})
     first = model_evidence(gaussian, Piece(0, X[:10], y[:10]))
     memory = remember(first.posteriors, first.log_evidence, points) if case == "earlier" else None
-    how = {"max_iter": 5, "fixed": ["features.Z"], "n_restarts": 2 * (case == "restarts"), "memory": memory}
+    training = LBFGS(max_iter=5, n_restarts=2 * (case == "restarts"))
+    how = {"training": training, "fixed": ["features.Z"], "memory": memory}
     expected, found = (train(model, data, **how) for data in (Piece(0, X, targets, **columns), ArraySource(X, targets, **columns, piece_rows=9)))
-    assert found.n_evaluations == expected.n_evaluations and found.n_sweeps == expected.n_sweeps
+    assert found.counts == expected.counts
     assert error(found.history, expected.history) < 1e-7
     assert np.array_equal(found.model.features.Z, points.Z)
 
@@ -304,9 +305,9 @@ def test_training_is_that_of_all_rows(case):
 @pytest.mark.parametrize("pieces", [False, True])
 def test_training_goes_on_after_a_stop(case, pieces, tmp_path, monkeypatch):
     model, targets = CASES[case]
-    source, through = ArraySource(X, targets, piece_rows=9 if pieces else None), training.model_gradient
-    given, how = (model, source, 0.5), {"max_iter": 8, "checkpoint": tmp_path / "c.npz", "checkpoint_every": 0.0}
-    whole, calls = train(*given, max_iter=8), []
+    source, through = ArraySource(X, targets, piece_rows=9 if pieces else None), training.evidence_and_gradient
+    saved = LBFGS(max_iter=8, checkpoint=tmp_path / "c.npz")
+    whole, calls = train(model, source, 0.5, training=LBFGS(max_iter=8)), []
 
     def stopping(*arguments, **options):
         calls.append(1)
@@ -314,21 +315,22 @@ def test_training_goes_on_after_a_stop(case, pieces, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return through(*arguments, **options)
 
-    monkeypatch.setattr(training, "model_gradient", stopping)
+    monkeypatch.setattr(training, "evidence_and_gradient", stopping)
+    monkeypatch.setattr(training, "SECONDS_BETWEEN_SAVES", 0.0)
     monkeypatch.setattr("sparse_pep.numerics.checkpoints.RARELY", 0.0)
     with pytest.raises(KeyboardInterrupt):
-        train(*given, **how)
-    found = train(*given, **how)
-    assert len(calls) == 1 + whole.n_evaluations  # none twice, but for the one that was stopped
+        train(model, source, 0.5, training=saved)
+    found = train(model, source, 0.5, training=saved)
+    assert len(calls) == 1 + whole.counts["n_evaluations"]  # none twice, but for the one that was stopped
     np.testing.assert_array_equal(found.history, whole.history)
     other = ArraySource(X, -targets, piece_rows=9)
     with pytest.raises(ValueError, match="other data or arguments"):
-        train(model, other, 0.5, checkpoint=tmp_path / "c.npz")
+        train(model, other, 0.5, training=LBFGS(checkpoint=tmp_path / "c.npz"))
 
 
 def test_a_variance_of_f_that_takes_minutes_is_turned_back():
     model, targets = SEARCHES["classes"]
-    ask = WarmGradient(ArraySource(X[:5], targets[:5], piece_rows=2), power=0.5)
+    ask = WarmEvidence(ArraySource(X[:5], targets[:5], piece_rows=2), power=0.5)
     ask(model)
     wide = model.with_parameters(model.parameters() | {"kernel.log_variance": np.log(2.0 * model.likelihood.widest)})
     with pytest.raises(np.linalg.LinAlgError, match="out of range"):

@@ -13,10 +13,10 @@ from sparse_pep.datasets import load_regression
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
-from sparse_pep.model import Model, model_gradient, to_vector
+from sparse_pep.model import Model, evidence_and_gradient, to_vector
 from sparse_pep.priors import LogNormal, LogUniform, Normal, Uniform, limits_of, log_prior
 from sparse_pep.shards import Piece
-from sparse_pep.training import Ascent, train
+from sparse_pep.training import LBFGS, Objective, train
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))
@@ -32,11 +32,13 @@ LIMITS = {"kernel.log_lengthscale": LogUniform([0.1, 0.1], [0.5, 3.0]), "log_noi
 
 
 def test_the_gradient_is_that_of_the_sum():
-    ascent = Ascent(replace(MODEL, priors=PRIORS), lambda model: model_gradient(model, DATA), fixed=("features.Z",))
-    at = ascent.start + 0.1
-    value, slope = ascent(at)
-    assert value == pytest.approx(-ascent.best_fit.log_evidence - log_prior(PRIORS, ascent.at(at))[0], rel=1e-12)
-    np.testing.assert_allclose(slope, approx_fprime(at, lambda vector: ascent(vector)[0], 1e-6), rtol=1e-3, atol=1e-4)
+    model = replace(MODEL, priors=PRIORS)
+    objective = Objective(model, lambda model: evidence_and_gradient(model, DATA), fixed=("features.Z",))
+    at = objective.start + 0.1
+    value, slope, fit = objective(at)
+    log_density, _ = log_prior(PRIORS, objective.model_at(at).parameters())
+    assert value == pytest.approx(fit.log_evidence + log_density, rel=1e-12)
+    np.testing.assert_allclose(slope, approx_fprime(at, lambda vector: objective(vector)[0], 1e-6), rtol=1e-3, atol=1e-4)
 
 
 GIVEN = {"n_inducing": 5, "random_state": 0, "tol": 1e-8, "fixed": ("features.Z",)}
@@ -73,20 +75,20 @@ def test_training_ends_where_the_sum_is_largest_within_the_limits(route):
 
 def test_the_best_start_is_that_of_the_largest_sum():
     narrow = replace(MODEL, priors={"kernel.log_lengthscale": LogNormal(0.05, 0.02)})
-    result = train(narrow, DATA, n_restarts=2, max_iter=50)
+    result = train(narrow, DATA, training=LBFGS(n_restarts=2, max_iter=50))
     assert result.objective == pytest.approx(result.log_evidence + result.log_prior[-1])
-    assert result.objective >= train(narrow, DATA, max_iter=50).objective
+    assert result.objective >= train(narrow, DATA, training=LBFGS(max_iter=50)).objective
 
 
 def test_a_checkpoint_belongs_to_its_priors(tmp_path):
     file, fitted = tmp_path / "run.ckpt", replace(MODEL, priors=PRIORS)
-    train(fitted, DATA, max_iter=3, checkpoint=file)
-    resumed, whole = train(fitted, DATA, max_iter=9, checkpoint=file), train(fitted, DATA, max_iter=9)
+    train(fitted, DATA, training=LBFGS(max_iter=3, checkpoint=file))
+    resumed, whole = train(fitted, DATA, training=LBFGS(max_iter=9, checkpoint=file)), train(fitted, DATA, training=LBFGS(max_iter=9))
     np.testing.assert_array_equal(resumed.history, whole.history)
     other = PRIORS | {"log_noise_variance": LogNormal(0.2, 1.0)}
     for priors in ({}, other):
         with pytest.raises(ValueError, match="another"):
-            train(replace(MODEL, priors=priors), DATA, checkpoint=file)
+            train(replace(MODEL, priors=priors), DATA, training=LBFGS(checkpoint=file))
 
 
 def test_later_data_copies_and_files_keep_the_priors(tmp_path):

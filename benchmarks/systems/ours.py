@@ -9,10 +9,11 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.local import local_predict, local_rows
-from sparse_pep.model import Model, from_vector, model_evidence, model_predict, to_vector
+from sparse_pep.model import Model, model_evidence, model_predict
 from sparse_pep.numerics.threads import one_blas_thread
 from sparse_pep.shards import Piece
-from sparse_pep.training import WarmGradient, climb
+from sparse_pep.training import LBFGS, WarmEvidence, maximise
+from sparse_pep.training import Objective as OfTheta
 
 JITTER = 1e-8
 KERNELS = {"squared exponential": SquaredExponential, "matern32": Matern32}
@@ -33,33 +34,33 @@ class Ours(Objective):
     sign = -1.0
 
     def __init__(self, model: Model, X: np.ndarray, y: np.ndarray, power: float, variant: str):
-        self.model, self.data, self.given, self.local = model, Piece(0, X, y), {"power": power, "jitter": JITTER}, variant == "local"
-        self.start, self.gradient_of = to_vector(model.parameters()), WarmGradient(self.data, **self.given)
+        self.model, self.data, self.power, self.local = model, Piece(0, X, y), power, variant == "local"
+        self.start, self.evidence = model.theta, self.function()
 
     def session(self) -> object:
         return one_blas_thread()
 
     def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
-        self.model = self.model.with_parameters(from_vector(vector, self.model.parameters()))
-        fit, gradient = self.gradient_of(self.model)
-        return -fit.log_evidence, -to_vector(gradient)
+        self.model = self.model.with_theta(vector)
+        fit, gradient = self.evidence(self.model)
+        return -fit.log_evidence, -gradient
 
     def function(self):
-        return WarmGradient(self.data, **self.given)
+        return WarmEvidence(self.data, self.power, JITTER)
 
     def vector_of(self, argument: Model) -> np.ndarray:
-        return to_vector(argument.parameters())
+        return argument.theta
 
     def minimise(self, function, max_iter: int) -> int:
         with self.session():  # the same as `train`, but for the record
-            result = climb(self.model, function, self.data.n_data, max_iter, tol=0.0)
+            result = maximise(OfTheta(self.model, function), LBFGS(max_iter=max_iter, tol=0.0), self.data.n_data)
         self.model = result.model
         return result.n_iter
 
     def predictor(self):
-        fit = model_evidence(self.model, self.data, **self.given)
+        fit = model_evidence(self.model, self.data, self.power, JITTER)
         if self.local:
-            rows = local_rows(fit, self.data, self.given["power"])
+            rows = local_rows(fit, self.data, self.power)
             return lambda X: local_predict(self.model, fit.posteriors, X, rows)
         return lambda X: model_predict(self.model, fit.posteriors, X)
 

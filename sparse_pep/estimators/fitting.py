@@ -43,11 +43,12 @@ from ..numerics.devices import place_named
 from ..numerics.validation import as_floats
 from ..priors import check_priors, log_prior, weak_priors
 from ..shards import Piece
-from ..stochastic import train_stochastic
 from ..streaming import Memory
 from sparse_pep.training import (
+    LBFGS,
     LOG_LIMIT,
     SAMPLE_ROWS,
+    Adam,
     TimeLimit,
     advised_power,
     check_fixed,
@@ -373,10 +374,17 @@ def choose_power(
     """
     if given.power != "held_out" or np.all(few.y == few.y[0]):
         return start, np.asarray(advised_power(given.power, start.likelihood)), {}
-    names = ("jitter", "max_iter", "tol", "fixed", "chunk_size", "tight", "precision")
-    options = {name: getattr(given, name) for name in names}
-    options |= {"max_time": limit, "progress": bool(given.verbose)}
-    power, model, sweep = held_out_power(start, few, rng, **options)
+    power, model, sweep = held_out_power(
+        start,
+        few,
+        rng,
+        jitter=given.jitter,
+        training=LBFGS(max_iter=given.max_iter, tol=given.tol),
+        fixed=given.fixed,
+        tight=given.tight,
+        limit=limit,
+        progress=bool(given.verbose),
+    )
     return model, np.asarray(power), {"power_sweep": sweep}
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #38532800
@@ -412,20 +420,18 @@ def trained(
     level = data.memory is None and np.all(data.constant)
     if given.optimizer is None or level:  # the evidence of a constant rises without end
         return Outcome(start, told={"message": "nothing was trained"})
-    asked = data.asked(Numerics.of(given), training=True)
-    asked |= {"fixed": given.fixed, "rng": rng, "progress": bool(given.verbose)}
-    asked |= {"tol": given.tol, "max_time": limit}
+    training = LBFGS(max_iter=given.max_iter, tol=given.tol, n_restarts=given.n_restarts, checkpoint=given.checkpoint)
     if given.optimizer == "adam":
-        names = "batch_size", "learning_rate", "n_epochs"
-        result = train_stochastic(start, **asked, **{name: getattr(given, name) for name in names})
-        counts = {"n_evaluations": result.n_steps, "n_rejected": result.n_skipped, "drift_trace": result.drift}
-    else:
-        names = "max_iter", "n_restarts", "checkpoint", "checkpoint_every", "precision"
-        result = train(start, **asked, **{name: getattr(given, name) for name in names})
-        counts = {"n_evaluations": result.n_evaluations, "n_rejected": result.n_rejected}
-        counts |= {"n_sweeps": result.n_sweeps, "jitter_largest": result.jitter}
-    evidences = {"log_evidence_trace": result.history - result.log_prior}
-    sites, traces = result.fit.start, evidences | {"parameter_trace": result.path}
+        training = Adam(
+            batch_size=given.batch_size, learning_rate=given.learning_rate, n_epochs=given.n_epochs, tol=given.tol
+        )
+    asked = data.asked(Numerics.of(given), training=True)
+    asked.pop("chunk_size", None)
+    result = train(
+        start, **asked, training=training, fixed=given.fixed, rng=rng, limit=limit, progress=bool(given.verbose)
+    )
+    counts = dict(result.counts)
+    sites, traces = result.fit.start, {"log_evidence_trace": result.history - result.log_prior}
     free = {name: value for name, value in result.model.parameters().items() if name not in given.fixed}
     counts["n_lengthscales"] = sum(np.size(value) for name, value in free.items() if "log_lengthscale" in name)
     if start.priors:

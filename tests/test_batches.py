@@ -1,0 +1,355 @@
+"""Batches: sums, sites, estimates and gradients of a partition are those of all data; training ends where it would."""
+
+from dataclasses import dataclass, field, replace
+from unittest import mock
+
+import numpy as np
+import pytest
+from reference.compare import error
+
+from sparse_pep import training
+from sparse_pep.data.sources import Source
+from sparse_pep.datasets import banana_like
+from sparse_pep.features import InducingPoints
+from sparse_pep.interdomain import GaussianBlur
+from sparse_pep.kernels import Linear, Matern32, SquaredExponential
+from sparse_pep.likelihoods import (
+    Gaussian,
+    HeteroscedasticGaussian,
+    Logit,
+    Poisson,
+    Probit,
+    StudentT,
+)
+from sparse_pep.means import ConstantMean, LinearMean
+from sparse_pep.model import Model, evidence_and_gradient, model_evidence, model_predict
+from sparse_pep.multiclass import Softmax
+from sparse_pep.quadrature import Accuracy
+from sparse_pep.shards import Piece, Sums, projections, site_sums
+from sparse_pep.streaming import Memory, remember
+from sparse_pep.training import (
+    LBFGS,
+    Adam,
+    AdamDirections,
+    Batches,
+    HeldSums,
+    batch_of,
+    decay,
+    is_proper,
+    judged,
+    posteriors_with,
+    random_batches,
+    step_lengths,
+    train,
+    visit,
+)
+
+rng = np.random.default_rng(5)
+N, JITTER = 50, 1e-8
+X = rng.uniform(-2, 2, size=(N, 2))
+F = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
+SIGN = np.where(F + 0.5 * rng.normal(size=N) > 0, 1.0, -1.0)
+NUMBER = F + 0.2 * rng.normal(size=N)
+COUNT = rng.poisson(np.exp(F)).astype(float)
+SEVERAL = np.column_stack([NUMBER, -0.5 * NUMBER + 0.1 * rng.normal(size=N)])
+CLASS = (F > -0.5).astype(float) + (F > 0.5)
+WEIGHT = rng.uniform(0.5, 2.0, size=N)
+KNOWN = rng.uniform(0.0, 0.3, size=N)
+PRIVATE = rng.uniform(0.0, 1.0, size=N)
+SE, POINTS = SquaredExponential(1.5, [0.9, 1.4]), InducingPoints(X[:7] + 0.05)
+LARGEST = SquaredExponential(1.2, 1.0) + Linear(0.3)
+ROWS = np.array_split(rng.permutation(N), 4)  # of 13, 13, 12 and 12: not all alike
+BLOCKS = np.arange(N) // 3
+WHOLE = random_batches(N, 13, np.random.default_rng(0), BLOCKS)  # blocks stay together
+
+
+@dataclass
+class Case:
+    """A model and its data."""
+
+    model: Model
+    y: np.ndarray
+    power: float | np.ndarray = 0.5
+    more: dict = field(default_factory=dict)
+    memory: Memory | None = None
+    tol: float = 1e-10
+
+    @property
+    def data(self):
+        power = self.power if np.ndim(self.power) else None
+        return Piece(0, X, self.y, power=power, **self.more)
+
+    @property
+    def alpha(self):
+        return 0.5 if np.ndim(self.power) else self.power
+
+    @property
+    def known(self):
+        return isinstance(self.model.likelihood, Gaussian)
+
+    def batches(self):
+        rows = WHOLE if "blocks" in self.more else ROWS
+        return Batches(self.model, self.data, self.alpha, JITTER, self.memory, False, rows)
+
+    def exact(self):
+        """The fit of all data, and its gradient."""
+        how = {"memory": self.memory, "tol": self.tol}
+        fit = model_evidence(self.model, self.data, self.alpha, JITTER, **how)
+        return fit, evidence_and_gradient(self.model, self.data, self.alpha, JITTER, **how)[1]
+
+
+def with_memory(model, y):
+    fit = model_evidence(model, Piece(0, X[::2] + 0.3, y[::2]), 0.5, JITTER)
+    return replace(remember(fit.posteriors, fit.log_evidence, model.features), kept=False)
+
+
+CASES = {
+    "probit, power 0": Case(Model(SE, POINTS, Probit()), SIGN, 0.0),
+    "probit": Case(Model(SE, POINTS, Probit()), SIGN),
+    "probit, power 1": Case(Model(SE, POINTS, Probit()), SIGN, 1.0),
+    "probit, weights": Case(Model(SE, POINTS, Probit(), ConstantMean(0.2)), SIGN, PRIVATE, {"weight": WEIGHT}),
+    "logit, sum of kernels": Case(Model(LARGEST, POINTS, Logit(), ConstantMean(0.3)), SIGN, 1.0),
+    "poisson, blurred": Case(Model(SE, GaussianBlur(X[:6], [0.3, 0.2]), Poisson(), LinearMean(0.1, [0.2, -0.1])), COUNT, 0.7),
+    "student": Case(Model(Matern32(1.5, 1.1), POINTS, StudentT(4.0, 0.3)), NUMBER),
+    "gaussian, power 0": Case(Model(SE, POINTS, Gaussian(0.2)), NUMBER, 0.0),
+    "gaussian, power 1": Case(Model(SE, POINTS, Gaussian(0.2), ConstantMean(0.1)), NUMBER, 1.0),
+    "gaussian, known": Case(Model(SE, POINTS, Gaussian(0.2), ConstantMean(0.2)), NUMBER, 0.5, {"weight": WEIGHT, "known_variance": KNOWN}),
+    "gaussian, outputs": Case(Model(SE, POINTS, Gaussian(0.2), LinearMean(np.zeros(2), np.ones((2, 2)))), SEVERAL, PRIVATE),
+    "heteroscedastic": Case(Model(SE, POINTS, HeteroscedasticGaussian(0.3, 0.7)), NUMBER, 0.5),
+    "softmax": Case(Model(SE, POINTS, Softmax(3)), CLASS, 0.5, tol=1e-8),
+}
+for name in ("probit", "gaussian, known"):
+    case, weight = CASES[name], np.resize([1.0, 2.0, 0.5], 17)[BLOCKS]
+    CASES[name + ", blocks"] = replace(case, more=case.more | {"blocks": BLOCKS, "weight": weight})
+for name in ("gaussian, outputs", "probit, blocks"):
+    CASES[name + ", memory"] = replace(CASES[name], memory=with_memory(CASES[name].model, CASES[name].y))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_data(name):
+    """At the fixed point gradients of batches add up to the gradient, estimates of log Z average to log Z, and a
+    visit changes nothing.
+    """
+    case = CASES[name]
+    (fit, gradient), batches = case.exact(), case.batches()
+    if not case.known:
+        batches.sites[:] = fit.start
+    for k, rows in enumerate(batches.rows):
+        batches.next = k
+        own = site_sums(batches.batch(case.model).shard, None if case.known else fit.start[:, :, rows])
+        batches.held.put(k, batches.held.without(k), own)
+    whole = site_sums(batch_of(case.model, case.data, case.alpha, JITTER).shard, fit.start)
+    assert error(batches.held.total[0], whole.precision) < 1e-12 and error(batches.held.total[1], whole.shift) < 1e-12
+    total, values = 0.0, []
+    for batches.next in range(len(batches.rows)):  # noqa: B020
+        found, slope = batches(case.model)
+        values.append(found.log_evidence)
+        total = total + slope / len(batches.rows)
+        assert np.linalg.norm(found.stale) < 1e-10 * np.linalg.norm(batches.held.total[1])
+    if not case.known:
+        assert error(batches.sites, fit.start) < 2e-6
+    earlier = 0.0 if case.memory is None else case.memory.log_constant
+    assert np.mean(values) + earlier == pytest.approx(fit.log_evidence, rel=1e-7, abs=1e-7)
+    assert error(total, gradient) < 3e-6
+
+
+def test_parts_are_replaced_one_at_a_time():
+    sums, blank = HeldSums(3, (1, 2)), Sums(*[0.0] * len(Sums._fields))
+    news = [blank._replace(precision=rng.normal(size=(1, 2, 2)), shift=rng.normal(size=(1, 2))) for _ in range(5)]
+    for k, new in zip((0, 1, 2, 1, 0), news, strict=True):
+        sums.put(k, sums.without(k), new)
+    for order, name in enumerate(("precision", "shift")):
+        parts = [getattr(new, name) for new in news]
+        assert error(sums.total[order], parts[4] + parts[3] + parts[2]) < 1e-14
+        assert error(sums.without(1)[order], parts[4] + parts[2]) < 1e-14
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 13, 200])
+def test_batches_have_every_row_once_and_whole_blocks(batch_size):
+    labels = rng.integers(0, 15, size=N)
+    for blocks in (None, labels):
+        rows = random_batches(N, batch_size, np.random.default_rng(1), blocks)
+        np.testing.assert_array_equal(np.sort(np.concatenate(rows)), np.arange(N))
+        assert all(np.all(np.diff(mine) > 0) for mine in rows)
+    assert sum(len(np.unique(labels[mine])) for mine in rows) == len(np.unique(labels))
+
+
+@pytest.mark.parametrize("name", ["probit, power 0", "probit, power 1", "poisson, blurred", "student", "softmax", "probit, blocks"])
+def test_visits_lead_to_the_fixed_point(name):
+    case = CASES[name]
+    (fit, _), batches = case.exact(), case.batches()
+    for _ in range(18 if name == "softmax" else 15):
+        values = []
+        for batches.next in range(len(batches.rows)):  # noqa: B020
+            values.append(batches(case.model)[0].log_evidence)
+    assert error(batches.sites, fit.start) < 1e-4
+    assert np.mean(values) == pytest.approx(fit.log_evidence, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("gaussian")])
+def test_gaussian_noise_needs_one_visit(name):
+    case = CASES[name]
+    (fit, _), batches = case.exact(), case.batches()
+    for batches.next in range(len(batches.rows)):  # noqa: B020
+        found, _ = batches(case.model)
+    assert batches.sites is None
+    for one, other in zip(model_predict(case.model, found.posteriors, X), model_predict(case.model, fit.posteriors, X)):
+        assert error(one, other) < 1e-10
+
+
+# ---- visits that fail
+
+
+def student_batch(power=1.0, n=N):
+    case = CASES["student"]
+    return batch_of(case.model, Piece(0, X[:n], case.y[:n]), power, JITTER)
+
+
+def test_what_is_no_distribution_is_turned_back_from():
+    proper, greedy, found = np.zeros((2, 1, N)), np.stack([np.full((1, N), -5.0), np.zeros((1, N))]), []
+    batch = student_batch()
+    assert posteriors_with(batch, site_sums(batch.shard, greedy), HeldSums(1, (1, 7)).without(0)) is None
+    for sites in (greedy, proper):  # negative precisions are dropped where they do harm
+        batch = student_batch()
+        assert visit(batch, HeldSums(1, (1, 7)), 0, sites) is not None
+        found.append(batch.shard.state.sites)
+    assert error(*found) < 1e-12
+    held = HeldSums(2, (1, 7))
+    held.precision[1] = -2.0 * np.eye(7)
+    held.add_up()
+    before = [total.copy() for total in held.total]
+    assert visit(student_batch(), held, 0, proper) is None
+    assert all(np.array_equal(new, old) for new, old in zip(held.total, before, strict=True))
+
+
+@pytest.mark.parametrize(("power", "proper"), [(0.0, True), (1.0, False)])
+def test_a_posterior_without_jitter_and_proper_cavities(power, proper):
+    def fresh():
+        return batch_of(CASES["probit"].model, Piece(0, X[:1], SIGN[:1]), power, JITTER)
+
+    batch = fresh()
+    ((_, V, _),) = batch.shard.visit([0])
+    v = V[:, 0]
+    along = np.outer(v, v)[None] / (v @ v)
+    sums = site_sums(batch.shard, np.array([[[5.0 / (v @ v)]], [[0.0]]]))
+    # 1 − 2 + 5 is a precision, and 1 − 2, that of the cavity at power 1, is none
+    posteriors = posteriors_with(batch, sums, (-2.0 * along, np.zeros((1, 7))))
+    assert posteriors is not None and is_proper(batch.shard, posteriors) == proper
+    assert np.isfinite(projections(batch.shard, posteriors, Accuracy(1e-6, 0.1), 0).terms) == proper
+    bare = site_sums(fresh().shard, np.zeros((2, 1, 1)))
+    assert posteriors_with(batch, bare, (-1.0 * along, np.zeros((1, 7)))) is None  # singular: only with jitter
+
+
+def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
+    """Sites so negative that only a quarter of the way to them leaves a distribution."""
+    batch, held = student_batch(0.0, 20), HeldSums(1, (1, 7))
+    ((_, V, _),) = batch.shard.visit([0])
+    aim = np.full((1, 20), -3.0 / np.linalg.eigvalsh(V @ V.T)[-1])
+    monkeypatch.setattr("sparse_pep.shards.new_site", lambda *arguments: (aim, np.ones((1, 20))))
+    assert visit(batch, held, 0, np.zeros((2, 1, 20))) is not None
+    assert error(batch.shard.state.sites[0], 0.25 * aim) < 1e-12
+    assert error(held.total[0][0], V * (0.25 * aim[0]) @ V.T) < 1e-12
+
+
+@pytest.mark.parametrize("broken", ["visit", "batch_gradient"])
+def test_a_failed_visit_or_gradient_moves_nothing_and_is_counted(broken, monkeypatch):
+    start = CASES["probit"].model
+    working, answer = getattr(training, broken), None if broken == "visit" else np.full(10, np.nan)
+    now_and_then = mock.Mock(side_effect=lambda *arguments: answer if now_and_then.call_count % 2 else working(*arguments))
+    monkeypatch.setattr(training, broken, now_and_then)
+    result = train(start, CASES["probit"].data, training=Adam(batch_size=N, n_epochs=4))
+    assert result.counts["n_rejected"] == 3 and result.counts["n_evaluations"] == 2  # six visits, two of them before
+    assert np.isfinite(result.log_evidence)
+    monkeypatch.setattr(training, broken, lambda *arguments: answer)
+    result = train(start, CASES["probit"].data, training=Adam(batch_size=20, n_epochs=1))
+    assert result.counts["n_evaluations"] == 0 and np.all(np.isnan(result.history))
+    np.testing.assert_array_equal(result.model.theta, start.theta)
+
+
+# ---- Adam
+
+
+def test_adam_is_as_published():
+    gradients, adam = rng.normal(size=(6, 3)), AdamDirections(3)
+    first, second = np.zeros(3), np.zeros(3)
+    for t, g in enumerate(gradients, start=1):  # algorithm 1 of the paper, line by line
+        first = 0.9 * first + 0.1 * g
+        second = 0.999 * second + 0.001 * g**2
+        expected = first / (1 - 0.9**t) / (np.sqrt(second / (1 - 0.999**t)) + 1e-8)
+        assert error(adam(g), expected) < 1e-12
+
+
+def test_inducing_inputs_move_in_units_of_the_inputs_and_the_rate_falls_to_nothing():
+    wide = X * [1.0, 100.0]
+    model = Model(SE, InducingPoints(wide[:3]), StudentT(4.0, 0.2), LinearMean(0.0, [0.0, 0.0]))
+    units = model.by_name(step_lengths(model.parameters(), wide))
+    np.testing.assert_allclose(units.pop("features.Z"), np.tile(wide.std(axis=0), (3, 1)))
+    assert all(np.all(unit == 1.0) for unit in units.values())
+    assert decay(0.0) == 1.0 and decay(0.5) == pytest.approx(0.5) and decay(1.0) == pytest.approx(0.0, abs=1e-15)
+
+
+MANY_X, MANY_Y = banana_like(300, seed=1)
+MANY_Y = np.where(np.random.default_rng(3).uniform(size=300) < 0.1, -1, 1) * MANY_Y.astype(float)
+MANY = Piece(0, MANY_X, MANY_Y)
+START = Model(SquaredExponential(2.0, np.array([1.0, 1.0])), InducingPoints(MANY_X[::25]), Probit())
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0])
+def test_training_by_batches_ends_where_training_on_all_data_ends(power):
+    how = {"fixed": ["features.Z"], "jitter": 1e-6}
+    whole = train(START, MANY, power, training=LBFGS(tol=1e-8), **how)
+    found = train(START, MANY, power, training=Adam(batch_size=100, learning_rate=0.05, n_epochs=120, tol=1e-3), **how)
+    assert found.converged and found.counts["n_evaluations"] == 360 and found.counts["n_rejected"] == 0
+    assert abs(whole.log_evidence - found.log_evidence) < 0.02
+    assert found.history[-1] == pytest.approx(found.log_evidence, abs=0.005)
+    grid, both = np.random.default_rng(0).uniform([-1.5, -1], [2.5, 1.5], size=(200, 2)), []
+    for model in (whole.model, found.model):
+        fit = model_evidence(model, MANY, power, 1e-6)
+        both.append(Probit().predict_proba(*model_predict(model, fit.posteriors, grid))[:, 1])
+    assert np.max(np.abs(both[0] - both[1])) < 0.01
+    again = model_evidence(found.model, MANY, power, 1e-6, start=found.fit.start)
+    assert again.n_sweeps <= 1 and again.log_evidence == pytest.approx(found.log_evidence, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["logit, sum of kernels", "gaussian, outputs, memory", "probit, blocks"])
+def test_an_optimum_is_stayed_at(name):
+    """From the end of training on all data batches lead nowhere else: their gradients have no bias."""
+    case = CASES[name]
+    how = {"jitter": 1e-6, "memory": case.memory}
+    end = train(case.model, case.data, case.alpha, training=LBFGS(tol=1e-9), **how)
+    found = train(end.model, case.data, case.alpha, training=Adam(batch_size=13, learning_rate=0.01, n_epochs=25), **how)
+    moved = train(case.model, case.data, case.alpha, training=Adam(batch_size=13, learning_rate=0.01, n_epochs=1), **how)
+    assert moved.log_evidence < end.log_evidence - 0.5
+    assert abs(found.log_evidence - end.log_evidence) < 0.05
+
+
+def test_the_same_seed_the_same_bits():
+    quick, results = Adam(batch_size=60, n_epochs=3), []
+    for seed in (1, 1, 2):
+        results.append(train(START, MANY, 0.5, training=quick, rng=np.random.default_rng(seed)))
+    np.testing.assert_array_equal(results[0].model.theta, results[1].model.theta)
+    assert np.any(results[0].model.theta != results[2].model.theta)
+    np.testing.assert_array_equal(results[0].history, results[1].history)
+
+
+def test_convergence_is_said_honestly(monkeypatch):
+    few = train(CASES["gaussian, power 1"].model, Piece(0, X, NUMBER), 0.5, training=Adam(batch_size=25, n_epochs=2))
+    assert few.fit.start is None and not few.converged and "too few" in few.message
+    assert judged(np.array([9.0] * 6 + [1.0, 3.0, 6.0, 8.0]), 10.0, 0.6) == (True, mock.ANY)
+    for rise, words in ((20.0, "gained 2.0e+01"), (-20.0, "lost 2.0e+01 nats per data point; a lower `learning_rate`")):
+        converged, message = judged(np.repeat([0.0, rise * 300], [9, 3]), 300.0, 10.0)
+        assert not converged and words in message
+    kept = training.model_evidence
+    monkeypatch.setattr(training, "model_evidence", lambda *a, **k: replace(kept(*a, **k), converged=False))
+    assert not train(START, MANY, training=Adam(batch_size=100, n_epochs=8, tol=10.0)).converged
+
+
+def test_rows_that_have_no_numbers_are_refused():
+    class Rowless(Source):
+        n_dims = 2
+
+        def pieces(self):
+            yield Piece(0, X, SIGN)
+
+    with pytest.raises(ValueError, match="draw rows by their numbers"):
+        train(CASES["probit"].model, Rowless(), training=Adam())
