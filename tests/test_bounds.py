@@ -16,23 +16,13 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import GaussianBlur
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.means import ConstantMean
-from sparse_pep.model import (
-    Model,
-    model_evidence,
-    model_gradient,
-    model_leave_one_out,
-    model_predict,
-)
+from sparse_pep.model import Model, model_evidence, model_gradient, model_leave_one_out, model_predict
 from sparse_pep.regression import evidence
 from sparse_pep.shards import Piece
 from sparse_pep.sites import q_moments
 from sparse_pep.training import LBFGS, Adam, held_out_power, train
 
-GRADIENTS = {
-    "log_variance": "kernel.log_variance",
-    "log_lengthscales": "kernel.log_lengthscale",
-    "Z": "features.Z",
-}
+GRADIENTS = {"log_variance": "kernel.log_variance", "log_lengthscales": "kernel.log_lengthscale", "Z": "features.Z"}
 
 
 @pytest.fixture(scope="session")
@@ -132,8 +122,7 @@ DATA = Piece(0, X, Y, WEIGHT, KNOWN, POWER)
 
 
 @pytest.mark.parametrize(
-    ("power", "more", "words"),
-    [(0.5, {}, "`power=0.0`"), (0.0, {"power": POWER}, "`power=0.0`"), (0.0, {"blocks": LABELS}, "no `blocks`")],
+    ("power", "more", "words"), [(0.5, {}, "`power=0.0`"), (0.0, {"power": POWER}, "`power=0.0`"), (0.0, {"blocks": LABELS}, "no `blocks`")]
 )
 def test_what_has_no_tight_form_is_refused(power, more, words):
     labels = np.where(X[:, 0] > 0.0, 1.0, -1.0)
@@ -147,9 +136,7 @@ LEARN = {"n_inducing": 4, "tight": True, "max_iter": 3, "n_epochs": 1, "batch_si
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(
-    "more", [{}, {"power": 0.0, "blocks": 4}, {"n_restarts": 1}, {"optimizer": "adam"}, {"power": "held_out"}], ids=str
-)
+@pytest.mark.parametrize("more", [{}, {"power": 0.0, "blocks": 4}, {"n_restarts": 1}, {"optimizer": "adam"}, {"power": "held_out"}], ids=str)
 def test_the_estimator_trains_and_reports_the_tight_form(more, tmp_path):
     twice = np.r_[np.arange(N), :4]  # rows that are equal are not merged, because they would be blocks
     model = SparsePEPRegressor(**LEARN, **more).fit(X[twice], Y[twice, 0], known_variance=KNOWN[twice])
