@@ -11,12 +11,7 @@ from reference import energy, highprec
 from reference.searched import SearchedGaussian
 
 from sparse_pep.features import InducingPoints
-from sparse_pep.interdomain import (
-    Derivative,
-    GaussianBlur,
-    Mixture,
-    Wavelet,
-)
+from sparse_pep.interdomain import Derivative, GaussianBlur, Mixture, Wavelet
 from sparse_pep.kernels import (
     Constant,
     Linear,
@@ -145,7 +140,7 @@ class Problem:
 
     def dense(self, fit):
         """log Z by dense matrices: in 50 digits for Gaussian noise, else with fine quadrature at the sites of the fit."""
-        return self.closed() if self.gaussian else self.at_sites(fit)[0](1.0)
+        return self.closed() if self.gaussian else self.at_sites(fit)[0]()
 
     def closed(self):
         counts = self.data.get("weight", np.ones(N)).astype(int)
@@ -158,35 +153,13 @@ class Problem:
         return sum(highprec.block_log_evidence(*given, y, noise, labels, powers, self.tight) for y in targets)
 
     def at_sites(self, fit):
-        """log Z as a function of a factor v on the conditional variances, and its slope when all sites move at once."""
-        (Kuu, Kuf, Kff), C = self.covariances(), self.likelihood.n_latent
-        V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
-        labels, offset = self.data.get("blocks", np.arange(N)), np.broadcast_to(self.mean(X).T, (C, N))
+        """log Z as a function of a factor of the scale of the conditional, and its slope when all sites move at once."""
+        labels, data = self.data.get("blocks", np.arange(N)), self.data
         blocks = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-        power = self.data.get("power", np.full(N, self.given))
-        weight = self.data.get("weight", np.ones(N))
-        powers, weights = ([values[rows[0]] for rows in blocks] for values in (power, weight))
-        sites, D = np.stack([fit.site_precision, fit.site_shift]), Kff - V.T @ V
-        np.fill_diagonal(D, np.maximum(np.diag(D), 0.0))
-
-        def z(rows, mean, var, a):
-            return energy.level(self.likelihood, self.y[rows], offset[:, rows] + mean, var, a)
-
-        def log_z(outer, inner, v=1.0):
-            scale = fit.scale * v
-            excess = 0.5 * weight.sum() * np.sum(scale - 1.0 - np.log(scale))
-            return energy.log_evidence(z, [V] * C, scale[:, :, None] * D, blocks, powers, weights, outer, inner)[0] - excess
-
-        if fit.own_sites:  # of w'u; what is inside of a block of one cancels
-            outer, inner = [[(t[None, None], n[None]) for t, n in zip(*own)] for own in zip(*sites)], np.zeros(sites.shape)
-        else:
-            outer, inner = energy.outer_sites([D] * C, *sites, blocks, powers), sites
-        units = energy.log_evidence(z, [V] * C, [D] * C, blocks, powers, weights, outer, inner)[1]
-
-        def slope(enough):
-            return energy.slope(log_z, outer, inner, units, np.max(Kff), np.random.default_rng(0), enough)
-
-        return lambda v: log_z(outer, inner, v), slope
+        columns = data.get("power", np.full(N, self.given)), data.get("weight", np.ones(N))
+        powers, weights = ([values[rows[0]] for rows in blocks] for values in columns)
+        offset = np.broadcast_to(self.mean(X).T, (self.likelihood.n_latent, N))
+        return energy.at_fit(self.likelihood, self.y, offset, fit, *self.covariances(), blocks, powers, weights)
 
 
 GAUSSIAN = Gaussian(0.2)

@@ -8,16 +8,7 @@ from reference.compare import error, slopes
 
 from sparse_pep.features import InducingPoints, features_from_config, features_to_config
 from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Mixture, Wavelet
-from sparse_pep.kernels import (
-    Constant,
-    Linear,
-    Matern12,
-    Matern32,
-    Matern52,
-    Periodic,
-    SquaredExponential,
-    White,
-)
+from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, SquaredExponential, White
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(8, 2))

@@ -104,3 +104,28 @@ def level(likelihood, y, mean, var, power):
         return -0.5 * (np.log(2 * np.pi * v) + rest / (v + power * s) + grown)
 
     return one_dimensional(given_g, mean[1], var[1], power, 0.6 / likelihood.gain)
+
+
+def at_fit(likelihood, y, offset, fit, Kuu, Kuf, Kff, blocks, powers, weights):
+    """log Z at the sites of a fit, as a function of a factor of the scale of the conditional; its slope when all sites move at once,
+    given a generator and what is small enough. `offset` (C, N) is the mean of f, `blocks` the rows of each block.
+    """
+    C, sites = likelihood.n_latent, np.stack([fit.site_precision, fit.site_shift])
+    V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
+    D, total = Kff - V.T @ V, np.dot(weights, [len(rows) for rows in blocks])
+    np.fill_diagonal(D, np.maximum(np.diag(D), 0.0))
+
+    def z(rows, mean, var, a):
+        return level(likelihood, y[rows], offset[:, rows] + mean, var, a)
+
+    def log_z(outer, inner, v=1.0):
+        scale = fit.scale * v
+        excess = 0.5 * total * np.sum(scale - 1.0 - np.log(scale))
+        return log_evidence(z, [V] * C, scale[:, :, None] * D, blocks, powers, weights, outer, inner)[0] - excess
+
+    if fit.own_sites:  # of w'u, as those of blocks of one are; what is inside of such a block cancels
+        outer, inner = [[(t[None, None], n[None]) for t, n in zip(*own)] for own in zip(*sites)], np.zeros(sites.shape)
+    else:
+        outer, inner = outer_sites([D] * C, *sites, blocks, powers), sites
+    units = log_evidence(z, [V] * C, [D] * C, blocks, powers, weights, outer, inner)[1]
+    return lambda v=1.0: log_z(outer, inner, v), lambda rng, enough: slope(log_z, outer, inner, units, np.max(Kff), rng, enough)
