@@ -1,7 +1,6 @@
 """Columns of a mixed table: what they are taken for, the numbers that they become, and that a model remembers."""
 
 import json
-import sys
 import warnings
 
 import numpy as np
@@ -140,9 +139,10 @@ def test_what_the_user_says_must_be_possible(kinds):
 
 
 def test_readings_of_words():
-    for text in ("Bern", "3rd street", "A1", "1-2-3", "2024-13-01", "24:00", "12:60", "1e5x7", ""):
-        assert not {"number", "Y-M-D", "h:m"} & set(readings(text)), text
-    assert days_in("2024-02-29", "Y-M-D") - days_in("29/2/2024", "D/M/Y") == 0.0
+    texts = ["Bern", "3rd street", "A1", "1-2-3", "2024-13-01", "24:00", "12:60", "1e5x7", ""]
+    for form in ("number", "Y-M-D", "h:m"):
+        assert np.isnan(readings(texts)[form]).all()
+    assert days_in(["2024-02-29"], "Y-M-D") == days_in(["29/2/2024"], "D/M/Y")
     assert [canonical(v) for v in (3.0, "3.00", "3.10", " x\ny")] == ["3", "3", "3.10", "x y"]
 
 
@@ -217,13 +217,11 @@ def test_a_description_comes_back_and_nothing_else_does():
             Columns.from_json(odd)
 
 
-def test_numbers_without_gaps_stay_as_they_are(monkeypatch):
+def test_numbers_without_gaps_stay_as_they_are():
     plain = TABLE[["area", "garden"]].fillna(1.0)
     assert columns_if_mixed(plain) is None and columns_if_mixed(plain.set_axis([0, 1], axis=1)) is None
     assert columns_if_mixed(pa.Table.from_pandas(plain.astype(float))) is None
     assert columns_if_mixed(TABLE[["area"]]) is not None
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert Columns.of(TABLE).used  # pandas needs no pyarrow
 
 
 # ---- the estimators --------------------------------------------------------------------------------------------------
