@@ -5,24 +5,8 @@ import pytest
 
 import sparse_pep
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
-from sparse_pep.features import (
-    Derivative,
-    Fourier,
-    GaussianBlur,
-    InducingPoints,
-    Mixture,
-    Wavelet,
-)
-from sparse_pep.kernels import (
-    Constant,
-    Linear,
-    Matern12,
-    Matern32,
-    Matern52,
-    Periodic,
-    SquaredExponential,
-    White,
-)
+from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
+from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, SquaredExponential, White
 from sparse_pep.means import LinearMean
 from sparse_pep.model import model_covariance
 
@@ -73,7 +57,6 @@ def test_draws_have_the_law_of_the_predictions_and_the_gradient_of_their_values(
         sd = np.sqrt(np.diag(expected))
         assert np.all(np.abs(values.mean(axis=1) - own) < 5.0 * sd / np.sqrt(n))
         assert np.abs((np.cov(values) - expected) / np.outer(sd, sd)).max() < 0.2
-
     few, step = model.sample_functions(3, n_features=20), 1e-5
     slopes = [(few(TEST + h) - few(TEST - h)) / (2.0 * step) for h in step * np.eye(2)]
     gradient = few.gradient(TEST)

@@ -9,7 +9,6 @@ from sklearn.base import clone
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
-from sparse_pep.datasets import load_regression
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
@@ -116,12 +115,3 @@ def test_a_classifier_takes_priors():
     given = {"n_inducing": 4, "max_iter": 5, "tol": 1e3, "priors": {"kernel.log_lengthscale": LogUniform(2.0, 9.0)}}
     model = SparsePEPClassifier(**given).fit(X, y > 0.0)
     assert np.min(model.kernel_.lengthscale) == pytest.approx(2.0)
-
-
-def test_weak_priors_help_where_one_lengthscale_for_each_input_learns_chance(data_dir):
-    data, order = load_regression("wine_red", data_dir), np.random.default_rng(2).permutation(1599)
-    given = {"n_inducing": 20, "standardize": True, "normalize_y": True, "random_state": 0}
-    learn, judge = order[:20], order[20:320]
-    plain, weak = (SparsePEPRegressor(priors=priors, **given).fit(data.X[learn], data.y[learn]) for priors in (None, "weak"))
-    gain = weak.predict_log_density(data.X[judge], data.y[judge]) - plain.predict_log_density(data.X[judge], data.y[judge])
-    assert np.mean(gain) > 0.1

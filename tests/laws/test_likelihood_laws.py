@@ -111,12 +111,6 @@ def test_slopes_are_derivatives_over_the_parameters(likelihood, ys, refused):
         assert off(slope, numeric, 1.0) < 1e-8
 
 
-@every_likelihood
-def test_log_concave_means_no_upward_bend(likelihood, ys, refused):
-    bends = likelihood.log_density(np.array(ys)[:, None], np.linspace(-40.0, 40.0, 4001))[2]
-    assert likelihood.log_concave == (not np.any(bends > 0.0))
-
-
 def targets(likelihood, f):
     """All y with what each stands for, so that a sum of weights times densities at f is 1. A continuous y is spaced
     equally in the coordinate in which its density falls off at both ends.
@@ -331,10 +325,8 @@ def test_closed_form_equals_quadrature(likelihood, ys, refused):
     y, mean, var = problems(ys)
     for power in np.array([0.0, 1e-6, 0.3, 1.0]):
         powers = np.full(len(y), power)
-        lowest, highest = likelihood.closed_powers
-        if lowest <= power <= highest:
-            exact = likelihood.closed_form(y, mean, var, powers)
-            by_nodes = likelihood.quadrature(y, mean, var, powers)
+        if np.all(likelihood.closed(y, powers)):
+            exact, by_nodes = likelihood.closed_form(y, mean, var, powers), likelihood.quadrature(y, mean, var, powers)
             for name, scale in zip((*MOMENTS, "averages"), (1e-3, 1e-3, 0.0, 1e-3)):
                 assert off(getattr(by_nodes, name), getattr(exact, name), scale) < 1e-8
             assert not np.any(exact.error)
@@ -386,11 +378,9 @@ def test_table_of_60_digits(row, method):
     for name, floor in zip(("z", "d1", "d2"), floors):
         there, value = np.isfinite(row[name]), {"z": got.log_z}.get(name, getattr(got, name, None))
         assert np.sum(there) > 400
-        relative = np.abs(value - row[name]) / (np.abs(row[name]) + floor)
-        assert np.max(relative[there]) < tolerance, (name, mean[there][np.argmax(relative[there])])
-        claimed = 10 * got.error + 1e-10
-        if method == "quadrature":
-            assert np.mean(relative[there] > claimed[there]) < 0.01
+        relative = (np.abs(value - row[name]) / (np.abs(row[name]) + floor))[there]
+        assert np.max(relative) < tolerance, (name, mean[there][np.argmax(relative)])
+        assert method == "tilted" or np.mean(relative > 10 * got.error[there] + 1e-10) < 0.01
 
 
 HARD = [  # what the table does not hold (narrow, hardly noisy, far away), from reference.tilted.tilted: z, d1, d2
@@ -430,7 +420,6 @@ def test_log_of_a_tiny_flip_rate():
 def test_tiny_probabilities_of_classes_are_right():
     mean, var = np.array([30.0, -30.0]), np.array([1.0, 1.0])
     proba = Probit().predict_proba(mean, var)
-    assert proba.shape == (2, 2)
     expected = np.exp(-228.97577233436633)  # reference.tilted.predictive
     assert error(proba, np.array([[expected, 1.0], [1.0, expected]])) < 1e-13
     assert off(proba[[0, 1], [0, 1]], expected) < 1e-9
@@ -464,11 +453,9 @@ def test_narrow_classes_far_away():
     """Where p is the Gaussian density in the class times its width, log p is a parabola."""
     narrow = Ordinal((0.0, 1e-6))
     f = np.array([-3e3, -40.0, -1.0, 2.0, 40.0, 3e3])
-    ell, slope, curvature = narrow.log_density(np.ones(6), f)
-    centred = f - 0.5e-6
+    (ell, slope, curvature), centred = narrow.log_density(np.ones(6), f), f - 0.5e-6
     assert error(ell, -0.5 * centred**2 - 0.5 * np.log(2 * np.pi) + np.log(1e-6)) < 1e-9
-    assert off(slope, -centred) < 1e-6
-    assert off(curvature, -np.ones(6)) < 1e-2
+    assert off(slope, -centred) < 1e-6 and off(curvature, -np.ones(6)) < 1e-2
 
 
 def test_limits_of_a_tobit_are_in_order():
