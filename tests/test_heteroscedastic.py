@@ -7,7 +7,6 @@ from reference.compare import error
 from sparse_pep import SparsePEP, load
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import HeteroscedasticGaussian
-from sparse_pep.multiclass import likelihood_from_config, likelihood_to_config
 
 POWERS = [0.0, 1e-6, 0.4, 1.0]
 LIKELIHOOD = HeteroscedasticGaussian(0.3, 0.8)
@@ -63,9 +62,3 @@ def test_only_the_mean_has_the_units_of_y(tmp_path):
     assert error(mean, found[0][:, 0]) < 1e-12 and np.all(std**2 > found[1][:, 0])
     scaled.save(tmp_path / "model.npz")
     np.testing.assert_array_equal(load(tmp_path / "model.npz").predict_f(X), found)
-
-
-def test_a_description_is_that_of_the_likelihood():
-    assert likelihood_from_config(likelihood_to_config(LIKELIHOOD)) == LIKELIHOOD
-    with pytest.raises(ValueError, match="`gain`"):
-        HeteroscedasticGaussian(gain=0.0)

@@ -12,8 +12,8 @@ from scipy.special import expit, gammaln, stdtr
 
 from sparse_pep import likelihoods
 from sparse_pep.likelihoods import (
-    Beta, Binary, Binomial, Counts, Gamma, Gaussian, Likelihood, Logit, NegativeBinomial, NoisyProbit, Ordinal, Poisson,
-    Positive, Probit, StudentT, Tobit, Weibull,
+    Beta, Binary, Binomial, Counts, Gamma, Gaussian, HeteroscedasticGaussian, Likelihood, Logit, NegativeBinomial, NoisyProbit,
+    Ordinal, Poisson, Positive, Probit, StudentT, Tobit, Weibull,
 )  # fmt: skip
 from sparse_pep.multiclass import likelihood_from_config, likelihood_to_config
 from sparse_pep.quadrature import Tilted
@@ -429,7 +429,7 @@ def test_tiny_probabilities_of_classes_are_right():
 
 
 POSITIVE = [(kind, field.name) for kind, *_ in BY_NAME.values() for field in fields(kind)]
-POSITIVE += [(Gaussian, "noise_variance"), (Tobit, "noise_variance"), (Beta, "concentration"), (Gamma, "shape"), (Weibull, "shape")]
+POSITIVE += [(HeteroscedasticGaussian, "base_variance"), (HeteroscedasticGaussian, "gain"), (Gaussian, "noise_variance"), (Tobit, "noise_variance"), (Beta, "concentration"), (Gamma, "shape"), (Weibull, "shape")]
 REFUSED = [(kind, name, value) for kind, name in POSITIVE for value in (0.0, -1.0, np.nan, np.inf, np.ones(2))] + [(NoisyProbit, "flip", 0.5)]
 REFUSED += [(Binomial, "trials", value) for value in (0, -1, 2.5, np.nan, None, "a", True)]
 REFUSED += [(Ordinal, "cut_points", value) for value in ((), (1.0, 1.0), (2.0, 1.0), (0.0, np.inf))]
