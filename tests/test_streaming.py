@@ -12,13 +12,11 @@ from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Fourier, GaussianBlur
 from sparse_pep.kernels import Matern32, SquaredExponential
-from sparse_pep.likelihoods import Gaussian, HeteroscedasticGaussian, Poisson, Probit, StudentT
+from sparse_pep.likelihoods import Gaussian, StudentT
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence
-from sparse_pep.multiclass import Softmax
-from sparse_pep.numerics.linalg import factorise
-from sparse_pep.shards import Piece, site_sums
-from sparse_pep.streaming import memory_covariances, memory_shards, remember
+from sparse_pep.shards import Piece
+from sparse_pep.streaming import remember
 
 rng = np.random.default_rng(4)
 X = np.sort(rng.uniform(0, 6, size=(60, 1)), axis=0)
@@ -48,55 +46,6 @@ def test_other_features_are_those_of_the_definition(power):
     noises = np.append(np.full(20, noise), np.ones(len(W)))
     expected = dense.log_evidence(new.features.Kuu(kernel), Kuf, kff, targets, noises, power) + memory.log_constant
     assert error(fit.log_evidence, expected) < 1e-10
-
-
-@pytest.mark.parametrize("power", POWERS)
-def test_more_points_beside_the_old_ones_lose_nothing_of_the_memory(power):
-    model = Model(FIXED["kernel"], InducingPoints(Z), Gaussian(0.05))
-    memory = replace(memory_of(model, X[:40], y[:40], power), kept=False)
-    more = InducingPoints(np.vstack([Z, [[0.9], [6.3]]]))
-    Kug, kgg, _ = memory_covariances(memory, more, model.kernel)
-    left = kgg - np.einsum("mr,mr->r", Kug, np.linalg.solve(more.Kuu(model.kernel), Kug))
-    assert np.max(np.abs(left)) < 1e-6 * np.max(kgg)
-    fewer = InducingPoints(Z[::2])
-    Kug, kgg, _ = memory_covariances(memory, fewer, model.kernel)
-    left = kgg - np.einsum("mr,mr->r", Kug, np.linalg.solve(fewer.Kuu(model.kernel), Kug))
-    assert np.max(left) > 1e-3 * np.max(kgg)
-
-
-@pytest.mark.parametrize("likelihood", [Probit(), Poisson(), HeteroscedasticGaussian(0.2, 0.7), Softmax(3)], ids=lambda kind: type(kind).__name__)
-@pytest.mark.parametrize("power", POWERS)
-def test_any_likelihood_keeps_the_sites_of_the_first_batch(likelihood, power):
-    """q(u) is the prior times the sites of both batches, those of the first as they were."""
-    targets = {"Probit": np.sign(y), "Poisson": np.round(np.exp(y)), "Softmax": np.arange(60) % 3}.get(type(likelihood).__name__, y)
-    model = Model(FIXED["kernel"], FIXED["features"], likelihood)
-    first = model_evidence(model, Piece(0, X[:40], targets[:40]), power, tol=1e-11)
-    memory = remember(first.posteriors, first.log_evidence, model.features)
-    second = model_evidence(model, Piece(0, X[40:], targets[40:]), power, tol=1e-11, memory=memory)
-    assert second.converged
-    lower = np.linalg.cholesky(model.features.Kuu(model.kernel))
-    V = np.linalg.solve(lower, model.features.Kuf(model.kernel, X))
-    for c, q in enumerate(second.posteriors):
-        tau = np.append(first.site_precision[c], second.site_precision[c])
-        nu = np.append(first.site_shift[c], second.site_shift[c])
-        B = np.eye(len(Z)) + V * tau @ V.T
-        assert error(q.B.lower @ q.B.lower.T, B) < 1e-7
-        assert error(q.B.lower @ q.b, V @ nu) < 1e-6
-    whole = model_evidence(model, Piece(0, X, targets), power)
-    assert abs(second.log_evidence - whole.log_evidence) < 1.5
-
-
-def test_the_memory_of_one_latent_function_leaves_the_others_alone():
-    model = Model(FIXED["kernel"], FIXED["features"], Softmax(3))
-    memory = memory_of(model, X[:40], (np.arange(40) % 3).astype(float), 0.5)
-    Kuu = factorise(model.features.Kuu(model.kernel))
-    shards = memory_shards(memory, model.features, model.kernel, Kuu, 0.5, 3, None)
-    assert len(shards) == 3
-    for c, shard in enumerate(shards):
-        sums = site_sums(shard)
-        seen = [np.any(P != 0.0) for P in sums.precision]
-        assert seen == [c == k for k in range(3)] == [np.any(s != 0.0) for s in sums.shift]
-        assert sums.n_rows == 0  # they are no rows of data
 
 
 def test_features_without_covariances_in_closed_form_say_so():

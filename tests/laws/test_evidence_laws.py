@@ -148,7 +148,7 @@ def test_cuts_do_not_matter(place, name, client):
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("name", names(lambda problem: not problem.tight))
 def test_earlier_data_are_remembered_wherever_the_later_ones_are(name, kept):
-    """With Gaussian noise and everything kept, two batches are one."""
+    """q(u) is the prior times the sites of both batches, those of the first as they were. With Gaussian noise two batches are one."""
     problem = PROBLEMS[name]
     cut = 10  # between two blocks
     first, later = ({key: value[rows] for key, value in problem.data.items()} for rows in (slice(None, cut), slice(cut, None)))
@@ -169,6 +169,13 @@ def test_earlier_data_are_remembered_wherever_the_later_ones_are(name, kept):
         return adapter.evidence(model, in_memory(**later), problem.given, memory=memory, tol=1e-11).log_evidence
 
     assert gradient_error(*slopes(value, parameters, {key: gradient[key] for key in parameters}, 1e-3)) < 2e-6
+    if kept and fit.own_sites and "outputs" not in problem.more:
+        before = adapter.evidence(problem.model, in_memory(**first), problem.given, tol=1e-11)
+        tau, nu = (np.hstack([getattr(one, f"site_{part}") for one in (before, fit)]) * problem.data.get("weight", 1.0) for part in ("precision", "shift"))
+        Kuu, Kuf, _ = problem.covariances()
+        V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
+        for c, (B, mean) in enumerate(adapter.whitened(fit)):
+            assert error(B, np.eye(len(V)) + V * tau[c] @ V.T) < 1e-6 and error(B @ mean, V @ nu[c], np.max(np.abs(V) @ np.abs(nu[c]))) < 1e-6
     if kept and problem.gaussian and not problem.private:
         whole, _, _ = solved(name)
         assert error(fit.log_evidence, whole.log_evidence, abs(whole.log_evidence) + N) < 1e-8
