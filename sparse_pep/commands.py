@@ -37,7 +37,7 @@ from sparse_pep.data.tables import (
     BadCell,
     Layout,
     TableArrays,
-    arrays_of_any,
+    arrays_of,
     names_in,
     require_column,
     table_files,
@@ -359,7 +359,7 @@ def read_training(
     """
     target = layout.parts["y"]
     try:
-        rows = arrays_of_any(layout, "--columns", cache_dir, verbose=verbose)
+        rows = arrays_of(layout, cache_dir, verbose=verbose, option="--columns")
     except BadCell as error:
         if error.column == target and error.is_text:
             raise ValueError(f"{error} For labels use --likelihood auto.") from None

@@ -19,7 +19,7 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -446,20 +446,9 @@ def parquet_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.Dat
 # %% ../../nbs/internals/data/tables.ipynb #b1e1d88a
 @dataclass(frozen=True)
 class Layout:
-    """The files and columns that are read, and their use.
-
-    Attributes
-    ----------
-    files : tuple of TableFile
-    inputs : tuple of str, length D
-    parts : dict
-        The column for each of "y", "weight", "known_variance", "power" and "censored" that is used.
-    labels : bool
-        Whether the column of y holds labels.
-    column_types : mapping
-        What the user says that some inputs are to be taken for.
-    encoded_by : Columns, optional
-        How the inputs become numbers, if not all of them are.
+    """The files and columns that are read, and their use: the columns of the inputs, and of "y", "weight",
+    "known_variance", "power" and "censored" where used; whether y holds labels; what the user says that
+    some inputs are to be taken for; and how the inputs become numbers, if not all of them are.
     """
 
     files: tuple[TableFile, ...]
@@ -591,56 +580,22 @@ def table_layout(
 SAMPLE_BYTES = 1 << 20
 
 
-def rows_in(file: TableFile) -> int:
-    """The number of rows of a file, which is an estimate for a CSV file."""
-    if file.is_parquet:
-        with opened_parquet(file) as opened:
-            return opened.metadata.num_rows
-    with file.opened() as stream:
-        n_lines = stream.read(SAMPLE_BYTES).count(b"\n")
-        raw = getattr(stream, "fileobj", stream)  # the gzipped file, if it is one
-        n_read = raw.tell()
-        n_bytes = raw.seek(0, os.SEEK_END)
-    return math.ceil(n_lines * n_bytes / max(1, n_read))
-
-
 def bytes_of_arrays(layout: Layout) -> int:
     """The approximate number of bytes that the arrays of a table need."""
-    n_rows = sum(rows_in(file) for file in layout.files)
+    n_rows = 0
+    for file in layout.files:
+        if file.is_parquet:
+            with opened_parquet(file) as opened:
+                n_rows += opened.metadata.num_rows
+            continue
+        with file.opened() as stream:
+            n_lines = stream.read(SAMPLE_BYTES).count(b"\n")
+            raw = getattr(stream, "fileobj", stream)  # the gzipped file, if it is one
+            n_read = raw.tell()
+            n_rows += math.ceil(n_lines * raw.seek(0, os.SEEK_END) / max(1, n_read))
     return 8 * n_rows * (len(layout.feature_names) + len(layout.parts))
 
 # %% ../../nbs/internals/data/tables.ipynb #abc6832e
-class GrowingArray:
-    """An array of float64 that grows by rows. It is in memory or, if it has a path, in a file of
-    plain numbers.
-    """
-
-    def __init__(self, path: Path | None = None):
-        self.path, self.parts, self.n_rows = path, [], 0
-        self.file = None if path is None else open(path, "wb")
-
-    def append(self, rows: np.ndarray) -> None:
-        """Append rows to the array."""
-        if self.file is None:
-            self.parts.append(rows)
-        else:
-            self.file.write(np.ascontiguousarray(rows, dtype=float).data)
-            self.n_rows, self.parts = self.n_rows + len(rows), [rows[:0]]
-
-    def finished(self) -> np.ndarray:
-        """The array. If it has a path, this is a writable memory map."""
-        if self.file is None:
-            return np.concatenate(self.parts)
-        self.close()
-        shape = self.n_rows, *self.parts[0].shape[1:]
-        return np.memmap(self.path, float, "r+", shape=shape)
-
-    def close(self) -> None:
-        """Close the file, if there is one."""
-        if self.file is not None:
-            self.file.close()
-
-
 def signed(layout: Layout, batch: dict, n_before: int) -> np.ndarray:
     """The durations (n,) in the target of a batch, with a minus sign where the column of those that had
     not ended holds 1. ValueError, with the number of the row after `n_before` others, unless the
@@ -658,35 +613,30 @@ def signed(layout: Layout, batch: dict, n_before: int) -> np.ndarray:
     return np.where(is_open == 1.0, -y, y)
 
 
-def gathered(
-    layout: Layout, folder: str | Path | None = None
-) -> tuple[dict[str, np.ndarray], list[str]]:
-    """X and the other parts of a table as arrays, in memory or in files of a folder, and the list of
-    texts of the labels. Labels in y are indices into this list until all of them are known.
+def gathered(layout: Layout, folder: str | Path | None = None) -> tuple[dict[str, np.ndarray], list[str]]:
+    """X and the other parts of a table as arrays, in memory or as memory maps of files in a folder, and
+    the texts of the labels. Labels in y are indices into these texts until all of them are known.
     """
     names = ["X", *(part for part in layout.parts if part != "censored")]
-    arrays = {name: GrowingArray(folder and Path(folder) / f"{name}.bin") for name in names}
-    known: dict[str, int] = {}
-    try:
-        n_rows = 0
+    known, n_rows, found = {}, 0, {name: [] for name in names}
+    with ExitStack() as stack:
+        files = {name: stack.enter_context(open(Path(folder) / f"{name}.bin", "wb")) for name in names if folder is not None}
         for X, batch in layout.rows():
             if "censored" in layout.parts:
                 batch[layout.parts["y"]] = signed(layout, batch, n_rows)
             n_rows += len(X)
-            arrays["X"].append(X)
-            for part in names[1:]:
-                arrays[part].append(numbered(batch[layout.parts[part]], known))
-        return {name: array.finished() for name, array in arrays.items()}, list(known)
-    finally:
-        for array in arrays.values():
-            array.close()
+            for name in names:
+                rows = X if name == "X" else numbered(batch[layout.parts[name]], known)
+                if folder is None:
+                    found[name].append(rows)
+                else:
+                    files[name].write(np.ascontiguousarray(rows, dtype=float).data)
+    if folder is None:
+        return {name: np.concatenate(parts) for name, parts in found.items()}, list(known)
+    shapes = {name: (n_rows, len(layout.feature_names)) if name == "X" else (n_rows,) for name in names}
+    return {name: np.memmap(file.name, float, "r+", shape=shapes[name]) for name, file in files.items()}, list(known)
 
 # %% ../../nbs/internals/data/tables.ipynb #6d389c4a
-def megabytes(n_bytes: float) -> str:
-    """A number of bytes as text with a unit."""
-    return f"{n_bytes / 1e6:,.1f} MB"
-
-
 @contextmanager
 def room_in(
     cache_dir: str | Path | None, layout: Layout, verbose: bool
@@ -701,12 +651,11 @@ def room_in(
     try:
         free = shutil.disk_usage(cache_dir).free
         if needed > free:
-            raise OSError(0, f"only {megabytes(free)} are left")
+            raise OSError(0, f"only {free / 1e6:,.1f} MB are left")
         folder = tempfile.TemporaryDirectory(prefix="rows-", dir=cache_dir)
         if verbose:
             more = f" and {len(layout.files) - 1} more" if len(layout.files) > 1 else ""
-            what = f"{megabytes(needed)} of arrays to '{folder.name}'"
-            said = f"writing about {what}, from '{layout.files[0].name}'{more}"
+            said = f"writing about {needed / 1e6:,.1f} MB of arrays to '{folder.name}', from '{layout.files[0].name}'{more}"
             print(said, file=sys.stderr)
         yield folder
     except BaseException as error:
@@ -715,7 +664,7 @@ def room_in(
         if not isinstance(error, OSError):
             raise
         raise ValueError(
-            f"`cache_dir`: the arrays of the table, about {megabytes(needed)}, cannot be "
+            f"`cache_dir`: the arrays of the table, about {needed / 1e6:,.1f} MB, cannot be "
             f"written to '{cache_dir}': {error.strerror}. Name another folder."
         ) from None
 
@@ -724,46 +673,20 @@ IN_MEMORY_BYTES = 2**30  # of arrays that are kept in memory unless a folder is 
 
 
 class TableArrays(ArraySource):
-    """A source with the arrays of a table.
-
-    Attributes
-    ----------
-    feature_names : tuple of str, length D
-    classes : ndarray (C,) or None
-        The sorted classes, if y holds labels. y is then −1 and 1 for two classes, and 0, 1, …
-        for more.
-    folder : TemporaryDirectory or None
-        The folder of the files of memory maps. It is removed with this object.
-    encoded_by : Columns or None
-        How the columns of the table became those of X, if not all held numbers.
+    """A source with the arrays of a table: `feature_names`, the sorted `classes` (C,) if y holds labels
+    (y is then −1 and 1 for two classes, and 0, 1, … for more), `encoded_by` if not all columns held
+    numbers, and the folder of memory maps, which is removed with this object.
     """
 
-    def __init__(
-        self,
-        arrays: dict[str, np.ndarray],
-        feature_names: tuple[str, ...],
-        classes: np.ndarray | None = None,
-        folder: tempfile.TemporaryDirectory | None = None,
-        encoded_by: Columns | None = None,
-        **how: object,
-    ):
-        super().__init__(**arrays, **how)
-        self.feature_names, self.classes, self.folder = feature_names, classes, folder
-        self.encoded_by = encoded_by
+    def __init__(self, arrays: dict, layout: Layout, classes: np.ndarray | None, folder: object, piece_rows: int | None, sites_dir: str | Path | None):
+        super().__init__(**arrays, piece_rows=piece_rows, sites_dir=sites_dir)
+        self.feature_names, self.encoded_by = layout.feature_names, layout.encoded_by
+        self.classes, self.folder = classes, folder
 
     def targets(self) -> np.ndarray:
         """The targets (N,) as they are in the table: numbers, or labels."""
         y = self.columns["y"]
-        if self.classes is None:
-            return y
-        return self.classes[np.searchsorted(class_numbers(self.classes), y)]
-
-
-def translate(codes: np.ndarray, values: np.ndarray) -> None:
-    """Replace each code by values[code], in place and some at a time."""
-    for first in range(0, len(codes), 1_000_000):
-        part = codes[first : first + 1_000_000]
-        part[:] = values[part.astype(int)]
+        return y if self.classes is None else self.classes[np.searchsorted(class_numbers(self.classes), y)]
 
 
 def arrays_of(
@@ -771,38 +694,33 @@ def arrays_of(
     cache_dir: str | Path | None = None,
     labels: bool | Sequence = True,
     verbose: bool = False,
-    **how: object,
+    option: str | None = None,
+    piece_rows: int | None = None,
+    sites_dir: str | Path | None = None,
 ) -> TableArrays:
-    """The arrays of a table, in memory or in files of `cache_dir`. `labels` may be the classes, if
-    they are known, and `how` holds arguments of `ArraySource`.
+    """The arrays of a table, in memory or in files of `cache_dir`. `labels` may be the classes, if they
+    are known. `option`, if given, is the name of `column_types` in messages: inputs are then examined if
+    the layout says what some are taken for, or if a cell is not a number.
     """
-    classes = None
-    with room_in(cache_dir, layout, verbose) as folder:
-        arrays, texts = gathered(layout, folder and folder.name)
-        if layout.labels:
-            found = labels_from(sorted(texts)) if labels is True else labels
-            classes = classes_of(found, layout.parts["y"])
-            translate(arrays["y"], codes_of(texts, classes))
+    if option is not None and layout.column_types:
+        return arrays_of(layout.encoded(option), cache_dir, labels, verbose, None, piece_rows, sites_dir)
+    try:
+        with room_in(cache_dir, layout, verbose) as folder:
+            arrays, texts = gathered(layout, folder and folder.name)
+            classes = None
+            if layout.labels:
+                found = labels_from(sorted(texts)) if labels is True else labels
+                classes, y = classes_of(found, layout.parts["y"]), arrays["y"]
+                codes = codes_of(texts, classes)
+                for first in range(0, len(y), 1_000_000):
+                    y[first : first + 1_000_000] = codes[y[first : first + 1_000_000].astype(int)]
+    except BadCell as fault:
+        if option is None or isinstance(fault, NotFinite) or fault.column not in layout.inputs:
+            raise
+        return arrays_of(layout.encoded(option), cache_dir, labels, verbose, None, piece_rows, sites_dir)
     for array in arrays.values():
         array.flags.writeable = False
-    return TableArrays(arrays, layout.feature_names, classes, folder, layout.encoded_by, **how)
-
-
-def arrays_of_any(
-    layout: Layout, option: str, *given: object, **how: object
-) -> TableArrays:
-    """The same for a table of numbers or of anything. Its columns are examined if the layout says
-    what some are taken for, or if a cell is not a number.
-    """
-    if not layout.column_types:
-        try:
-            return arrays_of(layout, *given, **how)
-        except NotFinite:
-            raise
-        except BadCell as fault:
-            if fault.column not in layout.inputs:
-                raise
-    return arrays_of(layout.encoded(option), *given, **how)
+    return TableArrays(arrays, layout, classes, folder, piece_rows, sites_dir)
 
 # %% ../../nbs/internals/data/tables.ipynb #def7626e
 def convert_table(
@@ -821,42 +739,36 @@ def convert_table(
     decimal: str = ".",
     censored: str | None = None,
 ) -> TableArrays:
-    """The columns of CSV or Parquet files as arrays, in a source for `fit`. Each file is read once.
+    """The columns of CSV or Parquet files as arrays, in a source for `fit`.
 
     Parameters
     ----------
     path : str, path or list of them
-        A file, a list of files, or a folder, of which all `.parquet`, `.csv` and `.csv.gz`
-        files are read in the order of their names. A file with another name is read as CSV.
+        A file, a list of files, or a folder, of which all `.parquet`, `.csv` and `.csv.gz` files are
+        read in the order of their names. A file with another name is read as CSV.
     target : str, optional
-        The column to predict. It is left out of the inputs.
+        The column to predict.
     columns : sequence of str, optional
-        The input columns, in this order; by default all columns with no other use.
-    weight, known_variance, power : str, optional
-        Columns with the weight of each row, the known noise variance of its target, and its
-        power.
+        The input columns; by default all columns with no other use.
+    weight, known_variance, power, censored : str, optional
+        Columns with the weight of each row, the known noise variance of its target, its power, and 1
+        (or true) where the duration in the target had not ended, which gets a minus sign there, as the
+        likelihood `Weibull` expects.
     labels : bool or sequence
-        True if the target holds class labels, which may be text. A sequence gives the classes,
-        such as those of a trained model.
+        True if the target holds class labels, or the classes, such as those of a trained model.
     cache_dir : str or path, optional
-        A folder with space for the arrays. They are stored there in files, read as memory maps,
-        and removed together with the source. By default arrays of up to 1 GB are in memory, and
-        larger ones in the folder for temporary files.
+        A folder for the arrays as memory maps, which are removed with the source. By default arrays of
+        up to 1 GB are in memory, and larger ones in the folder for temporary files.
     piece_rows, sites_dir : optional
         See `ArraySource`.
     verbose : bool
         Whether to print on standard error how large the arrays will be, before they are written.
     column_types : mapping or Columns, optional
-        If it is given, columns may also hold categories, dates and empty cells. A mapping, which
-        may be empty, says what some columns are to be taken for
-        (`sparse_pep.data.columns.Columns`); the `columns_` of a trained model treat a table as
-        that of training. A table of other things than numbers is read twice.
+        Allows categories, dates and empty cells. A mapping, which may be empty, says what some columns
+        are to be taken for; the `columns_` of a trained model treat a table as that of training.
     decimal : "." or ","
-        The decimal mark of the numbers in CSV. With a comma, the columns may be separated by
-        semicolons or tabs.
-    censored : str, optional
-        A column with 1 (or true) where the duration in the target had not ended, and 0 elsewhere. The
-        target gets a minus sign there, as the likelihood `Weibull` expects.
+        The decimal mark of the numbers in CSV. With a comma, the columns may be separated by semicolons
+        or tabs.
 
     Returns
     -------
@@ -866,28 +778,11 @@ def convert_table(
     Raises
     ------
     ValueError
-        If a file or a column is missing, a cell is not a finite number, or a label is missing;
-        the message names file, row and column. If `cache_dir` has too little space. If a file
-        is Parquet and pyarrow (the extra `tables`) is not installed.
-
-    Notes
-    -----
-    The arrays take 8 bytes per number. While a file is read, a batch of 65536 rows is in memory.
+        If something is missing or cannot be read; the message names file, row and column.
 
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from sparse_pep.data.tables import convert_table
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "trees.csv"
-    ...     _ = path.write_text("height,girth,kind\\n10,1.5,oak\\n12,1.8,elm\\n9,1.1,oak\\n")
-    ...     source = convert_table(path, target="girth", columns=["height"])
-    ...     trees = convert_table(path, target="kind", labels=True)
-    >>> print(source.n_data, source.columns["y"])
-    3 [1.5 1.8 1.1]
-    >>> print(trees.classes, trees.feature_names, trees.columns["y"])
-    ['elm' 'oak'] ('height', 'girth') [ 1. -1.  1.]
+    >>> source = convert_table("trees.csv", target="height")  # doctest: +SKIP
     """
     parts = {"y": target, "weight": weight, "known_variance": known_variance, "power": power}
     parts |= {"censored": censored}
@@ -897,8 +792,7 @@ def convert_table(
     layout = replace(layout, encoded_by=column_types) if encoded else layout
     if cache_dir is None and bytes_of_arrays(layout) > IN_MEMORY_BYTES:
         cache_dir = tempfile.gettempdir()
-    how = {"piece_rows": piece_rows, "sites_dir": sites_dir}
     if encoded or column_types is None:
-        return arrays_of(layout, cache_dir, labels, verbose, **how)
+        return arrays_of(layout, cache_dir, labels, verbose, None, piece_rows, sites_dir)
     layout = replace(layout, column_types=column_types)
-    return arrays_of_any(layout, "`column_types`", cache_dir, labels, verbose, **how)
+    return arrays_of(layout, cache_dir, labels, verbose, "`column_types`", piece_rows, sites_dir)
