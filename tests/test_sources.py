@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference.compare import properties
 
-from sparse_pep.data.sources import ArraySource, Largest, Piece, Shelf, Source, added_parts, ahead, checked, chosen_rows, joined
+from sparse_pep.data.sources import ArraySource, Largest, Piece, Shelf, Source, ahead, checked, chosen_rows, joined
 
 rng = np.random.default_rng(3)
 X = rng.normal(size=(23, 3))
@@ -43,6 +43,7 @@ def test_rows_come_in_order_whatever_the_cut(rows, order, kind):
     pieces = list(source.pieces())
     assert [piece.first for piece in pieces] == list(range(0, 23, rows))
     assert all(piece.X.flags.c_contiguous and piece.X.dtype == np.float64 for piece in pieces)
+    assert all(np.shares_memory(piece.X, given) == (given.dtype == float and given.flags.c_contiguous) for piece in pieces)
     together = joined(pieces)
     assert np.array_equal(together.X, given) and np.array_equal(together.y, y)
     assert all(np.array_equal(getattr(together, name), EXTRAS[name]) for name in EXTRAS)
@@ -74,11 +75,6 @@ def test_a_sample_is_some_of_the_rows(rows, n, seed):
     places = [int(np.flatnonzero(y == value)[0]) for value in found[0].y]
     assert len(set(places)) == min(n, 23) and places == sorted(places)
     assert np.array_equal(found[0].X, X[places]) and np.array_equal(found[0].power, EXTRAS["power"][places])
-
-
-def test_an_array_in_memory_is_not_copied():
-    pieces = ArraySource(X, y, piece_rows=5).pieces()
-    assert all(np.shares_memory(piece.X, X) and np.shares_memory(piece.y, y) for piece in pieces)
 
 
 @pytest.mark.parametrize("mode", ["r", "r+", "c"])
@@ -150,15 +146,6 @@ def test_pieces_of_another_width_are_refused():
 
 
 # --- sums, reading ahead, sweeps --------------------------------------------------------------------------------------
-
-
-def test_the_largest_of_numbers_and_arrays():
-    parts = [(1, Largest(2.0), Largest(np.array([1.0, 5.0]))), (2, Largest(3.0), Largest(np.array([4.0, 0.0])))]
-    total = None
-    for part in parts:
-        total = added_parts(total, part)
-    assert total[0] == 3 and total[1].value == 3.0 and total[2].value.tolist() == [4.0, 5.0]
-    assert sum([Largest(1.0), Largest(-1.0)]).value == 1.0
 
 
 def test_the_next_piece_is_read_while_this_one_is_used():
@@ -252,8 +239,7 @@ def test_files_of_a_state_that_are_damaged(tmp_path, damage):
     path.unlink() if damage == "gone" else path.write_bytes(new[damage])
     with pytest.raises(ValueError, match="`sites_dir`: .*3.bin.* is gone or damaged"):
         source.sweep(running, state, 1)
-
-
-def test_a_folder_for_sites_that_is_not_there(tmp_path):
     with pytest.raises(ValueError, match="`sites_dir`: nothing can be written"):
         Shelf(tmp_path / "nowhere")
+
+
