@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import blocks as reference
 from reference.chunks import chunks_of
-from reference.compare import error, gradient_error, properties
-from reference.dense import complex_step
+from reference.compare import error, properties
 from reference.problems import Problem
 from reference.searched import SearchedGaussian
 
@@ -18,7 +17,6 @@ from sparse_pep.likelihoods import Gaussian, Logit, Poisson, Probit, StudentT
 from sparse_pep.model import (
     Model,
     model_evidence,
-    model_gradient,
     model_leave_one_out,
     model_predict,
     predictive_log_density,
@@ -216,23 +214,6 @@ def test_evidence_and_posterior_against_dense_matrices(problem, chunk_size):
     D = problem.dense()[2] - reference.projected(*problem.arrays()[:2])
     assert error(fit.dff, np.diag(D), problem.model.kernel.variance) < 1e-9
     assert fit.converged and fit.n_sweeps == 0
-
-
-@pytest.mark.parametrize("power", [0.0, 1e-9, 0.4, 1.0, "private"])
-@pytest.mark.parametrize("name", ["se", "matern32", "matern52"])
-def test_gradient_against_complex_steps(power, name):
-    problem = BlockProblem(3, 14, 4, 2, 5, name=name, power=power)
-    with chunks_of(5):
-        _, gradient = model_gradient(problem.model, *problem.given())
-    parameters = problem.model.parameters()
-    expected = {
-        key: complex_step(
-            lambda value, key=key: reference.model_log_evidence(name, {**parameters, key: value}, problem.X, problem.y, problem.blocks.labels, problem.powers),
-            parameters[key],
-        )
-        for key in parameters
-    }
-    assert gradient_error(gradient, expected) < 1e-9
 
 
 @pytest.mark.parametrize(

@@ -80,16 +80,6 @@ def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
 
 
 @properties
-@given(problems)
-def test_gradient_against_dense_complex_steps(p):
-    fit, gradient = model_gradient(p.model, *given_of(p))
-    expected = dense.model_gradient(p.name, p.model.parameters(), *p.data())
-    unit = {key: 1.0 for key in expected} | {"features.Z": p.model.kernel.lengthscale}  # compare per lengthscale, not per metre
-    assert gradient_error({k: v * unit[k] for k, v in gradient.items()}, {k: v * unit[k] for k, v in expected.items()}) < 1e-8
-    assert fit.log_evidence == model_evidence(p.model, *given_of(p)).log_evidence
-
-
-@properties
 @given(problems, st.booleans())
 def test_adjoints_against_dense_complex_steps(p, private_noise):
     Kuu, Kuf, kff = p.arrays()
