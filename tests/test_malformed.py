@@ -33,6 +33,7 @@ from sparse_pep import (
     report,
 )
 from sparse_pep.blocks import Partition
+from sparse_pep.data import tables
 from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.estimators.persistence import FORMAT_VERSION
 from sparse_pep.features import InducingPoints, features_from_config
@@ -346,10 +347,13 @@ def refused_line(words, message, stdin=None):
 
 
 @cases(TABLES)
-def test_files_to_fit(folder, case):
+@pytest.mark.parametrize("where", ["in memory", "in pieces"])
+def test_files_to_fit(folder, monkeypatch, case, where):
+    monkeypatch.setattr(tables, "BATCH_ROWS", 3 if where == "in pieces" else 65_536)
     name, (content, words) = case
     Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    refused_line(["fit", name, "--target", "response", "--quiet", "--inducing", 3, "--max-iter", 2], words)
+    more = ["--in-pieces"] if where == "in pieces" else []
+    refused_line(["fit", name, "--target", "response", "--quiet", "--inducing", 3, "--max-iter", 2, *more], words)
 
 
 @cases(TRAINED)

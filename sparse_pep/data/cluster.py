@@ -769,7 +769,7 @@ class DaskSource(Source):
         Raises
         ------
         ValueError
-            If pandas or pyarrow is not installed, or if the files cannot be read.
+            If pyarrow is not installed, or if the files cannot be read.
         """
         client = connect(client)
         try:
@@ -778,7 +778,7 @@ class DaskSource(Source):
             frame = dd.read_parquet(path, index=False)  # a named index is a column
         except ImportError as error:
             raise ValueError(
-                "Parquet files need pandas and pyarrow: pip install 'sparse_pep[tables]'."
+                "Parquet files need pyarrow: pip install 'sparse_pep[tables]'."
             ) from error
         except OSError as error:
             raise ValueError(f"`path`: '{path}' cannot be read: {error}") from error

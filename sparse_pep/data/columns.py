@@ -213,7 +213,8 @@ class Spread(NamedTuple):
         here = np.flatnonzero(~np.isnan(values))
         if not len(here):
             return cls()
-        values, counts = values[here], np.broadcast_to(counts, np.shape(values))[: len(here)] if np.ndim(counts) == 0 else counts[here]
+        counts = np.broadcast_to(counts, np.shape(values))[here]
+        values = values[here]
         parts = (np.floor(values), np.round(24.0 * (values % 1.0), 3)) if dated else ()
         marks = (frozenset(np.unique(part).tolist()) for part in parts)
         example = texts[here[0]] if len(texts) else ""
@@ -615,9 +616,7 @@ class Columns:
         return cls(tuple(Column(**part | {name: tuple(part[name]) for name in ("levels", "periods")}) for part in given))
 
 # %% ../../nbs/internals/data/columns.ipynb #75d58516
-def columns_if_mixed(
-    table: object, kinds: Mapping[str, str] | None = None, weight: np.ndarray | None = None
-) -> Columns | None:
+def columns_if_mixed(table: object, kinds: Mapping[str, str] | None = None, weight: np.ndarray | None = None) -> Columns | None:
     """The columns of a table, or None if all of them are numbers without gaps and `kinds` is empty.
     Rows of which `weight` (N,) is 0 do not count.
     """

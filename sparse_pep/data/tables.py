@@ -47,9 +47,7 @@ def errors_named(name: str) -> Iterator[None]:
     except FileNotFoundError:
         raise ValueError(f"`path`: there is no file '{name}'.") from None
     except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise ValueError(
-            f"`path`: '{name}' is a damaged gzip file; download or write it again."
-        ) from None
+        raise ValueError(f"`path`: '{name}' is a damaged gzip file; download or write it again.") from None
     except UnicodeDecodeError:
         raise ValueError(
             f"`path`: '{name}' is not a text file in UTF-8; save it again as CSV in UTF-8 (a spreadsheet offers "
@@ -79,17 +77,13 @@ class TableFile(NamedTuple):
         """A context with the unzipped content as a file object. ValueError if it cannot be read."""
         given = self.content
         with errors_named(self.name):
-            with (
-                io.BytesIO(given) if isinstance(given, bytes) else open(given, "rb") as raw
-            ):
+            with io.BytesIO(given) if isinstance(given, bytes) else open(given, "rb") as raw:
                 zipped = raw.read(2) == GZIP
                 raw.seek(0)
                 yield gzip.GzipFile(fileobj=raw) if zipped else raw
 
 
-def table_files(
-    path: str | os.PathLike | Sequence, many: bool = True, decimal: str = "."
-) -> tuple[TableFile, ...]:
+def table_files(path: str | os.PathLike | Sequence, many: bool = True, decimal: str = ".") -> tuple[TableFile, ...]:
     """The files of a table: one file, a list of files, or all Parquet and CSV files of a folder in
     the order of their names. Unless `many` is true it must be one file, or `-` for standard input.
     """
@@ -105,9 +99,7 @@ def table_files(
     if many and not listed and paths[0].is_dir():
         paths = [p for p in sorted(paths[0].iterdir()) if p.name.lower().endswith(TABLES)]
     if not paths:
-        raise ValueError(
-            f"`path`: {shown(path)} holds no file that ends in {', '.join(TABLES)}."
-        )
+        raise ValueError(f"`path`: {shown(path)} holds no file that ends in {', '.join(TABLES)}.")
     for file in paths:
         if not file.exists():
             raise ValueError(f"`path`: there is no file '{file}'.")
@@ -209,9 +201,7 @@ def codes_of(texts: Sequence[str], classes: np.ndarray) -> np.ndarray:
     codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
     unknown = np.flatnonzero(classes[codes] != values)
     if len(unknown):
-        raise ValueError(
-            f"the label {texts[unknown[0]]!r} is not one of the classes {shown(list(classes))}."
-        )
+        raise ValueError(f"the label {texts[unknown[0]]!r} is not one of the classes {shown(list(classes))}.")
     return class_numbers(classes)[codes]
 
 # %% ../../nbs/internals/data/tables.ipynb #df37cb69
@@ -236,9 +226,7 @@ def column_names(cells: Sequence[str], source: str, numbered: bool = False) -> l
             "(pandas writes a nameless index column unless `index=False`)."
         )
     elif twice:
-        fault = (
-            f"'{source}' has more than one column named {twice[0]!r}. Rename or remove one."
-        )
+        fault = f"'{source}' has more than one column named {twice[0]!r}. Rename or remove one."
     else:
         return names
     raise ValueError(f"`path`: {fault}")
@@ -260,16 +248,12 @@ def require_column(name: object, names: Sequence[str], called: str, source: str)
     )
 
 
-def input_names(
-    names: Sequence[str], named: dict[str, str], columns: Sequence[str] | None, source: str
-) -> tuple[str, ...]:
+def input_names(names: Sequence[str], named: dict[str, str], columns: Sequence[str] | None, source: str) -> tuple[str, ...]:
     """The names of the inputs: the checked `columns`, or all columns with no other use. `named` maps
     each argument that names a column for another use to that column.
     """
     if isinstance(columns, str) or (columns is not None and len(columns) == 0):
-        raise ValueError(
-            f"`columns` must be a list of at least one name; got {shown(columns)}."
-        )
+        raise ValueError(f"`columns` must be a list of at least one name; got {shown(columns)}.")
     others = [name for name in names if name not in named.values()]
     chosen = tuple(others if columns is None else columns)
     wanted = [*named.items(), *(("`columns`", name) for name in chosen)]
@@ -279,10 +263,7 @@ def input_names(
     for twice in (name for name, count in counts.items() if count > 1):
         arguments = [called for called, name in named.items() if name == twice]
         called = "`columns`" if twice in chosen else " and ".join(arguments)
-        raise ValueError(
-            f"{called}: {twice!r} is used twice; a column is one input, or the "
-            "target, or a weight."
-        )
+        raise ValueError(f"{called}: {twice!r} is used twice; a column is one input, or the target, or a weight.")
     if not chosen:
         taken = " and ".join(map(repr, named.values()))
         raise ValueError(f"`path`: '{source}' has no input column, only {taken}.")
@@ -638,9 +619,7 @@ def gathered(layout: Layout, folder: str | Path | None = None) -> tuple[dict[str
 
 # %% ../../nbs/internals/data/tables.ipynb #6d389c4a
 @contextmanager
-def room_in(
-    cache_dir: str | Path | None, layout: Layout, verbose: bool
-) -> Iterator[tempfile.TemporaryDirectory | None]:
+def room_in(cache_dir: str | Path | None, layout: Layout, verbose: bool) -> Iterator[tempfile.TemporaryDirectory | None]:
     """A new folder within `cache_dir` for the arrays of a table, which is removed after an error, or
     None without a `cache_dir`. ValueError if the arrays do not fit there.
     """
