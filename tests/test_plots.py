@@ -11,42 +11,28 @@ import numpy as np
 import pytest
 from scipy.stats import binom, binomtest, kstest, norm
 
-from sparse_pep.kernels import Linear, Matern12, Periodic, SquaredExponential, White
 from sparse_pep.plots import (
-    plot_calibration,
-    plot_calibration_draws,
-    plot_classification_1d,
-    plot_classification_2d,
-    plot_energy_trace,
-    plot_inducing_points,
-    plot_posterior_1d,
-    plot_posterior_2d,
-    plot_power_sweep,
-    plot_relevance,
-    plot_reliability,
-    plot_residuals,
-)
-from sparse_pep.plots.calibration import (
-    binary_cases,
-    ranks_of,
-    reliability_bins,
-    wilson_interval,
-)
-from sparse_pep.plots.fits import (
     BAND,
     CLASS_COLORS,
+    TRACE_COLORS,
+    binary_cases,
     grid_around,
     mark_points,
     one_column,
     pairs,
+    plot_calibration,
+    plot_classification_2d,
+    plot_energy_trace,
+    plot_posterior_1d,
+    plot_posterior_2d,
+    plot_power_sweep,
+    plot_reliability,
+    plot_residuals,
     posterior_curves,
-)
-from sparse_pep.plots.training import (
-    TRACE_COLORS,
-    ard_parts,
-    point_paths,
+    reliability_bins,
     score_label,
     sweep_lines,
+    wilson_interval,
 )
 
 X = np.linspace(-1.0, 3.0, 9)
@@ -187,55 +173,6 @@ def test_traces_are_told_apart_by_colour_and_dashes_and_have_whole_steps():
     assert all(tick == round(tick) for tick in ax.get_xticks())
 
 
-def record(*shape, name="features.Z"):
-    """A record of training with ten iterations between snapshots."""
-    values = np.random.default_rng(0).normal(size=shape)
-    return {"iteration": 10 * np.arange(shape[0]), "values": {name: values, "log_noise_variance": np.zeros(shape[0])}}
-
-
-def test_paths_are_those_of_the_record_of_a_model():
-    trace = record(4, 3, 2)
-    model = types.SimpleNamespace(diagnostics_={"parameter_trace": trace})
-    for given in (trace, model):
-        iteration, paths = point_paths(given)
-        np.testing.assert_array_equal(iteration, [0, 10, 20, 30])
-        np.testing.assert_array_equal(paths, trace["values"]["features.Z"])
-
-
-def test_one_input_has_its_paths_upwards_two_have_them_in_the_plane():
-    trace = record(4, 3, 1)
-    paths, given = trace["values"]["features.Z"], plt.subplots()[1]
-    ax = plot_inducing_points(trace, ax=given)
-    assert ax is given and len(plt.get_fignums()) == 1
-    for m, line in enumerate(ax.lines[:3]):
-        np.testing.assert_array_equal(line.get_xydata(), np.c_[paths[:, m, 0], [0, 10, 20, 30]])
-    start, end = ax.lines[3:]
-    np.testing.assert_array_equal(start.get_xydata(), np.c_[paths[0], np.zeros(3)])
-    np.testing.assert_array_equal(end.get_xydata(), np.c_[paths[-1], np.full(3, 30)])
-    assert labels(ax) == ["start", "end"] and start.get_marker() != end.get_marker()
-    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_yscale()) == ("x", "iteration", "symlog")
-    low, high = ax.get_ylim()
-    assert low < 0 and high > 30
-
-    trace = record(4, 5, 2, name="features.0.Z")
-    paths = trace["values"]["features.0.Z"]
-    ax = plot_inducing_points(trace, name="features.0.Z")
-    np.testing.assert_array_equal(ax.lines[2].get_xydata(), paths[:, 2])
-    np.testing.assert_array_equal(ax.lines[5].get_xydata(), paths[0])
-    np.testing.assert_array_equal(ax.lines[6].get_xydata(), paths[-1])
-    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_yscale()) == ("x1", "x2", "linear")
-
-
-def test_of_many_inputs_some_can_be_chosen():
-    trace = record(2, 3, 4)
-    paths = trace["values"]["features.Z"]
-    ax = plot_inducing_points(trace, dims=(3, 0))
-    np.testing.assert_array_equal(ax.lines[1].get_xydata(), paths[:, 1, [3, 0]])
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("x4", "x1")
-    assert plot_inducing_points(trace, dims=(2,)).get_xlabel() == "x3"
-    assert plot_inducing_points(record(1, 3, 1)).get_ylim()[1] > 0  # one snapshot is a start and an end
-
-
 ROWS = [
     {"data": "b", "power": 1, "split": 0, "smse": 0.4},
     {"data": "b", "power": 0, "split": 0, "smse": 0.2},
@@ -333,45 +270,6 @@ def test_a_model_that_tells_nothing_of_f_has_a_map_of_y():
     axes = plot_posterior_2d(Silent(), [[0.0, 0.0], [1.0, 1.0]], [0.0, 1.0], n_grid=5)
     assert axes[0].figure.axes[3].get_ylabel() == "standard deviation of y (units of y)"
     assert len(axes) == 2 and labels(axes[1]) == ["data"]
-
-
-class Steps:
-    """Class c of C is sure where x is c."""
-
-    def __init__(self, classes, Z=None):
-        self.classes_ = np.array(classes)
-        if Z is not None:
-            self.features_ = types.SimpleNamespace(Z=np.array(Z))
-
-    def predict_proba(self, X):
-        assert X.ndim == 2 and X.shape[1] == 1
-        p = np.exp(-8.0 * (X - np.arange(len(self.classes_))) ** 2)
-        return p / p.sum(axis=1, keepdims=True)
-
-
-def test_of_two_classes_on_a_line_the_second_has_a_curve():
-    given = plt.subplots()[1]
-    x, y = np.array([0.0, 0.2, 1.0]), np.array(["no", "no", "yes"])
-    ax = plot_classification_1d(Steps(["no", "yes"], [[0.5], [7.0]]), x, y, ax=given, n_grid=21)
-    assert ax is given and len(plt.get_fignums()) == 1
-    assert labels(ax) == ["no", "yes", "p(yes)", "inducing points (1 more beyond)"]
-    no, yes, curve, half, points = ax.lines
-    np.testing.assert_array_equal(no.get_xdata(), [0.0, 0.2])
-    np.testing.assert_array_equal(yes.get_xdata(), [1.0])
-    assert set(no.get_ydata()) != set(yes.get_ydata()) and max(*no.get_ydata(), *yes.get_ydata()) < 0.0
-    assert min(*no.get_ydata(), *yes.get_ydata()) > ax.get_ylim()[0] and ax.get_ylim()[1] > 1.0
-    grid = grid_around(x[:, None], 21, 0.08)[0]
-    np.testing.assert_allclose(curve.get_xydata(), np.c_[grid, Steps([0, 1]).predict_proba(grid[:, None])[:, 1]])
-    assert curve.get_color() == yes.get_color() != no.get_color() and no.get_marker() != yes.get_marker()
-    assert set(half.get_ydata()) == {0.5}
-    np.testing.assert_array_equal(points.get_xdata(), [0.5])
-
-
-def test_of_three_classes_on_a_line_each_has_a_curve():
-    ax = plot_classification_1d(Steps(["a", "b", "c"]), [0.0, 1.0, 2.0], ["a", "b", "c"], n_grid=9)
-    assert labels(ax) == ["a", "p(a)", "b", "p(b)", "c", "p(c)"]
-    heights = np.sum([line.get_ydata() for line in ax.lines if len(line.get_ydata()) == 9], axis=0)
-    np.testing.assert_allclose(heights, 1.0)
 
 
 class Tilted:
@@ -512,37 +410,6 @@ def test_a_right_model_is_in_the_band_and_a_timid_or_rash_one_is_not():
     assert shares[0] < low < shares[1] < high < shares[2]
 
 
-def test_ranks_are_uniform_for_the_right_distribution_ties_or_none():
-    rng = np.random.default_rng(0)
-    for draw in (lambda size: rng.poisson(0.7, size), rng.standard_normal):
-        u = ranks_of(draw((4000,)), draw((4000, 19)), rng)
-        assert kstest(u, "uniform").pvalue > 0.01
-    assert np.all(ranks_of(np.zeros(99), np.zeros((99, 1)), rng) > 0.0)
-
-
-def test_a_rank_is_the_share_of_draws_below():
-    draws = np.tile(np.arange(10.0), (3, 1))
-    u = ranks_of(np.array([-1.0, 4.5, 99.0]), draws, np.random.default_rng(0)) * 11
-    assert np.floor(u).tolist() == [0, 5, 10]
-    tied = ranks_of(np.full(2000, 4.0), np.tile(np.arange(10.0), (2000, 1)), np.random.default_rng(0)) * 11
-    assert tied.min() < 4.01 and 5.99 < tied.max() < 6.0 and tied.min() >= 4.0
-
-
-def test_calibration_by_draws_of_a_gaussian_is_that_of_the_gaussian():
-    rng = np.random.default_rng(0)
-    y, mean, std = rng.normal(0.0, 2.0, 50), rng.standard_normal(50), np.full(50, 1.5)
-    draws = mean[:, None] + std[:, None] * rng.standard_normal((50, 20000))
-    given = plt.subplots()[1]
-    ax = plot_calibration_draws(y[:, None], draws, ax=given)
-    assert ax is given and len(plt.get_fignums()) == 1
-    exact = plot_calibration(y, mean, std)
-    np.testing.assert_allclose(ax.lines[1].get_xydata(), exact.lines[1].get_xydata(), atol=0.02)
-    assert labels(ax) == labels(exact)
-    again = [plot_calibration_draws(np.zeros(5), np.zeros((5, 3)), random_state=s).lines[1].get_xydata() for s in (0, 0, 1)]
-    np.testing.assert_array_equal(again[0], again[1])
-    assert not np.allclose(again[0], again[2])
-
-
 def test_residuals_are_standardised_and_those_outside_marked():
     given = plt.subplots()[1]
     ax = plot_residuals([1.0, 5.0, -3.0, 2.0], [0.0, 1.0, 1.0, 2.0], [1.0, 2.0, 2.0, 0.5], ax=given)
@@ -622,47 +489,6 @@ def test_a_right_classifier_of_many_data_lies_on_the_diagonal():
         assert len(drawn) == 10 and np.abs(drawn[:, 0] - drawn[:, 1]).max() < 0.04
 
 
-def drawn_bars(ax):
-    """Name → length, from the top down."""
-    names = {place: text.get_text() for place, text in zip(ax.get_yticks(), ax.get_yticklabels())}
-    assert ax.yaxis_inverted()
-    bars = sorted(ax.patches, key=lambda bar: bar.get_y())
-    return [(names[round(bar.get_y() + bar.get_height() / 2)], bar.get_width()) for bar in bars]
-
-
-def test_relevance_is_the_inverse_lengthscale_largest_on_top():
-    given = plt.subplots()[1]
-    ax = plot_relevance(SquaredExponential(3.0, [2.0, 0.25, 1.0]), ax=given)
-    assert ax is given and len(plt.get_fignums()) == 1
-    assert drawn_bars(ax) == [("x2", 4.0), ("x3", 1.0), ("x1", 0.5)]
-    assert "not shown" not in ax.get_xlabel()
-    named = plot_relevance(Matern12(1.0, [2.0, 0.25]), ["age", "size"])
-    assert drawn_bars(named) == [("size", 4.0), ("age", 0.5)]
-
-
-def test_relevance_follows_the_active_columns():
-    kernel = SquaredExponential(1.0, [2.0, 0.5], active_dims=(3, 0))
-    assert drawn_bars(plot_relevance(kernel)) == [("x1", 2.0), ("x4", 0.5)]
-    assert drawn_bars(plot_relevance(kernel, "abcdef")) == [("a", 2.0), ("d", 0.5)]
-    assert drawn_bars(plot_relevance(Matern12(1.0, 4.0, active_dims=(1,)))) == [("x2", 0.25)]
-
-
-def test_of_a_composite_kernel_the_parts_with_a_lengthscale_for_each_input():
-    kernel = SquaredExponential(1.0, [1.0, 2.0]) * White() + Linear() + Matern12(1.0, 8.0, active_dims=(1,)) + Periodic()
-    ax = plot_relevance(kernel, ["a", "b"])
-    assert drawn_bars(ax) == [
-        ("a (0.0. SquaredExponential)", 1.0),
-        ("b (0.0. SquaredExponential)", 0.5),
-        ("b (2. Matern12)", 0.125),
-    ]
-    assert ax.get_xlabel().endswith("not shown: 1. Linear, 3. Periodic")
-    for name, dims, ell in ard_parts(kernel)[0]:  # the names are those of the parameters
-        key = f"{name.split()[0]}log_lengthscale"
-        np.testing.assert_allclose(np.exp(kernel.parameters()[key]), ell if dims is None else ell[0])
-    one = plot_relevance(SquaredExponential(1.0, [1.0, 2.0]) + White())
-    assert drawn_bars(one) == [("x1", 1.0), ("x2", 0.5)]  # one part needs no name
-
-
 # --- what is refused ------------------------------------------------------------------------------
 
 PREDICTIONS = [
@@ -689,18 +515,6 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
         ({"Z_start": np.zeros((3, 2))}, "`Z_start` has 2 columns"),
         ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
     ]),
-    (plot_inducing_points, {}, [
-        ({"record": Line()}, "`record` must be a trained model with .*got Line without one"),
-        ({"record": types.SimpleNamespace(diagnostics_={})}, "`record` must be a trained model"),
-        ({"record": {"iteration": [0]}}, "`record` must be a trained model"),
-        ({"record": record(2, 3, 1), "name": "features.width"}, "`name` must be one of features.Z, log_noise_variance"),
-        ({"record": record(2, 3, 1), "name": "log_noise_variance"}, r"'log_noise_variance' must have shape \(T, M, D\)"),
-        ({"record": record(2, 3, 1) | {"iteration": [0]}}, r"with T = 1, at least 1; its shape is \(2, 3, 1\)"),
-        ({"record": record(0, 3, 1)}, "with T = 0, at least 1"),
-        ({"record": record(2, 3, 3)}, r"`dims` must be one or two of the 3 columns; got \[0, 1, 2\]"),
-        ({"record": record(2, 3, 1), "dims": (0, 1)}, "`dims` must be one or two of the 1 columns"),
-        ({"record": record(2, 3, 2), "dims": ()}, "`dims` must be one or two"),
-    ]),
     (plot_energy_trace, {}, [
         ({"values": []}, "`values` must be a vector with at least one finite value"),
         ({"values": [np.nan]}, "`values` must be a vector with at least one finite value"),
@@ -720,12 +534,6 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
         ({"y": [0.0, np.inf, 0.0]}, "`y` holds NaN or infinity"),
         ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
     ]),
-    (plot_classification_1d, {"model": Steps([0, 1]), "X": np.zeros(3), "y": [0, 1, 0]}, [
-        ({"X": np.zeros((3, 2))}, "`X` has 2 columns"),
-        ({"y": [0, 1]}, "one label for each of the 3 rows"),
-        ({"y": [0, 1, 2]}, r"the label 2, which is not one of the classes \[0, 1\]"),
-        ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
-    ]),
     (plot_classification_2d, {"model": Tilted(), "X": PLANE, "y": [-1, -1, 1, 1, 1]}, [
         ({"X": PLANE[:, :1]}, "`X` must have two columns"),
         ({"X": np.zeros((5, 3))}, "`X` must have two columns"),
@@ -735,14 +543,6 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
         ({"y": [1, 1, -1, 2, 1]}, r"the label 2, which is not one of the classes \[-1, 1\]"),
         ({"y": ["1"] * 5}, "the label '1', which is not one"),
         ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
-    ]),
-    (plot_calibration_draws, {}, [
-        ({"y": [], "draws": np.zeros((0, 3))}, "`y` must have shape"),
-        ({"y": [np.nan], "draws": [[0.0]]}, "`y` holds NaN"),
-        ({"y": [0.0, 1.0], "draws": np.zeros((3, 5))}, r"a row for each of the 2 targets .* its shape is \(3, 5\)"),
-        ({"y": [0.0, 1.0], "draws": np.zeros(2)}, "`draws` must have a row"),
-        ({"y": [0.0, 1.0], "draws": np.zeros((2, 0))}, "at least one column"),
-        ({"y": [0.0], "draws": [[np.inf]]}, "`draws` holds NaN or infinity"),
     ]),
     (plot_calibration, {"y": Y[:3], "mean": np.zeros(3), "std": np.ones(3)}, PREDICTIONS),
     (plot_residuals, {"y": Y[:3], "mean": np.zeros(3), "std": np.ones(3)}, PREDICTIONS),
@@ -761,18 +561,6 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
         ({"positive": "maybe"}, "`positive` must be one of the classes"),
         ({"n_bins": 0}, "`n_bins` must be a whole number"),
         ({"n_bins": 2.5}, "`n_bins` must be a whole number"),
-    ]),
-    (plot_relevance, {}, [
-        ({"kernel": SquaredExponential(1.0, 2.0)}, r"found: SquaredExponential\); train a kernel that has one"),
-        ({"kernel": SquaredExponential(1.0, 2.0, active_dims=(0, 1))}, "`kernel` has no lengthscale for each input"),
-        ({"kernel": Periodic(1.0, [1.0, 2.0])}, "found: Periodic"),
-        ({"kernel": Linear() + SquaredExponential()}, "found: 0. Linear, 1. SquaredExponential"),
-        ({"kernel": White()}, "found: no inputs"),
-        ({"kernel": types.SimpleNamespace(lengthscale=np.ones(2))}, "`kernel` must be a Kernel"),
-        ({"kernel": SquaredExponential(1.0, [1.0, 2.0]), "names": ["a"]}, "`names` must hold one name for each input, 2; got 1"),
-        ({"kernel": SquaredExponential(1.0, [1.0, 2.0]), "names": "abc"}, "`names` must hold one name for each input, 2; got 3"),
-        ({"kernel": Matern12(1.0, 1.0, active_dims=(2,)), "names": "ab"}, "at least 3; got 2"),
-        ({"kernel": SquaredExponential(1.0, [1.0, 2.0]) + Matern12(active_dims=(1,)), "names": "abc"}, "for each input, 2; got 3"),
     ]),
 ]  # fmt: skip
 

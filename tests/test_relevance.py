@@ -6,7 +6,6 @@ import pytest
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.kernels import Linear, SquaredExponential
-from sparse_pep.report import fit_report
 
 rng = np.random.default_rng(0)
 X = np.column_stack([rng.normal(size=60), 1e3 * rng.normal(size=60), rng.normal(size=60)])
@@ -50,7 +49,6 @@ def test_what_stands_for_one_column_is_shuffled_together():
     encoded = model.columns_.transform(table)
     same = model.relevance(encoded, X[:, 0], {"place": [0, 1], "size": [2]})
     np.testing.assert_array_equal((found.loss, found.share), (same.loss, same.share))
-    assert "place" in fit_report(model, table, X[:, 0])
 
 
 def test_scaled_targets_and_labels_are_judged(tmp_path):
@@ -63,8 +61,6 @@ def test_scaled_targets_and_labels_are_judged(tmp_path):
         assert np.argmin(found.loss) == 2 and str(found) in model.summary()
         model.save(tmp_path / "model.npz")
         assert str(found) in load(tmp_path / "model.npz").summary()
-        page = fit_report(model, X, targets, names=["a", "a", "c"], held_out=True)
-        assert "Effect of the inputs" in page and "loss (nats per row)" in page
 
 
 @pytest.mark.parametrize("groups", [{}, {"a": [3]}, {"a": [-1]}, {"a": [0, 0]}, {"a": [0], "b": [0]}, {"a": [0.5]}, {"a": []}, {"a": ["x1"]}], ids=str)

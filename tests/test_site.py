@@ -425,7 +425,7 @@ def test_exported_imports_stand_alone(path):
 
 def test_code_that_is_not_the_argument_is_folded_where_code_is_explained(documents):
     folded = {page for page, document in documents.items() if ("details", {"class": "folded"}) in document.tags}
-    assert {"regression.html", "power_ep_in_one_page.html", "internals/plots/fits.html"} <= folded
+    assert {"regression.html", "power_ep_in_one_page.html", "internals/plots.html"} <= folded
     assert not [page for page in folded if page.startswith(("tutorials/", "gallery/", "howto/"))]  # there one needs them
 
 
