@@ -227,7 +227,7 @@ def plot_posterior_2d(
     margin: float = 0.08,
 ) -> np.ndarray:
     """Draw the posterior of a model with two inputs as two maps: its mean, with the data in the
-    same colours, and its standard deviation. Returns the two axes.
+    same colours, and its standard deviation. Returns the two axes (2,).
 
     Parameters
     ----------
