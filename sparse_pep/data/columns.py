@@ -80,7 +80,7 @@ def pyarrow_for(path: object) -> ModuleType:
     return pyarrow
 
 
-def cells_of_series(column: pd.Series, name: str) -> Cells:
+def series_cells(column: pd.Series, name: str) -> Cells:
     """The cells of a column of pandas. `BadCell` unless they are all text, all numbers or all dates."""
     kind = column.dtype
     if isinstance(kind, pd.CategoricalDtype):
@@ -137,7 +137,7 @@ def cells_of(table: object, names: Sequence[str]) -> dict[str, Cells]:
     missing = [name for name in names if name not in table.columns]
     if missing:
         raise ValueError(f"`X` has no column {missing[0]!r}, which the model was fitted to; it has {shown(list(table.columns))}.")
-    return {name: cells_of_series(table[name], name) for name in names}
+    return {name: series_cells(table[name], name) for name in names}
 
 
 def canonical(value: object) -> str:
@@ -296,12 +296,13 @@ def readings(texts: Sequence[str]) -> dict[str, np.ndarray]:
     and "infinite", "absent" and the two forms of numbers that a person must correct, "comma" and "unit".
     """
     numbers = np.array([to_number(text, "input") for text in texts], dtype=float)
-    absent = np.array([text.casefold() in ABSENT for text in texts], dtype=bool) & np.isnan(numbers)
+    odd = [(k, texts[k]) for k in np.flatnonzero(np.isnan(numbers))]
+    absent = np.zeros(len(numbers), dtype=bool)
+    absent[[k for k, text in odd if text.casefold() in ABSENT]] = True
     found = {"number": np.where(np.isinf(numbers), np.nan, numbers)}
     found |= {form: np.where(mask, 0.0, np.nan) for form, mask in (("infinite", np.isinf(numbers)), ("absent", absent))}
-    begins = np.array([text[:1].isdigit() or text[:1] in ("+", "-", "$", "€", "£", ".", ",") for text in texts], dtype=bool)
-    rest = np.flatnonzero(np.isnan(numbers) & ~absent & begins)
-    for form in FORMS if len(rest) else ():
+    rest = [k for k, text in odd if not absent[k] and re.match(r"[\d$€£.,+-]", text)]
+    for form in FORMS if rest else ():
         found[form] = np.full(len(texts), np.nan)
         found[form][rest] = days_in([texts[k] for k in rest], form)
     rest = [k for k in rest if all(np.isnan(found[form][k]) for form in FORMS)]

@@ -28,7 +28,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .columns import ABSENT, UNNAMED, BadCell, Columns, Labels, Seen, cells_of_series, one_line, pyarrow_for, to_number
+from .columns import ABSENT, UNNAMED, BadCell, Columns, Labels, Seen, one_line, pyarrow_for, series_cells, to_number
 from .sources import ArraySource, class_numbers
 from ..numerics.validation import shown
 
@@ -136,14 +136,14 @@ def cells_in(column: pd.Series, name: str, kind: str, decimal: str = ".") -> np.
     """A column (n,) as numbers or texts. `BadCell` for the first cell that is invalid."""
     is_text = isinstance(column.dtype, pd.StringDtype)
     if kind == "cell" and not is_text:
-        return cells_of_series(column, name)
+        return series_cells(column, name)
     if kind in ("input", "number") and isinstance(column.dtype, np.dtype) and column.dtype.kind in ("biuf" if kind == "input" else "iuf"):
         numbers = column.to_numpy(float)
         if np.isfinite(numbers).all():
             return numbers
     texts = column if is_text else column.map(one_line, na_action="ignore")
     places, distinct = pd.factorize(texts.to_numpy(object), use_na_sentinel=False)  # in the order of the rows
-    texts = ["null" if pd.isna(text) else one_line(text) for text in distinct]
+    texts = [one_line(text) if isinstance(text, str) else "null" for text in distinct]
     if decimal == "," and kind != "label":
         texts = [*map(with_point, texts)]
     if kind == "cell":
@@ -360,7 +360,7 @@ def csv_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFra
     if line_of(file, 0) is None:
         return
     for numbers in (numeric, set()):
-        types = {name: float if name in numbers else "string" for name in names} | {"": "string"}
+        types = {name: float if name in numbers else pd.StringDtype("python") for name in [*names, ""]}
         try:
             with Text.of(file) as texts:
                 for _ in range(n_lines):
@@ -392,7 +392,7 @@ def csv_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFra
 
 # %% ../../nbs/internals/data/tables.ipynb #341993bb
 @contextmanager
-def opened_parquet(file: TableFile) -> "Iterator[pyarrow.parquet.ParquetFile]":
+def opened_parquet(file: TableFile) -> Iterator:
     """A Parquet file opened by pyarrow. ValueError if it cannot be read."""
     arrow = pyarrow_for(file.name)
     try:
@@ -402,7 +402,7 @@ def opened_parquet(file: TableFile) -> "Iterator[pyarrow.parquet.ParquetFile]":
         raise ValueError(f"`path`: '{file.name}' cannot be read as Parquet: {one_line(error)[:160]}") from None
 
 
-def parquet_names(schema: "pyarrow.Schema", file: TableFile) -> dict[str, str]:
+def parquet_names(schema: object, file: TableFile) -> dict[str, str]:
     """The checked names of the columns of a Parquet file, and their names in the file itself. An
     index that pandas wrote comes first if it has a name, and is left out otherwise.
     """
