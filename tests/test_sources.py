@@ -54,6 +54,11 @@ def test_rows_come_in_order_whatever_the_cut(rows, order, kind):
     assert [part[0] for part in source.each(sums)] == [len(piece.X) for piece in pieces]
 
 
+def test_pieces_with_one_number_each_are_joined():
+    one, other = Piece(0, X[:2], y[:2], weight=2.0), Piece(2, X[2:3], y[2:3], weight=3.0)
+    assert joined([one, other]).weight.tolist() == [2.0, 2.0, 3.0] and joined([one, one]).weight == 2.0
+
+
 def test_fingerprints_tell_data_apart():
     plain = ArraySource(X, y).fingerprint()
     again = X.copy()
@@ -138,7 +143,10 @@ def test_a_row_that_is_no_good_is_named(name, value):
             ArraySource(**everywhere).total(sums)
 
 
-def test_pieces_of_another_width_are_refused():
+def test_pieces_of_another_width_and_bad_cells_are_refused():
+    bad = np.where(np.arange(23)[:, None] + np.arange(3) == 20, np.inf, X)  # from row 18, column 2
+    with pytest.raises(ValueError, match=r"`X`, row 18 \(counted from 0\), column 2: .*; got inf"):
+        ArraySource(bad, y, piece_rows=5).total(sums)
     with pytest.raises(ValueError, match="`X` must have 2 columns.*from row 40"):
         checked(Piece(40, X), 2)
     with pytest.raises(ValueError, match="`y` must have as many rows as `X`; from row 40"):
@@ -171,6 +179,10 @@ def test_what_goes_wrong_while_reading_ahead_is_raised_in_its_turn():
     assert next(pieces) == 0
     with pytest.raises(ValueError, match="row 7"):
         next(pieces)
+    before, pieces = threading.active_count(), ahead(iter(range(100)))
+    next(pieces)
+    pieces.close()  # reading stops with the reader
+    assert threading.active_count() == before
 
 
 def test_a_source_without_rows():
