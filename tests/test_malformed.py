@@ -1198,7 +1198,7 @@ def covariances(rows):
 KUU = Z.Kuu(SE)
 GIVEN = {"evidence": dict(Kuu=KUU, Kuf=Z.Kuf(SE, X), kff=SE.diag(X), y=y, noise_variance=0.1, power=0.5),
          "infer": dict(Kuu=KUU, covariances=covariances, likelihood=Gaussian(0.1), y=y, power=0.5),
-         "train": dict(model=Model(SE, Z, Gaussian(0.1)), data=Piece(0, X, y), max_iter=2)}  # fmt: skip
+         "train": dict(model=Model(SE, Z, Gaussian(0.1)), data=Piece(0, X, y))}  # fmt: skip
 FUNCTIONS = {"evidence": regression.evidence, "infer": inference.infer, "train": train}
 
 
