@@ -24,7 +24,7 @@ LOCAL_NAMES = ("off", "blocks", "neighbours", "auto")
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax")
 NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta", "ordinal", "poisson", "negative_binomial")
 LIKELIHOODS = ("gaussian", *CLASSIFIERS, *NUMERIC)
-MAX_INDUCING, MAX_ITER, TOL = 1000, 2000, 1e-4
+MAX_ITER, TOL = 2000, 1e-4
 
 # %% ../nbs/internals/cli.ipynb #54535d2f
 def expected_errors() -> tuple[type[Exception], ...]:
@@ -123,16 +123,6 @@ class Inducing(click.IntRange):
         return value if value == "auto" else super().convert(value, param, ctx)
 
 
-class Ard(click.Choice):
-    """True or False, or "auto"."""
-
-    def convert(self, value: object, param: object, ctx: object) -> bool | str:
-        """The value as True, False or "auto"; a usage error if it is none of them."""
-        if isinstance(value, bool):
-            return value
-        return {"true": True, "false": False}.get(super().convert(value, param, ctx), "auto")
-
-
 class Power(click.ParamType):
     """A number from 0 to 1, or the name of a rule that chooses one."""
 
@@ -197,7 +187,6 @@ def inducing_options(default: int) -> Callable:
     return with_options(
         number_option("--inducing", "n_inducing", default=default, kind=Inducing(1), metavar="M",
             help="Number of inducing points, or auto: as many as the data need."),
-        number_option("--max-inducing", default=MAX_INDUCING, help="Largest number that --inducing auto tries."),
     )  # fmt: skip
 
 
@@ -237,19 +226,8 @@ fit_options = with_options(
     click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME", type=click.Choice(LIKELIHOODS),
         help=f"Distribution of the target. For numbers: gaussian, student_t (with outliers), heteroscedastic_gaussian (noise that depends on the inputs), tobit (cut off at 0). For positive numbers: gamma, weibull (durations; a minus sign says that one had not ended). For fractions between 0 and 1: beta. For ordered classes 0, 1, 2, ...: ordinal. For labels: {', '.join(CLASSIFIERS)}. "
         "For counts: poisson, negative_binomial."),
-    click.option("--noise-variance", show_default="1.0", type=FiniteRange(0, min_open=True),
-        help="Noise variance at the start of training (gaussian only), in squared units of the target, standardised by default."),
-    click.option("--mean", type=click.Choice(["constant", "linear"]),
-        help="Mean function. Without one, predictions far from the data return to the mean of the target."),
-    click.option("--ard", default=True, show_default="true", type=Ard(["true", "false", "auto"]),
-        help="Whether each input has its own lengthscale; auto: unless there are fewer than 10 rows for each input."),
-    click.option("--priors", default=None, type=click.Choice(["weak"]),
-        help="Priors that keep lengthscales near their starting values and the noise from vanishing; they help with fewer than about 200 rows."),
     click.option("--local", default="off", show_default=True, type=click.Choice(LOCAL_NAMES),
-        help="Predict also from nearby training rows: of the nearest of --blocks, or of --neighbours; auto if they predict left out rows better. The model file then holds the rows."),
-    number_option("--neighbours", "n_neighbours", default=20, help="Number of neighbours for --local."),
-    number_option("--restarts", "n_restarts", default=0, kind=click.IntRange(0),
-        help="Number of further starts of training; the best result is kept."),
+        help="Predict also from nearby training rows: of the nearest of --blocks, or of the 20 nearest; auto if they predict left out rows better. The model file then holds the rows."),
     click.option("--weight", metavar="COLUMN",
         help="Column with the weight of each row: a row of weight 2 counts twice. It is not an input."),
     click.option("--known-variance", metavar="COLUMN",

@@ -492,9 +492,8 @@ def check_options(
     be larger than memory.
     """
     if training["likelihood"] != "gaussian":
-        told = {"--noise-variance": training["noise_variance"], "--known-variance": known_variance}
-        for option in (option for option, value in told.items() if value is not None):
-            raise ValueError(f"{option} belongs to --likelihood gaussian; leave it out.")
+        if known_variance is not None:
+            raise ValueError("--known-variance belongs to --likelihood gaussian; leave it out.")
     if censored is not None and training["likelihood"] != "weibull":
         raise ValueError("--censored belongs to --likelihood weibull; leave it out.")
     if cache_dir is not None and not large:
@@ -715,8 +714,6 @@ def fit(
     check_options(training, known_variance, censored, large, data, cache_dir, test_fraction, report)
     if cluster_timeout is not None and scheduler is None:
         raise ValueError("--cluster-timeout belongs to --scheduler; leave it out.")
-    noise = training.pop("noise_variance")
-    training |= {} if noise is None else {"noise_variance": noise}
     training |= {"verbose": int(not quiet)}
     named = {"weight": weight, "known_variance": known_variance, "censored": censored}
     named |= {"columns": columns, "drop": drop, "only": only, "decimal": decimal}

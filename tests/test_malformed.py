@@ -525,7 +525,6 @@ OPTIONS = {  # command line, words of the message
     "fit weights.csv --target response --likelihood weibull --censored negative": ["'negative'", "1 (or true)", "got -1 in data row 2"],
     "fit weights.csv --target zero --likelihood weibull --censored single": ["'zero'", "positive durations", "'single'", "got 0 in data row 1"],
     f"{KINDS_OF} --known-variance dose": ["--known-variance", "gaussian"],
-    f"{KINDS_OF} --noise-variance 1": ["--noise-variance", "gaussian"],
     f"{FIT} --likelihood poisson": ["counts", "poisson"],
     f"{FIT} --likelihood negative_binomial": ["counts"],
     f"{FIT} --likelihood auto": ["'response'", "continuous"],

@@ -34,7 +34,7 @@ def test_importing_the_package_loads_one_file(bare):
     assert {name for name in found if name.startswith("sparse_pep")} == {"sparse_pep"}
 
 
-@pytest.mark.parametrize("words, expected", [("--version", "0.1.0"), ("--help", "compare"), ("fit --help", "--noise-variance")])
+@pytest.mark.parametrize("words, expected", [("--version", "0.1.0"), ("--help", "compare"), ("fit --help", "--known-variance")])
 def test_help_loads_click_and_nothing_that_computes(bare, words, expected):
     found, printed = loaded_by(f"from sparse_pep.cli import main; main({words.split()})")
     assert expected in printed
@@ -55,7 +55,6 @@ def test_options_offer_what_the_estimators_take():
     fit, compare = options(cli.fit_command), options(cli.compare_command)
     assert tuple(arguments.KERNELS) == cli.KERNELS == tuple(fit["kernel"].type.choices)
     assert arguments.POWER_NAMES == cli.POWER_NAMES
-    assert arguments.RULES["priors"].texts == tuple(fit["priors"].type.choices)
     assert arguments.LOCAL_NAMES == cli.LOCAL_NAMES == tuple(fit["local"].type.choices)
     assert trials.CLASSIFIERS == cli.CLASSIFIERS
     assert ("gaussian", *trials.CLASSIFIERS, *trials.NUMERIC) == cli.LIKELIHOODS
@@ -64,14 +63,10 @@ def test_options_offer_what_the_estimators_take():
 
 @pytest.mark.parametrize(
     "name",
-    ["power", "n_inducing", "max_inducing", "max_iter", "tol", "max_time", "n_restarts", "checkpoint_every", "local", "n_neighbours", "priors", "ard"],
+    ["power", "n_inducing", "max_iter", "tol", "max_time", "checkpoint_every", "local"],
 )
 def test_options_have_the_defaults_of_the_estimators(name):
     fitted = [estimator().get_params()[name] for estimator in (SparsePEPRegressor, SparsePEPClassifier)]
     commands = [command for command in (cli.fit_command, cli.compare_command, cli.demo_command) if name in options(command)]
     offered = [options(command)[name].default for command in commands if name != "n_inducing" or command is cli.fit_command]
     assert offered and set(offered) == set(fitted), (offered, fitted)
-
-
-def test_the_noise_variance_of_the_help_is_that_of_the_regressor():
-    assert options(cli.fit_command)["noise_variance"].show_default == str(SparsePEPRegressor().noise_variance)
