@@ -1114,8 +1114,8 @@ def test_a_checkpoint_of_a_fit_in_pieces_is_used_and_deleted(pieces, monkeypatch
         result = run("fit", *words, "--checkpoint-every", 0)
     assert result.exit_code == 2 and "the disk is full" in result.stderr and Path("c.ckpt").exists()
     calls = []
-    gradient = sparse_pep.training.model_gradient
-    monkeypatch.setattr("sparse_pep.training.model_gradient", lambda *given, **more: calls.append(1) or gradient(*given, **more))
+    gradient = sparse_pep.training.evidence_and_gradient
+    monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", lambda *given, **more: calls.append(1) or gradient(*given, **more))
     assert told(*words) == straight
     assert not calls and not Path("c.ckpt").exists()
 
