@@ -6,13 +6,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+    from .estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+    from .training import LBFGS, Adam
 
-__all__ = ["SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"]
+HOMES = {
+    **dict.fromkeys(("LBFGS", "Adam"), "training"),
+    **dict.fromkeys(("SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"), "estimators"),
+}
+__all__ = ["LBFGS", "Adam", "SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"]
 
 
 def __getattr__(name: str):
-    """An estimator, imported when it is first used, because loading scikit-learn takes most of a second."""
-    if name in __all__:
-        return getattr(import_module("sparse_pep.estimators"), name)
+    """An estimator or an optimiser, imported when it is first used, because loading scikit-learn takes most of a second."""
+    if name in HOMES:
+        return getattr(import_module(f"sparse_pep.{HOMES[name]}"), name)
     raise AttributeError(f"module 'sparse_pep' has no attribute {name!r}")

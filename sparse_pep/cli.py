@@ -20,7 +20,7 @@ from . import __version__
 # %% ../nbs/internals/cli.ipynb #11e8119b
 KERNELS = ("se", "matern12", "matern32", "matern52", "rq")
 POWER_NAMES = ("auto", "log_loss", "held_out")
-LOCAL_NAMES = ("off", "blocks", "neighbours", "auto")
+LOCAL_NAMES = ("auto", "blocks")
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax")
 NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta", "ordinal", "poisson", "negative_binomial")
 LIKELIHOODS = ("gaussian", *CLASSIFIERS, *NUMERIC)
@@ -226,8 +226,8 @@ fit_options = with_options(
     click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME", type=click.Choice(LIKELIHOODS),
         help=f"Distribution of the target. For numbers: gaussian, student_t (with outliers), heteroscedastic_gaussian (noise that depends on the inputs), tobit (cut off at 0). For positive numbers: gamma, weibull (durations; a minus sign says that one had not ended). For fractions between 0 and 1: beta. For ordered classes 0, 1, 2, ...: ordinal. For labels: {', '.join(CLASSIFIERS)}. "
         "For counts: poisson, negative_binomial."),
-    click.option("--local", default="off", show_default=True, type=click.Choice(LOCAL_NAMES),
-        help="Predict also from nearby training rows: of the nearest of --blocks, or of the 20 nearest; auto if they predict left out rows better. The model file then holds the rows."),
+    click.option("--local", type=click.Choice(LOCAL_NAMES),
+        help="Predict also from nearby training rows: of the nearest of --blocks, or auto: of these or the 20 nearest if they predict left out rows better. The model file then holds the rows."),
     click.option("--weight", metavar="COLUMN",
         help="Column with the weight of each row: a row of weight 2 counts twice. It is not an input."),
     click.option("--known-variance", metavar="COLUMN",
@@ -249,8 +249,6 @@ fit_options = with_options(
     click.option("--report", help="HTML file to write: one page with the figures, without scripts."),
     click.option("--checkpoint",
         help="File to save training to. If it exists, training resumes from it. It is deleted at the end."),
-    number_option("--checkpoint-every", default=30.0, kind=FiniteRange(0),
-        help="Minimum number of seconds between two saves."),
 )  # fmt: skip
 
 # %% ../nbs/internals/cli.ipynb #c3fb7ad2

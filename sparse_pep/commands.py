@@ -53,6 +53,7 @@ from sparse_pep.datasets import (
     snelson_like,
 )
 from .estimators import SparsePEPClassifier, SparsePEPRegressor, load
+from .training import LBFGS
 from .estimators.base import PowerEPEstimator
 from .estimators.checks import generators
 from .features import InducingPoints
@@ -236,7 +237,7 @@ def demo_boundary(path: str | os.PathLike, n: int, max_iter: int) -> None:
 
     X, y = banana_like(n)
     figure = Figure(figsize=(11.0, 4.0), layout="constrained")
-    options = {"n_inducing": 12, "max_iter": max_iter, "random_state": 0}
+    options = {"n_inducing": 12, "training": LBFGS(max_iter=max_iter), "random_state": 0}
     for ax, power in zip(figure.subplots(1, 3, sharex=True, sharey=True), (0.0, 0.5, 1.0)):
         with one_line_warnings(f"two-dimensional set, power {power:g}: "):
             model = SparsePEPClassifier(power=power, **options).fit(X, y)

@@ -20,6 +20,7 @@ from .estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from .estimators.base import PowerEPEstimator
 from .likelihoods import Weibull
 from .numerics.validation import LARGEST
+from .training import LBFGS
 
 # %% ../nbs/internals/trials.ipynb #d1e0985b
 def require_squares(
@@ -71,18 +72,22 @@ NUMERIC = (*REALS, "tobit", "gamma", "weibull", "beta", "ordinal", *COUNTS)
 
 
 def estimator_for(
-    likelihood: str = "gaussian", standardize: bool = True, **options: object
+    likelihood: str = "gaussian",
+    standardize: bool = True,
+    max_iter: int = 2000,
+    tol: float = 1e-4,
+    n_restarts: int = 0,
+    max_time: float | None = None,
+    checkpoint: str | None = None,
+    **options: object,
 ) -> PowerEPEstimator:
-    """The estimator for a likelihood ("gaussian", or one of `CLASSIFIERS` or `NUMERIC`).
-    `standardize` scales inputs, and targets that are real numbers.
+    """The estimator for a likelihood ("gaussian", or one of `CLASSIFIERS` or `NUMERIC`), trained by
+    L-BFGS with these limits, unless the options name another `training`.
     """
-    options["standardize"] = standardize
+    options = {"training": LBFGS(max_iter=max_iter, tol=tol, n_restarts=n_restarts, max_time=max_time, checkpoint=checkpoint), "standardize": standardize} | options
     if likelihood == "gaussian":
-        return SparsePEPRegressor(normalize_y=standardize, **options)
-    if likelihood in CLASSIFIERS:
-        return SparsePEPClassifier(likelihood=likelihood, **options)
-    scaled = standardize and likelihood in REALS
-    return SparsePEP(likelihood=likelihood, normalize_y=scaled, **options)
+        return SparsePEPRegressor(**options)
+    return (SparsePEPClassifier if likelihood in CLASSIFIERS else SparsePEP)(likelihood=likelihood, **options)
 
 
 def predictions(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -34,9 +34,9 @@ def data(name: str) -> tuple[np.ndarray, ...]:
 def fit(job: dict) -> list[dict]:
     """Rows of one fit: `kind` is "point" for inducing points with their starts and p(y = 1), "boundary" for lines of p = ½."""
     X, y, *test = data(job["data"])
-    model = SparsePEPClassifier(likelihood="probit", n_inducing=job["M"], power=job["power"], random_state=job["seed"])
+    model = SparsePEPClassifier(likelihood="probit", n_inducing=job["M"], power=job["power"], random_state=job["seed"], standardize=False)
     found = fitted(model, X, y) | scores_of(model, *test)
-    ends, begins = model.features_.Z, clone(model).set_params(optimizer=None).fit(X, y).features_.Z
+    ends, begins = model.features_.Z, clone(model).set_params(training=None).fit(X, y).features_.Z
     names = ("x1", "x2", "x1_start", "x2_start", "proba")
     values = np.c_[ends, begins, model.predict_proba(ends)[:, 1]]
     rows = [{"kind": "point", "line": m} | dict(zip(names, row)) for m, row in enumerate(values)]

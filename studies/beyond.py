@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
+from sparse_pep import LBFGS, SparsePEPClassifier, SparsePEPRegressor
 from studies.common import (
     REGRESSION,
     at_hand,
@@ -37,9 +37,9 @@ def fit(job: dict, max_iter: int, tol: float, most_rows: int) -> list[dict]:
     train, test = (rng.permutation(rows)[:most_rows] for rows in data.splits[job["split"]])
     options = {"power": job["power"], "n_inducing": job["M"], "random_state": job["seed"], "standardize": True}
     options |= {"tight": job["tight"], "blocks": None if job["blocks"] == 1 else job["blocks"]}
-    options |= {"local": "off" if job["tight"] else "auto", "max_iter": max_iter, "tol": tol}
+    options |= {"local": None if job["tight"] else "auto", "training": LBFGS(max_iter=max_iter, tol=tol), "standardize": True}
     if kind_of(job["data"]) == "regression":
-        model = SparsePEPRegressor(normalize_y=True, **options)
+        model = SparsePEPRegressor(**options)
     else:
         model = SparsePEPClassifier(likelihood="probit", **options)
     found = fitted(model, data.X[train], data.y[train])

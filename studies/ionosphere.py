@@ -27,7 +27,7 @@ def fit(job: dict, log_lengthscales: list[float]) -> list[dict]:
     rows = []
     for log_lengthscale in log_lengthscales:
         kernel = SquaredExponential(np.exp(2 * job["log_std"]), np.exp(log_lengthscale))
-        model = SparsePEPClassifier(kernel=kernel, features=InducingPoints(X), power=job["power"], optimizer=None, likelihood="probit")
+        model = SparsePEPClassifier(kernel=kernel, features=InducingPoints(X), power=job["power"], training=None, likelihood="probit")
         rows.append({"log_lengthscale": log_lengthscale} | fitted(model, X, y) | scores_of(model, *test))
     return rows
 

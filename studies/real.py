@@ -3,7 +3,7 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
+from sparse_pep import LBFGS, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.datasets import smll, smse
 from studies.common import (
     CLASSIFICATION,
@@ -44,11 +44,11 @@ COUNTS = {
 def fit(job: dict, kind: str, max_iter: int, tol: float) -> list[dict]:
     """The row of one fit; inputs are standardised, real targets too, and scores are in the units of the data."""
     X, y, X_test, y_test = train_and_test(job["data"], job["split"])
-    options = {"n_inducing": job["M"], "power": job["power"], "random_state": job["seed"], "max_iter": max_iter, "tol": tol}
+    options = {"n_inducing": job["M"], "power": job["power"], "random_state": job["seed"], "training": LBFGS(max_iter=max_iter, tol=tol)}
     if kind == "classification":
         model = SparsePEPClassifier(likelihood="probit", standardize=True, **options)
         return [fitted(model, X, y) | scores_of(model, X_test, y_test)]
-    model = SparsePEPRegressor(standardize=True, normalize_y=True, **options)
+    model = SparsePEPRegressor(standardize=True, **options)
     row = fitted(model, X, y)
     mean, std = model.predict(X_test, return_std=True)
     return [row | {"smse": smse(y_test, mean), "smll": smll(y_test, mean, std**2, y)}]

@@ -33,10 +33,10 @@ def draw(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def model_of(job: dict, X: np.ndarray, lengthscale: np.ndarray) -> SparsePEPRegressor:
     """The estimator that a job asks for, before training."""
     if job["method"] == "sparse":
-        return SparsePEPRegressor(max_iter=2000, power=job["power"], n_inducing=job["M"], random_state=job["seed"])
-    exact = SparsePEPRegressor(max_iter=2000, power=1.0, features=InducingPoints(X), fixed=("features.Z",))
+        return SparsePEPRegressor(standardize=False, power=job["power"], n_inducing=job["M"], random_state=job["seed"])
+    exact = SparsePEPRegressor(power=1.0, features=InducingPoints(X), fixed=("features.Z",))
     if job["method"].startswith("true"):
-        exact.set_params(kernel=SquaredExponential(1.0, lengthscale), noise_variance=NOISE_VARIANCE, optimizer=None)
+        exact.set_params(kernel=SquaredExponential(1.0, lengthscale), noise_variance=NOISE_VARIANCE, training=None)
     return exact
 
 

@@ -38,6 +38,7 @@ from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence
 from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Piece
+from sparse_pep.training import LBFGS, Adam
 
 CLOSE = 1e-6  # of log Z, relative to its parts, and of its slope in the sites
 TOLD = "not converged;", "the sites did not settle"  # how the package says that it has not found a fixed point
@@ -182,15 +183,15 @@ def fitted(rng):
     X = scale * rng.normal(size=(rng.integers(12, 40), rng.integers(1, 4)))
     N, tight = len(X), bool(rng.uniform() < 0.2)
     arguments = {
-        "n_inducing": int(rng.integers(1, 12)), "power": random_power(rng), "random_state": 0, "max_iter": int(rng.integers(1, 30)),
-        "standardize": bool(rng.integers(2)), "optimizer": str(rng.choice(["lbfgs", "lbfgs", "adam"])), "jitter": float(rng.choice([0.0, 1e-8, 1e-6])),
+        "n_inducing": int(rng.integers(1, 12)), "power": random_power(rng), "random_state": 0, "standardize": bool(rng.integers(2)),
+        "training": (LBFGS(max_iter=int(rng.integers(1, 30))), LBFGS(max_iter=5), Adam(n_epochs=5))[rng.integers(3)], "jitter": float(rng.choice([0.0, 1e-8, 1e-6])),
         "blocks": int(rng.integers(2, 6)) if rng.uniform() < 0.2 else None, "kernel": str(rng.choice(["se", "matern12", "matern32", "matern52", "rq"])),
-        "ard": [True, False, "auto"][rng.choice(3, p=[0.6, 0.2, 0.2])], "priors": rng.choice([None, "weak"]), "n_restarts": 0,
+        "ard": [True, False, "auto"][rng.choice(3, p=[0.6, 0.2, 0.2])], "priors": rng.choice([None, "weak"]),
     }  # fmt: skip
     if kind == "regressor":
         y = 10.0 ** rng.uniform(-6, 6) * (np.sin(X[:, 0] / scale) + 0.1 * rng.normal(size=N))
-        local = "neighbours" if rng.uniform() < 0.3 and arguments["power"] <= 0.8 and not (tight or arguments["blocks"]) else "off"
-        model = SparsePEPRegressor(**arguments, normalize_y=True, tight=tight, local=local)
+        local = 20 if rng.uniform() < 0.3 and arguments["power"] <= 0.8 and not (tight or arguments["blocks"]) else None
+        model = SparsePEPRegressor(**arguments | {"standardize": True}, tight=tight, local=local)
     elif kind == "classifier":
         y = np.append([0, 1], rng.integers(0, rng.integers(2, 4), N - 2))
         model = SparsePEPClassifier(**arguments, likelihood="softmax" if np.max(y) > 1 else str(rng.choice(["probit", "logit"])))
@@ -239,7 +240,7 @@ def whole_models():
     X, found = np.random.default_rng(0).normal(size=(20, 2)), []
     for kind, y in ((SparsePEPRegressor(), X[:, 0]), (SparsePEPClassifier(), np.arange(20) % 3), (SparsePEP(likelihood="poisson"), np.arange(20) % 5)):
         with tempfile.TemporaryDirectory() as folder:
-            fitted = kind.set_params(n_inducing=3, max_iter=2, random_state=0).fit(X, y)
+            fitted = kind.set_params(n_inducing=3, training=LBFGS(max_iter=2), random_state=0).fit(X, y)
             fitted.save(f"{folder}/m.npz")
             found.append((Path(f"{folder}/m.npz").read_bytes(), X, fitted.predict(X)))
     return found

@@ -132,20 +132,20 @@ def test_what_has_no_tight_form_is_refused(power, more, words):
         train(replace(MODEL, likelihood=Probit(), mean=ConstantMean(0.0)), Piece(0, X, labels), 0.0, training=Adam(tol=1e-3), jitter=1e-6, tight=True)
 
 
-LEARN = {"n_inducing": 4, "tight": True, "max_iter": 3, "n_epochs": 1, "batch_size": 12, "random_state": 0}
+LEARN = {"n_inducing": 4, "tight": True, "training": LBFGS(max_iter=3), "standardize": False, "random_state": 0}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("more", [{}, {"power": 0.0, "blocks": 4}, {"n_restarts": 1}, {"optimizer": "adam"}, {"power": "held_out"}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"power": 0.0, "blocks": 4}, {"training": LBFGS(max_iter=3, n_restarts=1)}, {"training": Adam(n_epochs=1, batch_size=12)}, {"power": "held_out"}], ids=str)
 def test_the_estimator_trains_and_reports_the_tight_form(more, tmp_path):
     twice = np.r_[np.arange(N), :4]  # rows that are equal are not merged, because they would be blocks
-    model = SparsePEPRegressor(**LEARN, **more).fit(X[twice], Y[twice, 0], known_variance=KNOWN[twice])
+    model = SparsePEPRegressor(**LEARN | more).fit(X[twice], Y[twice, 0], known_variance=KNOWN[twice])
     rows = Piece(0, X[twice], Y[twice, 0], 1.0, KNOWN[twice], blocks=model._blocks)
     given = {"power": model.power_, "jitter": 1e-8, "tight": True}
     fit, gradient = model_gradient(model._model, rows, **given)
     assert error(model.log_marginal_likelihood_value_, fit.log_evidence) < 1e-12
     trace = model.diagnostics_["log_evidence_trace"]
-    assert trace[-1] > trace[0] and (model.optimizer == "adam" or error(trace[-1], fit.log_evidence) < 1e-9)
+    assert trace[-1] > trace[0] and (isinstance(model.training, Adam) or error(trace[-1], fit.log_evidence) < 1e-9)
     model.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
     assert again._numerics == model._numerics and again.tight and "tight form" in again.summary()
@@ -169,7 +169,7 @@ def test_what_training_returns_has_the_tight_form():
 
 
 def test_later_data_and_bounds_have_the_tight_form():
-    given = {"features": MODEL.features, "kernel": MODEL.kernel, "optimizer": None, "noise_variance": 0.2}
+    given = {"features": MODEL.features, "kernel": MODEL.kernel, "training": None, "noise_variance": 0.2}
     whole = SparsePEPRegressor(**given, power=0.3, tight=True).fit(X, Y[:, 0])
     parts = SparsePEPRegressor(**given, power=0.3, tight=True).fit(X[:9], Y[:9, 0]).partial_fit(X[9:], Y[9:, 0])
     assert error(parts.log_marginal_likelihood_value_, whole.log_marginal_likelihood_value_) < 1e-9
@@ -183,7 +183,7 @@ def test_later_data_and_bounds_have_the_tight_form():
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_checkpoint_of_the_plain_form_is_not_continued(tmp_path):
-    given = LEARN | {"checkpoint": tmp_path / "file", "tol": 1.0}
+    given = LEARN | {"training": LBFGS(max_iter=3, tol=1.0, checkpoint=tmp_path / "file")}
     SparsePEPRegressor(**given).fit(X, Y[:, 0])
     again = SparsePEPRegressor(**given).fit(X, Y[:, 0])
     assert again.diagnostics_["n_evaluations"] > 1
@@ -192,9 +192,9 @@ def test_a_checkpoint_of_the_plain_form_is_not_continued(tmp_path):
 
 
 def test_the_classifier_has_the_tight_form_at_power_0_only():
-    labels, given = X[:, 0] > 0.0, {"n_inducing": 2, "optimizer": None, "random_state": 0}
+    labels, given = X[:, 0] > 0.0, {"n_inducing": 2, "training": None, "random_state": 0}
     plain, tight = (SparsePEPClassifier(power=0.0, tight=tight, **given).fit(X, labels) for tight in (False, True))
     assert tight.log_marginal_likelihood_value_ > plain.log_marginal_likelihood_value_ + 0.1
-    for more in ({"power": 0.5}, {"power": 0.0, "blocks": 3}, {"power": 0.0, "optimizer": "adam"}):
+    for more in ({"power": 0.5}, {"power": 0.0, "blocks": 3}, {"power": 0.0, "training": "adam"}):
         with pytest.raises(ValueError, match="`tight=True` needs Gaussian noise"):
             SparsePEPClassifier(tight=True, **given | more).fit(X, labels)

@@ -154,9 +154,9 @@ def test_a_checkpoint_of_another_training_is_refused(other, finished):
 
 
 def test_a_file_that_is_no_checkpoint_is_refused_and_left_alone(tmp_path):
-    SparsePEPRegressor(optimizer=None, n_inducing=3).fit(X, y).save(tmp_path / "model.npz")
+    SparsePEPRegressor(training=None, n_inducing=3).fit(X, y).save(tmp_path / "model.npz")
     with pytest.raises(ValueError, match="is not a sparse_pep checkpoint file"):
-        SparsePEPRegressor(checkpoint=tmp_path / "model.npz", n_inducing=3, random_state=0).fit(X, y)
+        SparsePEPRegressor(training=LBFGS(checkpoint=tmp_path / "model.npz"), n_inducing=3, random_state=0).fit(X, y)
     assert load(tmp_path / "model.npz").n_features_in_ == 2
 
 

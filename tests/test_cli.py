@@ -40,6 +40,7 @@ from sparse_pep.data.cluster import ALONE, connect
 from sparse_pep.datasets import mean_nll, random_splits, snelson_like
 from sparse_pep.estimators.checks import generators
 from sparse_pep.numerics.files import write_aside
+from sparse_pep.training import LBFGS
 from sparse_pep.trials import estimator_for, predictions
 
 
@@ -204,7 +205,7 @@ def test_warnings_are_one_line_each(trial):
 
 @pytest.mark.filterwarnings("ignore:training stopped")
 def test_a_model_from_python_has_no_column_names(trial):
-    SparsePEPRegressor(n_inducing=5, max_iter=1).fit(*snelson_like(20)).save("plain.npz")
+    SparsePEPRegressor(n_inducing=5, training=LBFGS(max_iter=1)).fit(*snelson_like(20)).save("plain.npz")
     assert "does not name its columns" in refused("predict", "plain.npz", "trial.csv")
 
 
@@ -644,7 +645,7 @@ def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
 
     def small(likelihood, **options):
         seen.append(likelihood)
-        return estimator_for(likelihood, n_inducing=4, optimizer=None, power=1.0)
+        return estimator_for(likelihood, n_inducing=4, training=None, power=1.0)
 
     monkeypatch.setattr("sparse_pep.trials.estimator_for", small)
 
@@ -991,7 +992,7 @@ def test_blocks_in_pieces_are_those_of_neighbours_in_each_piece(pieces, monkeypa
         labels[rows] = first + clustered_blocks(X[rows], 6, rng, [weight[rows]]).labels
         assert np.bincount(labels[rows]).max() <= 6 and len(set(zip(labels[rows], weight[rows]))) == len(set(labels[rows]))
     start = load("model.npz")
-    how = {"standardize": True, "normalize_y": True, "optimizer": None, "power": 1.0, "blocks": labels}
+    how = {"standardize": True, "training": None, "power": 1.0, "blocks": labels}
     given = {"kernel": start.kernel_, "features": start.features_, "noise_variance": start.noise_variance_}
     whole = SparsePEPRegressor(**how, **given).fit(X, pieces["response"], sample_weight=weight if more else None)
     assert said["log_marginal_likelihood"] == pytest.approx(whole.log_marginal_likelihood_value_, rel=1e-9)
@@ -1111,7 +1112,7 @@ def test_a_checkpoint_of_a_fit_in_pieces_is_used_and_deleted(pieces, monkeypatch
     straight, words = told(*words), [*words, "--checkpoint", "c.ckpt"]
     with monkeypatch.context() as patch:
         patch.setattr("sparse_pep.commands.save_model", raising(OSError("the disk is full")))
-        result = run("fit", *words, "--checkpoint-every", 0)
+        result = run("fit", *words)
     assert result.exit_code == 2 and "the disk is full" in result.stderr and Path("c.ckpt").exists()
     calls = []
     gradient = sparse_pep.training.evidence_and_gradient

@@ -626,6 +626,6 @@ def test_a_mixed_table_on_workers_is_that_in_memory(client, tmp_path):
     plain = DaskSource(frame(), "y", client=client, column_types={})
     assert plain.encoded_by is None and plain.feature_names == ("a", "b", "w", "n")
     with pytest.warns(UserWarning, match="'note' .it identifies rows"):
-        model = SparsePEPRegressor(n_inducing=5, optimizer=None, random_state=0).fit(frame(mixed[inputs]), frame(mixed)["y"])
+        model = SparsePEPRegressor(n_inducing=5, training=None, random_state=0).fit(frame(mixed[inputs]), frame(mixed)["y"])
     later = mixed[:50].assign(word="unseen").drop(columns="note")
     np.testing.assert_allclose(model.predict(frame(later)), model.predict(later), rtol=1e-10)

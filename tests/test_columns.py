@@ -22,6 +22,7 @@ from sparse_pep.data.columns import (
 )
 from sparse_pep.estimators.persistence import FORMAT_VERSION
 from sparse_pep.numerics.files import read_archive, write_archive
+from sparse_pep.training import LBFGS
 
 N = 120
 RNG = np.random.default_rng(0)
@@ -36,7 +37,7 @@ TABLE = pd.DataFrame({
 TARGET = TABLE["area"].to_numpy() / 20.0 + TABLE["city"].map({"Bern": 0.0, "Rome": 2.0, "Oslo": -1.0}).to_numpy()
 TABLE.loc[::9, "area"] = np.nan
 TABLE.loc[[3, 50], "city"] = None
-FAST = {"n_inducing": 12, "max_iter": 8, "random_state": 0, "standardize": True}
+FAST = {"n_inducing": 12, "training": LBFGS(max_iter=8), "random_state": 0, "standardize": True}
 
 
 def kinds_of(columns):
@@ -312,7 +313,7 @@ def test_rows_of_weight_zero_do_not_count(quiet):
 
 
 def test_labels_of_a_table(quiet):
-    model = SparsePEPClassifier(**FAST | {"max_iter": 3}, column_types={"row_nr": "leave out"}).fit(TABLE, TARGET > 3.5)
+    model = SparsePEPClassifier(**FAST | {"training": LBFGS(max_iter=3)}, column_types={"row_nr": "leave out"}).fit(TABLE, TARGET > 3.5)
     assert model.predict_proba(TABLE[:5]).shape == (5, 2) and 0.6 < model.score(TABLE, TARGET > 3.5)
     assert clone(model).column_types == {"row_nr": "leave out"}
 

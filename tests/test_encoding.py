@@ -22,12 +22,13 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.multiclass import Softmax
+from sparse_pep.training import LBFGS, Adam
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 2))
 Y = 5.0 + 3.0 * np.sin(2.0 * X[:, 0]) + 0.2 * RNG.normal(size=600)
 FEW = 200  # rows of three classes
-KEPT = {"kernel": SquaredExponential(4.0, [0.7, 3.0]), "features": InducingPoints(X[:20]), "optimizer": None}
+KEPT = {"kernel": SquaredExponential(4.0, [0.7, 3.0]), "features": InducingPoints(X[:20]), "training": None}
 
 
 def in_pieces(*columns, **more):
@@ -117,7 +118,7 @@ def test_what_is_a_source():
 
 @pytest.mark.parametrize(
     "more",
-    [{}, {"normalize_y": True}, {"standardize": True}, {"mean": "constant"}, {"power": 0.0}, {"power": "log_loss"}],
+    [{}, {"standardize": True}, {"standardize": True}, {"mean": "constant"}, {"power": 0.0}, {"power": "log_loss"}],
 )
 def test_a_fit_to_a_source_is_the_fit_to_its_rows(more):
     weight, known = RNG.integers(0, 3, 600).astype(float), RNG.uniform(0.0, 0.5, 600)
@@ -138,7 +139,7 @@ def test_a_fit_to_a_source_is_the_fit_to_its_rows(more):
 def test_a_source_starts_where_its_rows_start(kind, weighted):
     rows, weight = X.round(), RNG.integers(0, 3, 600).astype(float)  # few are different
     y = np.round(Y) if kind is SparsePEPRegressor else (Y > 5.0).astype(float)
-    how = {"n_inducing": 6, "optimizer": None, "random_state": 0}
+    how = {"n_inducing": 6, "training": None, "random_state": 0, "standardize": False}
     arrays = kind(**how).fit(rows, y, weight if weighted else None)
     source = kind(**how).fit(in_pieces(rows, y, **({"weight": weight} if weighted else {})))
     assert np.array_equal(source.features_.Z, arrays.features_.Z)
@@ -150,14 +151,14 @@ def test_a_source_starts_where_its_rows_start(kind, weighted):
 def test_many_rows_are_judged_by_the_same_sample(power, monkeypatch):
     for module in ("base", "fitting"):
         monkeypatch.setattr(f"sparse_pep.estimators.{module}.SAMPLE_ROWS", 250)
-    how = {"n_inducing": 6, "random_state": 0, "max_iter": 2, "tol": 1e9, "power": power}
+    how = {"n_inducing": 6, "random_state": 0, "training": LBFGS(max_iter=2, tol=1e9), "power": power}
     arrays, source = (SparsePEPRegressor(**how).fit(*given) for given in ((X, Y), (in_pieces(X, Y),)))
     assert arrays.power_ == source.power_
     assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-9)
 
 
 def test_training_on_a_source_ends_where_training_on_its_rows_ends():
-    how = {"n_inducing": 15, "random_state": 0, "max_iter": 15, "tol": 1e-3}
+    how = {"n_inducing": 15, "random_state": 0, "training": LBFGS(max_iter=15, tol=1e-3)}
     with pytest.warns(UserWarning, match="before it converged") as seen:
         arrays, source = (SparsePEPRegressor(**how).fit(*given) for given in ((X, Y), (in_pieces(X, Y),)))
     assert [warning.filename for warning in seen] == [__file__] * 2
@@ -170,9 +171,9 @@ def test_training_on_a_source_ends_where_training_on_its_rows_ends():
 @pytest.mark.parametrize(
     "more",
     [
-        {"n_restarts": 2, "max_iter": 4, "tol": 1e9},
-        {"optimizer": "adam", "n_epochs": 4, "batch_size": 100, "tol": 1e9},
-        {"power": "held_out", "max_iter": 3, "tol": 1e9},
+        {"training": LBFGS(max_iter=4, tol=1e9, n_restarts=2)},
+        {"training": Adam(batch_size=100, n_epochs=4, tol=1e9)},
+        {"power": "held_out", "training": LBFGS(max_iter=3, tol=1e9)},
     ],
     ids=lambda more: next(iter(more)),
 )
@@ -214,7 +215,7 @@ def test_points_of_a_fit_to_a_source_are_added_and_removed(kind):
 @pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
 def test_blocks_of_a_source_are_those_of_its_rows(kind):
     y, labels = Y if kind is SparsePEPRegressor else (Y > 5.0).astype(float), np.arange(600) // 7
-    how = {"kernel": KEPT["kernel"], "features": KEPT["features"], "max_iter": 2, "tol": 1e9, "fixed": ["features.Z"]}
+    how = {"kernel": KEPT["kernel"], "features": KEPT["features"], "training": LBFGS(max_iter=2, tol=1e9), "fixed": ["features.Z"]}
     arrays = kind(**how, blocks=labels).fit(X, y)
     source = kind(**how).fit(in_pieces(X, y, blocks=labels))
     plain = kind(**how).fit(X, y)
@@ -232,7 +233,7 @@ def test_adam_needs_rows_by_their_numbers():
             yield from in_pieces(X, Y).pieces()
 
     with pytest.raises(ValueError, match="mini-batches draw rows by their numbers"):
-        SparsePEPRegressor(**(KEPT | {"optimizer": "adam"})).fit(Stream())
+        SparsePEPRegressor(**(KEPT | {"training": "adam"})).fit(Stream())
 
 
 @pytest.mark.parametrize("labels", [np.array([3.0, 8.0]), np.array([0.0, 4.0, 5.0])])
@@ -350,7 +351,7 @@ def test_what_a_fit_to_a_source_has_not(tmp_path):
     ],
 )
 def test_what_a_source_does_not_go_with(arguments, columns, words):
-    model = SparsePEPRegressor(**(KEPT | {"optimizer": "lbfgs"} | arguments))
+    model = SparsePEPRegressor(**(KEPT | {"training": "lbfgs"} | arguments))
     with pytest.raises(ValueError, match=words):
         model.fit(in_pieces(*columns))
     assert not hasattr(model, "q_mean_")

@@ -52,14 +52,14 @@ from sparse_pep.likelihoods import (
 from sparse_pep.model import Model, model_evidence, to_vector
 from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Piece
-from sparse_pep.training import SITE_TOL, Adam, held_out_power, train
+from sparse_pep.training import LBFGS, SITE_TOL, Adam, held_out_power, train
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-3, 3, size=(40, 2))
 y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=40)
 X_TEST = RNG.uniform(-3, 3, size=(7, 2))
 KERNEL = SquaredExponential(1.2, [0.9, 2.0])
-KEPT = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "optimizer": None}
+KEPT = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "training": None}
 SIDE = (X[:, 0] + 0.5 * X[:, 1] > 0).astype(int)
 THIRD = np.digitize(X[:, 0], [-1.0, 1.0])
 COUNTS = np.random.default_rng(1).poisson(np.exp(1.0 + y))
@@ -104,17 +104,17 @@ def trained():
     """A trained model with default arguments but for its size."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return SparsePEPRegressor(n_inducing=8, max_iter=30, random_state=0, normalize_y=True).fit(X, y)
+        return SparsePEPRegressor(n_inducing=8, training=LBFGS(max_iter=30), random_state=0, standardize=True).fit(X, y)
 
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [
-        SparsePEPRegressor(n_inducing=5, max_iter=5, random_state=0),
-        SparsePEPRegressor(optimizer="adam", n_inducing=5, n_epochs=4, batch_size=15, random_state=0, standardize=True),
-        SparsePEPClassifier(n_inducing=5, max_iter=1, random_state=0, standardize=True),
-        SparsePEPClassifier(likelihood="noisy_probit", n_inducing=5, max_iter=1, random_state=0),
-        SparsePEP(likelihood="student_t", n_inducing=5, max_iter=1, random_state=0),
+        SparsePEPRegressor(n_inducing=5, training=LBFGS(max_iter=5), random_state=0),
+        SparsePEPRegressor(training=Adam(batch_size=15, n_epochs=4), n_inducing=5, random_state=0, standardize=True),
+        SparsePEPClassifier(n_inducing=5, training=LBFGS(max_iter=1), random_state=0, standardize=True),
+        SparsePEPClassifier(likelihood="noisy_probit", n_inducing=5, training=LBFGS(max_iter=1), random_state=0),
+        SparsePEP(likelihood="student_t", n_inducing=5, training=LBFGS(max_iter=1), random_state=0),
     ]
 )
 def test_scikit_learn(estimator, check):
@@ -126,7 +126,7 @@ def test_tags_say_what_a_setting_can_do():
     for likelihood, many in [*kinds.items(), (Probit(), False), (Softmax(3), True)]:
         assert get_tags(SparsePEPClassifier(likelihood=likelihood)).classifier_tags.multi_class == many
     for optimizer, untrained in (("lbfgs", False), (None, True)):
-        assert get_tags(SparsePEPRegressor(optimizer=optimizer)).regressor_tags.poor_score == untrained
+        assert get_tags(SparsePEPRegressor(training=optimizer)).regressor_tags.poor_score == untrained
 
 
 def with_value(array, index, value):
@@ -136,7 +136,7 @@ def with_value(array, index, value):
 
 
 def test_a_fit_that_fails_leaves_the_fit_before_it():
-    model = fixed_model(normalize_y=True)
+    model = fixed_model(standardize=True)
     expected = model.predict(X_TEST)
     wider = (np.column_stack([X, X]), 100 * y)  # fails late, when the lengthscales are seen not to fit
     for bad in ((with_value(X, (5, 1), np.nan), y), wider):
@@ -159,12 +159,12 @@ def test_an_interrupted_fit_leaves_the_fit_before_it(monkeypatch):
 
 def test_fewer_data_than_inducing_points_warns_and_reduces():
     with pytest.warns(UserWarning, match="n_inducing.*reduced from 10 to 6.*6 distinct rows"):
-        model = SparsePEPRegressor(n_inducing=10, optimizer=None).fit(np.vstack([X[:6]] * 3), np.tile(y[:6], 3))
+        model = SparsePEPRegressor(n_inducing=10, training=None).fit(np.vstack([X[:6]] * 3), np.tile(y[:6], 3))
     assert len(model.features_) == 6
     assert model.q_mean_.shape == (6,)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        SparsePEPRegressor(n_inducing=6, optimizer=None).fit(np.vstack([X[:6]] * 3), np.tile(y[:6], 3))
+        SparsePEPRegressor(n_inducing=6, training=None).fit(np.vstack([X[:6]] * 3), np.tile(y[:6], 3))
 
 
 @pytest.mark.parametrize(
@@ -180,10 +180,10 @@ def test_odd_data_simply_work(case, power):
         "one column": X[:, :1],
         "wide": RNG.normal(size=(40, 60)),
     }[case]
-    model = SparsePEPRegressor(n_inducing=8, power=power, max_iter=15, random_state=0).fit(inputs, y)
+    model = SparsePEPRegressor(n_inducing=8, power=power, training=LBFGS(max_iter=15), random_state=0).fit(inputs, y)
     mean, std = model.predict(inputs, return_std=True)
     assert np.all(np.isfinite(mean))
-    assert np.all(std**2 >= model.noise_variance_)
+    assert np.all(std >= model.noise_std_ * (1 - 1e-12))
     assert np.isfinite(model.log_marginal_likelihood_value_)
 
 
@@ -194,7 +194,7 @@ def test_optimizer_none_keeps_every_parameter(trained):
     np.testing.assert_array_equal(model.features_.Z, X[:6])
     assert model.converged_
     assert model.n_iter_ == 0
-    unset = SparsePEPRegressor(optimizer=None, n_inducing=5).fit(X, y)
+    unset = SparsePEPRegressor(training=None, n_inducing=5).fit(X, y)
     assert unset.kernel_.variance == 1.0
     np.testing.assert_array_equal(unset.kernel_.lengthscale, [1.0, 1.0])
     assert unset.noise_variance_ == 1.0
@@ -252,20 +252,22 @@ def test_parameter_names_of_composite_kernels():
     ]
 
 
-def test_normalize_y_is_a_change_of_units():
+def test_scaled_targets_are_a_change_of_units():
     shifted = 1e4 + 50 * y
     plain, scaled = (
-        SparsePEPRegressor(**KEPT, noise_variance=0.1, normalize_y=n) for n in (False, True)
+        SparsePEPRegressor(**KEPT, noise_variance=0.1, standardize=n) for n in (False, True)
     )
-    plain.fit(X, (shifted - shifted.mean()) / shifted.std())
+    scales = X.mean(axis=0), X.std(axis=0)
+    plain.fit((X - scales[0]) / scales[1], (shifted - shifted.mean()) / shifted.std())
     scaled.fit(X, shifted)
+    NEW = (X_TEST - scales[0]) / scales[1]
     assert scaled.log_marginal_likelihood_value_ == pytest.approx(plain.log_marginal_likelihood_value_, rel=1e-12)
-    (mean, std), (plain_mean, plain_std) = (m.predict(X_TEST, return_std=True) for m in (scaled, plain))
+    (mean, std), (plain_mean, plain_std) = scaled.predict(X_TEST, return_std=True), plain.predict(NEW, return_std=True)
     assert error(mean, shifted.mean() + shifted.std() * plain_mean) < 1e-14
     assert error(std, shifted.std() * plain_std) < 1e-12
     cov = scaled.predict(X_TEST, return_cov=True)[1]
-    assert error(cov, shifted.var() * plain.predict(X_TEST, return_cov=True)[1]) < 1e-12
-    density = plain.predict_log_density(X_TEST, np.zeros(7)) - np.log(shifted.std())
+    assert error(cov, shifted.var() * plain.predict(NEW, return_cov=True)[1]) < 1e-12
+    density = plain.predict_log_density(NEW, np.zeros(7)) - np.log(shifted.std())
     assert error(scaled.predict_log_density(X_TEST, np.full(7, shifted.mean())), density) < 1e-11
 
 
@@ -315,8 +317,8 @@ def test_everything_comes_back_from_a_file(trained, tmp_path):
     again = tmp_path / "again.npz"
     back.save(again)
     np.testing.assert_array_equal(load(again).predict(X_TEST), trained.predict(X_TEST))
-    not_kept = {"kernel": 0, "features": 0, "random_state": 0, "fixed": 0}
-    assert back.get_params() | not_kept == trained.get_params() | not_kept
+    not_kept = {"kernel": 0, "features": 0, "random_state": 0, "fixed": 0, "noise_variance": 0, "training": 0}
+    assert back.get_params() | not_kept == trained.get_params() | not_kept and repr(back.training) == repr(trained.training)
     assert list(back.fixed) == list(trained.fixed)
     clone(back).fit(X, y)
 
@@ -402,7 +404,7 @@ def test_a_failed_save_leaves_the_old_file(trained, tmp_path, monkeypatch):
 def test_clone_and_pickle(trained):
     copy = clone(trained)
     assert not hasattr(copy, "kernel_")
-    assert copy.get_params() == trained.get_params()
+    assert repr(copy) == repr(trained)
     back = pickle.loads(pickle.dumps(trained))
     np.testing.assert_array_equal(back.predict(X_TEST), trained.predict(X_TEST))
     assert back.log_marginal_likelihood() == trained.log_marginal_likelihood()
@@ -424,7 +426,7 @@ def test_pandas_input_and_its_column_names(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_pipeline_cross_validation_and_search_over_the_power():
-    model = SparsePEPRegressor(n_inducing=6, max_iter=10, random_state=0)
+    model = SparsePEPRegressor(n_inducing=6, training=LBFGS(max_iter=10), random_state=0)
     pipeline = make_pipeline(StandardScaler(), model)
     assert np.mean(cross_val_score(pipeline, X, y, cv=3)) > 0.5
     search = GridSearchCV(pipeline, {"sparsepepregressor__power": [0.0, 0.5, 1.0]}, cv=2).fit(X, y)
@@ -457,7 +459,7 @@ def test_forms_of_input(form):
 
 def test_the_same_seed_gives_the_same_model_and_the_data_are_left_alone():
     before = X.copy(), y.copy()
-    models = [SparsePEPRegressor(n_inducing=6, max_iter=5, random_state=3, tol=1.0).fit(X, y) for _ in range(2)]
+    models = [SparsePEPRegressor(n_inducing=6, training=LBFGS(max_iter=5, tol=1.0), random_state=3).fit(X, y) for _ in range(2)]
     np.testing.assert_array_equal(models[0].predict(X_TEST), models[1].predict(X_TEST))
     np.testing.assert_array_equal(before[0], X)
     np.testing.assert_array_equal(before[1], y)
@@ -465,18 +467,18 @@ def test_the_same_seed_gives_the_same_model_and_the_data_are_left_alone():
 
 def test_training_that_stops_early_says_so():
     with pytest.warns(ConvergenceWarning, match="max_iter"):
-        model = SparsePEPRegressor(n_inducing=5, max_iter=1, random_state=0).fit(X, y)
+        model = SparsePEPRegressor(n_inducing=5, training=LBFGS(max_iter=1), random_state=0).fit(X, y)
     assert not model.converged_
     assert model.n_iter_ == 1
     told = "message n_evaluations n_rejected jitter jitter_largest n_clipped log_evidence_trace"
     assert set(told.split()) <= set(model.diagnostics_)
 
 
-@pytest.mark.parametrize("more", [{}, {"optimizer": "adam"}, {"power": "held_out"}], ids=["lbfgs", "adam", "held out"])
+@pytest.mark.parametrize("more", [{}, {"training": Adam(max_time=1e-9)}, {"power": "held_out"}], ids=["lbfgs", "adam", "held out"])
 def test_time_limits_the_whole_fit_and_the_model_says_so(more, tmp_path, monkeypatch):
-    climb, runs = training.climb, []
-    monkeypatch.setattr(training, "climb", lambda *given: runs.append(climb(*given)) or runs[-1])
-    model = clone(SparsePEPRegressor(n_inducing=5, max_time=1e-9, random_state=0, **more))
+    maximise, runs = training.maximise, []
+    monkeypatch.setattr(training, "maximise", lambda *given: runs.append(maximise(*given)) or runs[-1])
+    model = clone(SparsePEPRegressor(**{"n_inducing": 5, "training": LBFGS(max_time=1e-9), "random_state": 0} | more))
     for name in ("fit", "partial_fit"):
         with pytest.warns(ConvergenceWarning, match=r"the limit of 1e-09 s was reached .*; raise `max_time`"):
             getattr(model, name)(X, y)
@@ -484,15 +486,13 @@ def test_time_limits_the_whole_fit_and_the_model_says_so(more, tmp_path, monkeyp
     assert all(run.n_iter == 1 for run in runs)
     model.save(tmp_path / "model.npz")
     back = load(tmp_path / "model.npz")
-    assert back.max_time == 1e-9 and back.summary() == model.summary()
+    assert back.training.max_time == 1e-9 and back.summary() == model.summary()
     for words in ("NO: the limit of 1e-09 s was reached after 1", "raise `max_time`"):
         assert words in model.summary()
 
 
 def test_fixed_parameters_are_kept_through_the_estimator():
-    model = SparsePEPRegressor(
-        kernel=KERNEL, features=InducingPoints(X[:6]), fixed=["features.Z", "kernel.log_variance"], tol=1e-2
-    )
+    model = SparsePEPRegressor(kernel=KERNEL, features=InducingPoints(X[:6]), fixed=["features.Z", "kernel.log_variance"], training=LBFGS(tol=1e-2))
     model.fit(X, y)
     np.testing.assert_array_equal(model.features_.Z, X[:6])
     assert error(model.kernel_.variance, 1.2) < 1e-14
@@ -506,7 +506,7 @@ def test_real_data_beat_the_mean(name, power, data_dir):
     data = load_regression(name, data_dir)
     train, test = data.splits[0]
     model = make_pipeline(
-        StandardScaler(), SparsePEPRegressor(n_inducing=30, power=power, max_iter=10, normalize_y=True, random_state=0)
+        StandardScaler(), SparsePEPRegressor(n_inducing=30, power=power, training=LBFGS(max_iter=10), standardize=True, random_state=0)
     )
     model.fit(data.X[train], data.y[train])
     mean, std = model.predict(data.X[test], return_std=True)
@@ -527,7 +527,7 @@ import importlib, pkgutil
 for module in pkgutil.iter_modules(sparse_pep.__path__):
     if module.name != "_modidx":
         importlib.import_module("sparse_pep." + module.name)
-model = sparse_pep.SparsePEPRegressor(optimizer=None, n_inducing=2).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5])
+model = sparse_pep.SparsePEPRegressor(training=None, n_inducing=2).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5])
 assert model.predict([[0.5]]).shape == (1,)
 print(" ".join(early))
 """
@@ -545,7 +545,7 @@ def test_top_level_names():
     assert sparse_pep.SparsePEPClassifier is SparsePEPClassifier
     assert sparse_pep.SparsePEP is SparsePEP
     assert sparse_pep.load is load
-    assert {"SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"} == set(sparse_pep.__all__)
+    assert {"LBFGS", "Adam", "SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"} == set(sparse_pep.__all__)
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = sparse_pep.nothing_of_the_kind
 
@@ -668,7 +668,7 @@ def test_counts_agree_with_themselves(tmp_path):
 
 @pytest.mark.parametrize("normalize_y", [False, True])
 def test_gaussian_noise_is_the_regressor(normalize_y):
-    given = KEPT | {"normalize_y": normalize_y}
+    given = KEPT | {"standardize": normalize_y}
     ours = SparsePEP(likelihood=Gaussian(0.1), **given).fit(X, y)
     theirs = SparsePEPRegressor(noise_variance=0.1, **given).fit(X, y)
     assert ours.log_marginal_likelihood_value_ == theirs.log_marginal_likelihood_value_
@@ -682,8 +682,9 @@ def test_gaussian_noise_is_the_regressor(normalize_y):
 def test_leave_one_out_of_an_exact_model_is_leaving_one_out(normalize_y):
     """With an inducing point on each datum EP is exact for Gaussian noise, and so is its cavity."""
     inputs, targets = X[:12], 3.0 * y[:12]
-    given = {"kernel": KERNEL, "noise_variance": 0.2, "optimizer": None, "jitter": 0.0}
-    whole = SparsePEPRegressor(features=InducingPoints(inputs), normalize_y=normalize_y, **given).fit(inputs, targets)
+    given = {"kernel": KERNEL, "noise_variance": 0.2, "training": None, "jitter": 0.0}
+    inputs = (inputs - inputs.mean(axis=0)) / inputs.std(axis=0)  # of these, scaling changes the targets only
+    whole = SparsePEPRegressor(features=InducingPoints(inputs), standardize=normalize_y, **given).fit(inputs, targets)
     scaled = (targets - whole.y_mean_) / whole.y_scale_
     expected = []
     for n in range(12):
@@ -715,7 +716,7 @@ def test_evidence_and_gradient_of_other_likelihoods(model):
 @pytest.mark.parametrize("kind, targets", [(SparsePEPClassifier, SIDE), (SparsePEP, COUNTS)])
 def test_training_of_other_likelihoods(kind, targets, tmp_path):
     arguments = {} if kind is SparsePEPClassifier else {"likelihood": "negative_binomial"}
-    model = kind(n_inducing=6, max_iter=15, random_state=0, **arguments).fit(X, targets)
+    model = kind(n_inducing=6, training=LBFGS(max_iter=15), random_state=0, **arguments).fit(X, targets)
     trace = model.diagnostics_["log_evidence_trace"]
     assert trace[-1] > trace[0] + 1
     assert model.log_marginal_likelihood_value_ == pytest.approx(trace[-1], rel=SITE_TOL**2)
@@ -767,7 +768,7 @@ def test_a_jitter_of_rounding_needs_no_advice():
 
 def test_noise_of_the_size_of_the_jitter_is_said():
     x = np.linspace(0.0, 3.0, 300)[:, None]
-    fits = (SparsePEPRegressor(n_inducing=30, jitter=jitter, normalize_y=True, random_state=0).fit(x, 100.0 * np.sin(3.0 * x[:, 0]) + 1e-4 * np.random.default_rng(0).normal(size=300)) for jitter in (1e-8, 0.0))
+    fits = (SparsePEPRegressor(n_inducing=30, jitter=jitter, standardize=True, random_state=0).fit(x, 100.0 * np.sin(3.0 * x[:, 0]) + 1e-4 * np.random.default_rng(0).normal(size=300)) for jitter in (1e-8, 0.0))
     rough, fine = fits
     assert "the jitter leaves" in rough.summary() and "the jitter leaves" not in fine.summary()
     assert rough.noise_variance_ > 10.0 * fine.noise_variance_
@@ -782,25 +783,25 @@ def test_nearly_equal_inducing_points_are_not_too_many_but_too_alike(tmp_path):
     assert "nearly coincide" not in spread.summary()
 
 
-@pytest.mark.parametrize("arguments, count", [({}, 60), ({"kernel": SquaredExponential(1.0, 1.0)}, 1), ({"fixed": ["kernel.log_lengthscale"]}, 0), ({"optimizer": "adam", "n_epochs": 1}, 60)], ids=str)
+@pytest.mark.parametrize("arguments, count", [({}, 60), ({"kernel": SquaredExponential(1.0, 1.0)}, 1), ({"fixed": ["kernel.log_lengthscale"]}, 0), ({"training": Adam(n_epochs=1)}, 60)], ids=str)
 def test_as_many_lengthscales_as_rows_are_too_many(arguments, count, recwarn):
-    model = SparsePEPRegressor(**{"n_inducing": 3, "max_iter": 2, "random_state": 0} | arguments).fit(np.tile(X, 30) + np.random.default_rng(0).normal(size=(40, 60)), y)
+    model = SparsePEPRegressor(**{"n_inducing": 3, "training": LBFGS(max_iter=2), "random_state": 0} | arguments).fit(np.tile(X, 30) + np.random.default_rng(0).normal(size=(40, 60)), y)
     assert model.diagnostics_["n_lengthscales"] == count
     assert ("60 lengthscales were trained on 40 rows, too few to determine them: use one for all inputs (`ard='auto'`" in model.summary()) == (count == 60)
 
 
 @pytest.mark.parametrize("rows", [19, 20])
-@pytest.mark.parametrize("start", [{}, {"kernel": "matern32"}, {"optimizer": None}, {"kernel": SquaredExponential(1.0, [1.0, 1.0])}], ids=str)
+@pytest.mark.parametrize("start", [{}, {"kernel": "matern32"}, {"training": None}, {"kernel": SquaredExponential(1.0, [1.0, 1.0])}], ids=str)
 def test_ten_rows_for_each_input_have_lengthscales_of_their_own(start, rows):
     own = {}
     for ard in (True, False, "auto"):
-        given = {"n_inducing": 3, "max_iter": 1, "tol": 1e6, "ard": ard} | start
+        given = {"n_inducing": 3, "training": LBFGS(max_iter=1, tol=1e6), "ard": ard} | start
         own[ard] = SparsePEPRegressor(**given).fit(X[:rows], y[:rows]).kernel_.lengthscale.ndim == 1
     taken = isinstance(start.get("kernel"), SquaredExponential)
     assert own == {True: True, False: taken, "auto": taken or rows == 20}
 
 
-@pytest.mark.parametrize("arguments", [{}, {"normalize_y": True}, {"power": "held_out"}, {"optimizer": "adam"}, {"mean": "linear"}, {"blocks": 5}], ids=str)
+@pytest.mark.parametrize("arguments", [{}, {"standardize": True}, {"power": "held_out"}, {"training": "adam"}, {"mean": "linear"}, {"blocks": 5}], ids=str)
 def test_a_constant_is_predicted_everywhere(arguments):
     with pytest.warns(UserWarning, match=r"`y` has one value only \(5.1 in all 40 rows\)"):
         model = SparsePEPRegressor(**{"n_inducing": 5, "random_state": 0} | arguments).fit(X, np.full(40, 5.1))
@@ -813,28 +814,28 @@ def test_constants_that_are_modelled_as_given():
         model = fixed_model().fit(X, np.full(40, 5.0))  # the prior's mean is 0, as was asked for
     assert np.mean(model.predict(X)) > 3.0 and abs(model.predict([[900.0, 0.0]])[0]) < 1e-6
     with pytest.warns(UserWarning, match="column 1 of `y` has one value only"):
-        both = SparsePEPRegressor(n_inducing=5, normalize_y=True, max_iter=5, tol=1.0, random_state=0).fit(X, np.column_stack([y, np.full(40, 3.0)]))
+        both = SparsePEPRegressor(n_inducing=5, standardize=True, training=LBFGS(max_iter=5, tol=1.0), random_state=0).fit(X, np.column_stack([y, np.full(40, 3.0)]))
     assert np.allclose(both.predict(X)[:, 1], 3.0, rtol=1e-12) and both.n_iter_ > 0
 
 
 @pytest.mark.filterwarnings("ignore:`y` has one value only")
 def test_folds_without_an_event_are_scored():
     counts = np.repeat([0, 1], [35, 5])
-    model = SparsePEP(likelihood="poisson", n_inducing=5, max_iter=5, tol=1.0, random_state=0)
+    model = SparsePEP(likelihood="poisson", n_inducing=5, training=LBFGS(max_iter=5, tol=1.0), random_state=0)
     assert np.all(np.isfinite(cross_val_score(model, X, counts, cv=KFold(5), error_score="raise")))
     assert np.all(model.fit(X, np.zeros(40)).predict(X) < 0.6)
 
 
 @pytest.mark.parametrize("factor", [1e-140, 1e-100, 1e70, 1e100, 1e140])
 def test_extreme_units_are_harmless_or_named(factor):
-    options = {"n_inducing": 5, "max_iter": 3, "tol": 10.0, "random_state": 0}
-    plain = SparsePEPRegressor(**options, standardize=True, normalize_y=True).fit(X, y)
-    scaled = SparsePEPRegressor(**options, standardize=True, normalize_y=True).fit(factor * X, factor * y)
+    options = {"n_inducing": 5, "training": LBFGS(max_iter=3, tol=10.0), "random_state": 0}
+    plain = SparsePEPRegressor(**options, standardize=True).fit(X, y)
+    scaled = SparsePEPRegressor(**options, standardize=True).fit(factor * X, factor * y)
     np.testing.assert_allclose(scaled.predict(factor * X_TEST) / factor, plain.predict(X_TEST), rtol=1e-6)
     with pytest.raises(ValueError, match="column 0 of `X` spreads over .*give `standardize=True`"):
-        SparsePEPRegressor(**options).fit(factor * X, y)
-    with pytest.raises(ValueError, match="`y` spreads over .*give `normalize_y=True`"):
-        SparsePEPRegressor(**options).fit(X, factor * y)
+        SparsePEPRegressor(**options, standardize=False).fit(factor * X, y)
+    with pytest.raises(ValueError, match="`y` spreads over .*give `standardize=True`"):
+        SparsePEPRegressor(**options, standardize=False).fit(X, factor * y)
 
 
 def test_masked_values_are_not_taken_for_data():
@@ -859,7 +860,7 @@ def test_messages_quote_text_as_python_does():
 
 def test_starts_reach_the_data():
     def start(kind, targets, **arguments):
-        return kind(max_iter=1, n_inducing=4, fixed=ALL, random_state=0, **arguments).fit(X, targets)
+        return kind(training=LBFGS(max_iter=1), n_inducing=4, fixed=ALL, random_state=0, **arguments).fit(X, targets)
 
     ALL = ["kernel.log_variance", "kernel.log_lengthscale"]
     with warnings.catch_warnings():
@@ -868,7 +869,7 @@ def test_starts_reach_the_data():
         many = start(SparsePEP, 1000 + COUNTS, likelihood="poisson").kernel_
         assert many.variance == pytest.approx(np.mean(np.log(1000.5 + COUNTS) ** 2))
         ALL.append("log_scale")
-        outlier = start(SparsePEP, with_value(y, 0, 1e4), likelihood="student_t")
+        outlier = start(SparsePEP, with_value(y, 0, 1e4), likelihood="student_t", standardize=False)
         assert 0.1 < outlier.kernel_.variance < 2.0
         assert outlier.likelihood_.scale**2 <= outlier.kernel_.variance * (1 + 1e-12)
 
@@ -880,22 +881,6 @@ def test_inference_that_does_not_converge_is_said(monkeypatch):
     monkeypatch.setattr(base, "model_evidence", impatient)
     with pytest.warns(ConvergenceWarning, match="inference did not converge.*0.5"):
         assert not classifier().converged_
-
-
-def test_a_file_from_before_there_were_likelihoods(trained, tmp_path):
-    def older(description, arrays):
-        description["version"] = 1
-        description["state"]["fitted"]["noise_variance_"] = trained.noise_variance_
-        for name in ("estimator", "likelihood"):
-            del description["state"][name]
-        del description["state"]["posterior"]["more"]
-
-    path = tmp_path / "model.npz"
-    trained.save(path)
-    rewritten(path, older)
-    back = load(path)
-    assert back.noise_variance_ == trained.noise_variance_
-    np.testing.assert_array_equal(back.predict(X_TEST, return_std=True), trained.predict(X_TEST, return_std=True))
 
 
 def test_names_of_likelihoods():
@@ -919,7 +904,7 @@ def test_blocks_reach_training_evidence_and_files(kind, tmp_path):
     power = np.linspace(0.0, 1.0, 8)
     targets = SIDE if kind is SparsePEPClassifier else y
     arguments = {} if kind is not SparsePEP else {"likelihood": "student_t"}
-    model = kind(n_inducing=5, max_iter=3, blocks=BLOCKS, power=power, random_state=0, **arguments)
+    model = kind(n_inducing=5, training=LBFGS(max_iter=3), blocks=BLOCKS, power=power, random_state=0, standardize=False, **arguments)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, targets)
@@ -946,7 +931,7 @@ def test_blocks_reach_training_evidence_and_files(kind, tmp_path):
 def test_more_data_may_come_in_blocks(kind):
     """With the same points, Gaussian noise and power 0 or any blocks: what is learned is what all data at once teach."""
     targets = SIDE if kind is SparsePEPClassifier else y
-    given = {"kernel": SquaredExponential(), "features": InducingPoints(X[:6]), "optimizer": None}
+    given = {"kernel": SquaredExponential(), "features": InducingPoints(X[:6]), "training": None}
     whole = kind(**given, blocks=np.arange(40) // 4).fit(X, targets)
     parts = kind(**given, blocks=np.arange(20) // 4).fit(X[:20], targets[:20])
     parts.set_params(blocks=np.arange(20) // 4).partial_fit(X[20:], targets[20:])
@@ -961,13 +946,13 @@ def test_the_power_of_blocks_is_chosen_by_held_out_rows(targets):
     """As by hand, and with a source as in memory."""
     labels, kind = np.arange(40) // 5, SparsePEPClassifier if targets is SIDE else SparsePEPRegressor
     weight = np.resize([1.0, 2.0], 8)[labels]
-    given = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "max_iter": 2, "tol": 1e9, "random_state": 0}
+    given = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "training": LBFGS(max_iter=2, tol=1e9), "random_state": 0}
     model = kind(**given, power="held_out", blocks=labels).fit(X, targets, weight)
     parts = [ArraySource(X, targets, weight, blocks=b, piece_rows=12) for b in (labels, None)]
     source, alone = (kind(**given, power="held_out").fit(part) for part in parts)
     start = Model(KERNEL, given["features"], Probit() if targets is SIDE else Gaussian())
     data, rng = model._data.rows, np.random.default_rng(np.random.RandomState(0).randint(2**31))
-    how = {"jitter": model.jitter, "max_iter": 2, "tol": 1e9}
+    how = {"jitter": model.jitter, "training": LBFGS(max_iter=2, tol=1e9)}
     power, trained, sweep = held_out_power(start, data._replace(blocks=labels), rng, **how)
     found = model.diagnostics_["power_sweep"]["log_density"]
     assert model.power_ == source.power_ == power and error(found, sweep["log_density"]) < 1e-12
@@ -1032,7 +1017,7 @@ def test_bounds_hold_the_exact_evidence_between_them():
 def test_summary_says_what_was_fitted_and_how_it_ended(kind, targets, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = kind(n_inducing=5, max_iter=2, power=0.25, random_state=0).fit(X, targets)
+        model = kind(n_inducing=5, training=LBFGS(max_iter=2), power=0.25, random_state=0).fit(X, targets)
     text, told = model.summary(), model.diagnostics_
     for words in (kind.__name__, "0.25", "5 InducingPoints", "NO: ", f"{told['unexplained_share']:.1%}"):
         assert words in text
@@ -1046,12 +1031,12 @@ def test_summary_says_what_was_fitted_and_how_it_ended(kind, targets, tmp_path):
 
 # ---- Adam -----------------------------------------------------------------------------------------------------------
 
-ADAM = {"optimizer": "adam", "n_inducing": 6, "n_epochs": 8, "batch_size": 15, "random_state": 0}
+ADAM = {"training": Adam(batch_size=15, n_epochs=8), "n_inducing": 6, "random_state": 0}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_adam_climbs_and_tells_what_it_did(tmp_path):
-    given = ADAM | {"n_epochs": 12}
+    given = ADAM | {"training": Adam(batch_size=15, n_epochs=12), "standardize": False}
     model, again, other = (SparsePEPRegressor(**(given | {"random_state": seed})).fit(X, y) for seed in (0, 0, 1))
     ends = [one.log_marginal_likelihood_value_ for one in (model, again, other)]
     assert ends[0] == ends[1] != ends[2]
@@ -1066,7 +1051,7 @@ def test_adam_climbs_and_tells_what_it_did(tmp_path):
     assert model.log_marginal_likelihood_value_ == pytest.approx(exact.log_evidence, rel=1e-10)
     model.save(tmp_path / "adam.npz")
     loaded = load(tmp_path / "adam.npz")
-    assert loaded.optimizer == "adam" and loaded.batch_size == 15 and loaded.n_epochs == 12
+    assert repr(loaded.training) == repr(model.training)
     np.testing.assert_array_equal(loaded.diagnostics_["drift_trace"], told["drift_trace"])
     np.testing.assert_array_equal(loaded.predict(X_TEST), model.predict(X_TEST))
 
@@ -1077,8 +1062,8 @@ def test_adam_visits_whole_blocks():
     given = ADAM | {"kernel": KERNEL, "features": InducingPoints(X[:6])}
     model = SparsePEPRegressor(**given, blocks=labels, power=power).fit(X, y)
     data, rng = Piece(0, X, y, power=power[labels], blocks=labels), np.random.default_rng(np.random.RandomState(0).randint(2**31))
-    start, how = Model(KERNEL, given["features"]), {"batch_size": 15, "n_epochs": 8, "jitter": model.jitter, "rng": rng}
-    expected = train(start, data, training=Adam(tol=1e-3), **how).model.parameters()
+    start = Model(KERNEL, given["features"])
+    expected = train(start, data, training=given["training"], jitter=model.jitter, rng=rng).model.parameters()
     source = ArraySource(X, y, power=power[labels], blocks=labels, piece_rows=12)
     alone = SparsePEPRegressor(**given, power=power[labels]).fit(X, y)
     for name, value in SparsePEPRegressor(**given).fit(source).parameters().items():
@@ -1088,13 +1073,13 @@ def test_adam_visits_whole_blocks():
 
 def test_adam_says_whether_it_was_still_rising():
     with pytest.warns(ConvergenceWarning, match="gained .* nats per data point.*raise `n_epochs`"):
-        model = SparsePEPRegressor(**(ADAM | {"n_epochs": 12, "tol": 1e-9})).fit(X, y)
+        model = SparsePEPRegressor(**(ADAM | {"training": Adam(n_epochs=12, tol=1e-9)})).fit(X, y)
     assert not model.converged_
     with pytest.warns(ConvergenceWarning, match="4 epochs are too few to tell"):
-        model = SparsePEPRegressor(**(ADAM | {"n_epochs": 4, "tol": 10.0})).fit(X, y)
+        model = SparsePEPRegressor(**(ADAM | {"training": Adam(n_epochs=4, tol=10.0)})).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert SparsePEPRegressor(**(ADAM | {"n_epochs": 12, "tol": 10.0})).fit(X, y).converged_
+        assert SparsePEPRegressor(**(ADAM | {"training": Adam(n_epochs=12, tol=10.0)})).fit(X, y).converged_
 
 
 @pytest.mark.parametrize("verbose", [0, 1])
@@ -1102,7 +1087,7 @@ def test_adam_shows_its_progress_if_asked(verbose, capfd):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         SparsePEPRegressor(**ADAM, verbose=verbose).fit(X, y)
-    assert ("log Z per data point" in capfd.readouterr().err) == bool(verbose)
+    assert ("objective per data point" in capfd.readouterr().err) == bool(verbose)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -1130,51 +1115,6 @@ def test_adam_counts_weights_and_goes_on_with_later_data():
 # ---------------------------------------------------------------------------- another array library
 
 
-@pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
-def test_a_device_gives_the_same_model(kind):
-    torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(120, 2))
-    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=120)
-    y = y if kind is SparsePEPRegressor else (y > 0).astype(int)
-    how = {"n_inducing": 8, "random_state": 0, "max_iter": 5, "tol": 1e9}
-    here, there = kind(**how).fit(X, y), kind(device="torch", **how).fit(torch.asarray(X), torch.asarray(y))
-    assert abs(here.log_marginal_likelihood_value_ - there.log_marginal_likelihood_value_) < 1e-6
-    assert np.allclose(here.predict_f(X)[0], there.predict_f(torch.asarray(X))[0], atol=1e-5)
-    single = kind(device="torch", dtype="float32", **how).fit(X, y)
-    assert 0.0 < abs(single.log_marginal_likelihood_value_ - here.log_marginal_likelihood_value_) < 1.0
-    if kind is SparsePEPClassifier:
-        assert there.classes_.dtype.kind == "i"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"device": "abacus"}, "`device` must begin with"),
-        ({"device": "torch:nowhere"}, "`device` torch:nowhere cannot be used"),
-        ({"dtype": "float32"}, "`dtype` must be 'float64'"),
-        ({"device": "torch", "dtype": "float16"}, "`dtype` must be 'float64', or 'float32'"),
-        ({"device": "torch", "blocks": 5}, "`blocks` 5 needs NumPy"),
-        ({"device": "torch", "optimizer": "adam"}, "`optimizer` 'adam' needs NumPy"),
-    ],
-)
-def test_places_that_are_none(arguments, words):
-    pytest.importorskip("torch")
-    model = SparsePEPRegressor(**arguments)
-    with pytest.raises(ValueError, match=words):
-        model.fit(np.arange(8.0)[:, None], np.arange(8.0))
-    assert not hasattr(model, "q_mean_")
-
-
-def test_a_model_from_a_file_predicts_with_numpy(tmp_path):
-    pytest.importorskip("torch")
-    X = np.linspace(0.0, 3.0, 30)[:, None]
-    model = SparsePEPRegressor(device="torch", n_inducing=5, optimizer=None, random_state=0).fit(X, X[:, 0])
-    model.save(tmp_path / "model.npz")
-    again = load(tmp_path / "model.npz")
-    assert again.device is None and np.allclose(again.predict(X), model.predict(X), atol=1e-12)
-
-
 # ---------------------------------------------------------------------------- what a fit keeps, and inputs in own units
 
 
@@ -1183,7 +1123,7 @@ def test_a_fit_does_not_change_with_the_arguments():
     model = fixed_model(jitter=1e-8)
     theta = vector_of(model)
     before = model.log_marginal_likelihood(theta, eval_gradient=True), model.summary(), model.predict(X_TEST)
-    model.set_params(jitter=0.1, chunk_size=3, optimizer="adam", blocks=4, device="torch", n_inducing=2)
+    model.set_params(jitter=0.1, training="adam", blocks=4, n_inducing=2)
     value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
     assert value == before[0][0] and np.array_equal(gradient, before[0][1])
     assert model.summary() == before[1] and np.array_equal(model.predict(X_TEST), before[2])
@@ -1211,13 +1151,13 @@ UNITS, SHIFT = np.array([1e3, 0.02]), np.array([-7.0, 300.0])
 )
 @pytest.mark.filterwarnings("ignore")
 def test_standardised_inputs_are_those_of_a_scaler(kind, optimizer):
-    given = ADAM | {"max_iter": 2, "optimizer": optimizer, "n_epochs": 2}
-    own, targets = UNITS * X + SHIFT, y if kind is SparsePEPRegressor else SIDE
+    given = ADAM | {"training": {"lbfgs": LBFGS(max_iter=2), "adam": Adam(n_epochs=2), None: None}[optimizer]}
+    own, targets = UNITS * X + SHIFT, np.where(np.arange(40) % 2, 1.0, -1.0) if kind is SparsePEPRegressor else SIDE  # of mean 0 and deviation 1
     given |= {"likelihood": "poisson"} if kind is SparsePEP else {}
     model = kind(**given, standardize=True).fit(own, targets)
     np.testing.assert_allclose(model.x_mean_, own.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(model.x_scale_, own.std(axis=0), rtol=1e-12)
-    scaled = kind(**given).fit((own - model.x_mean_) / model.x_scale_, targets)
+    scaled = kind(**given, standardize=False).fit((own - model.x_mean_) / model.x_scale_, targets)
     test = UNITS * X_TEST + SHIFT
     seen = (test - model.x_mean_) / model.x_scale_
     assert model.log_marginal_likelihood_value_ == scaled.log_marginal_likelihood_value_
@@ -1234,7 +1174,7 @@ def test_standardised_inputs_are_those_of_a_scaler(kind, optimizer):
 
 def test_what_takes_inputs_takes_them_in_their_own_units():
     own, constant = UNITS * X + SHIFT, np.full((40, 1), 1e6)
-    model = SparsePEPRegressor(n_inducing=5, optimizer=None, standardize=True, random_state=0, blocks=None)
+    model = SparsePEPRegressor(n_inducing=5, training=None, standardize=True, random_state=0, blocks=None)
     model.fit(np.hstack([own, constant]), y)
     assert model.x_scale_[2] == 1.0 and model.x_mean_[2] == 1e6 and np.all(model.features_.Z[:, 2] == 0.0)
     place = np.append(own[7], 1e6)
@@ -1248,7 +1188,7 @@ def test_what_takes_inputs_takes_them_in_their_own_units():
 @pytest.mark.filterwarnings("ignore")
 def test_weights_count_where_inputs_are_scaled():
     """A weight of 2 is a row twice, one of 0 no row, in the scales too."""
-    weight, given = np.resize([1, 0, 3, 2, 1], 40), {"n_inducing": 5, "max_iter": 4, "standardize": True, "normalize_y": True, "random_state": 0}
+    weight, given = np.resize([1, 0, 3, 2, 1], 40), {"n_inducing": 5, "training": LBFGS(max_iter=4), "standardize": True, "random_state": 0}
     again = np.repeat(np.arange(40), weight)
     weighted, longer = SparsePEPRegressor(**given).fit(X, y, weight), SparsePEPRegressor(**given).fit(X[again], y[again])
     np.testing.assert_allclose(weighted.x_mean_, X[again].mean(axis=0), rtol=1e-12)
@@ -1257,34 +1197,13 @@ def test_weights_count_where_inputs_are_scaled():
 
 
 def test_scales_come_back_from_a_file(tmp_path):
-    model = fixed_model(standardize=True, normalize_y=True)
+    model = fixed_model(standardize=True)
     model.save(tmp_path / "model.npz", extra={"unit": "m"})
     back = load(tmp_path / "model.npz")
     np.testing.assert_array_equal(back.predict(X_TEST), model.predict(X_TEST))
     assert back.standardize is True and back.extra_ == {"unit": "m"}
     np.testing.assert_array_equal(back.x_scale_, X.std(axis=0))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X_TEST), model.predict(X_TEST))
-
-
-def test_a_file_of_the_command_line_from_before_models_scaled_their_inputs(tmp_path):
-    """Version 3 had the scaling beside the names of the columns; the model saw scaled inputs."""
-    mean, scale = X.mean(axis=0), X.std(axis=0)
-    model = SparsePEPRegressor(kernel=KERNEL, n_inducing=5, optimizer=None, random_state=0).fit((X - mean) / scale, y)
-    path, mine = tmp_path / "model.npz", {"x_mean": np.zeros(2), "x_scale": np.ones(2)}
-
-    def older(description, arrays):
-        description["version"] = 3
-        del description["state"]["numerics"], description["state"]["arguments"]["standardize"]
-        del description["state"]["fitted"]["x_mean_"], description["state"]["fitted"]["x_scale_"]
-
-    for extra, scaled in (({"feature_names": ["a", "b"], "target": "y", "x_mean": mean, "x_scale": scale}, True), (mine, False)):
-        model.save(path, extra=extra)
-        rewritten(path, older)
-        back = load(path)
-        test = X_TEST if scaled else (X_TEST - mean) / scale
-        np.testing.assert_array_equal(back.predict(test, return_std=True), model.predict((X_TEST - mean) / scale, return_std=True))
-        assert sorted(back.extra_) == (["feature_names", "target"] if scaled else ["x_mean", "x_scale"])
-        assert back.standardize is scaled and np.array_equal(back.x_mean_, mean if scaled else [0.0, 0.0])
 
 
 def test_constructors_show_what_they_take():
@@ -1299,9 +1218,9 @@ def test_constructors_show_what_they_take():
 
 
 def test_warnings_point_at_the_line_that_asked(recwarn):
-    SparsePEPRegressor(n_inducing=5, max_iter=1, random_state=0).fit(X, y)
-    SparsePEPRegressor(n_inducing=90, optimizer=None).fit(X, y)
-    SparsePEPRegressor(n_inducing=3, optimizer=None).fit(X, y).partial_fit(X, y)
+    SparsePEPRegressor(n_inducing=5, training=LBFGS(max_iter=1), random_state=0).fit(X, y)
+    SparsePEPRegressor(n_inducing=90, training=None).fit(X, y)
+    SparsePEPRegressor(n_inducing=3, training=None).fit(X, y).partial_fit(X, y)
     assert [warning.filename for warning in recwarn] == [__file__] * 2
 
 
@@ -1310,7 +1229,7 @@ def test_a_mean_alone_is_the_one_beside_a_deviation_and_takes_no_variance(name, 
     rng = np.random.default_rng(4)
     X, columns = rng.uniform(size=(60, 2)), [7.0 + np.sin(5.0 * x) for x in rng.uniform(size=(outputs, 60))]
     kind = SparsePEPRegressor() if name == "gaussian" else SparsePEP(likelihood=name)
-    kind.set_params(n_inducing=9, optimizer=None, normalize_y=True, standardize=True)
+    kind.set_params(n_inducing=9, training=None, standardize=True)
     model = kind.fit(X, np.stack(columns, axis=1) if outputs > 1 else columns[0])
     tests = rng.uniform(size=(7000, 2))  # several chunks
     mean, _ = model.predict(tests, return_std=True)

@@ -45,6 +45,7 @@ from sparse_pep.kernels import (
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_predict
 from sparse_pep.shards import Piece
+from sparse_pep.training import LBFGS
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(6, 2))
@@ -439,8 +440,8 @@ TRAINED = {
 def test_estimators_train_and_save_them(features, kernel, estimator, tmp_path):
     targets = y_line if estimator is SparsePEPRegressor else y_line > 0
     given = {"kernel": kernel, "features": features}
-    start = estimator(**given, optimizer=None).fit(X_line, targets)
-    model = clone(estimator(**given, max_iter=8)).fit(X_line, targets)
+    start = estimator(**given, training=None).fit(X_line, targets)
+    model = clone(estimator(**given, training=LBFGS(max_iter=8))).fit(X_line, targets)
     assert model.log_marginal_likelihood_value_ > start.log_marginal_likelihood_value_ + 1.0
     assert list(model.log_marginal_likelihood_gradient()) == list(model.parameters())
     model.save(tmp_path / "model.npz")
@@ -453,7 +454,7 @@ def test_estimators_train_and_save_them(features, kernel, estimator, tmp_path):
 def test_widths_of_zero_stay_zero_in_training():
     table = np.column_stack([X_line, np.sin(X_line)])
     blurs = GaussianBlur(table[::8], [0.4, 0.0])
-    model = SparsePEPRegressor(features=blurs, max_iter=8, n_restarts=1).fit(table, y_line)
+    model = SparsePEPRegressor(features=blurs, training=LBFGS(max_iter=8, n_restarts=1)).fit(table, y_line)
     assert model.features_.width[0] not in (0.0, 0.4)
     assert model.features_.width[1] == model.log_marginal_likelihood_gradient()["features.log_width"][1] == 0.0
     assert np.all(np.isfinite(model.parameters()["features.log_width"]))

@@ -12,7 +12,7 @@ from sparse_pep.data.sources import ArraySource
 from sparse_pep.estimators import fitting
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
-from sparse_pep.training import TimeLimit
+from sparse_pep.training import LBFGS, Adam, TimeLimit
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 6.0, (120, 1))
@@ -24,14 +24,14 @@ def test_a_measure_that_is_no_number_is_not_the_best(monkeypatch):
     values = iter([np.nan, -3.0, np.nan])
     monkeypatch.setattr(fitting, "measured", lambda *_: ("log_density", next(values), np.inf))
     with pytest.warns(ConvergenceWarning):
-        model = SparsePEPRegressor(max_iter=1, **AUTO).fit(X, y)
+        model = SparsePEPRegressor(training=LBFGS(max_iter=1), **AUTO).fit(X, y)
     np.testing.assert_array_equal(model.diagnostics_["inducing_sweep"]["n_inducing"], [25, 50, 100])
     assert len(model.features_) == 50
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_a_smooth_curve_takes_few_points_in_memory_and_in_pieces(power, tmp_path):
-    model, other = (clone(SparsePEPRegressor(power=power, tol=1e-2, **AUTO)) for _ in range(2))
+    model, other = (clone(SparsePEPRegressor(power=power, training=LBFGS(tol=1e-2), standardize=False, **AUTO)) for _ in range(2))
     model.fit(X, y)
     other.fit(ArraySource(X, y, piece_rows=60))
     for fit in (model, other):
@@ -54,28 +54,28 @@ def test_a_smooth_curve_takes_few_points_in_memory_and_in_pieces(power, tmp_path
 @pytest.mark.parametrize(
     ("kind", "targets", "more"),
     [
-        (SparsePEPClassifier, y > 0.0, {"max_inducing": 30}),
+        (SparsePEPClassifier, y > 0.0, {}),
         (SparsePEP, np.round(np.exp(y)), {"likelihood": "poisson"}),
-        (SparsePEPRegressor, np.column_stack([y, -y]), {"max_inducing": 30}),
-        (SparsePEPRegressor, y, {"optimizer": "adam", "n_epochs": 3}),
-        (SparsePEPRegressor, y, {"optimizer": None, "blocks": 5}),
+        (SparsePEPRegressor, np.column_stack([y, -y]), {}),
+        (SparsePEPRegressor, y, {"training": Adam(n_epochs=3)}),
+        (SparsePEPRegressor, y, {"training": None, "blocks": 5}),
         (SparsePEPRegressor, y, {"power": np.linspace(0.0, 1.0, 120)}),
     ],
     ids=["labels", "counts", "outputs", "adam", "no optimizer, blocks", "powers"],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_kind_of_fit_grows(kind, targets, more):
-    model = kind(**AUTO, tol=0.1, **more).fit(X, targets)
+    model = kind(**AUTO | {"training": LBFGS(tol=0.1), "standardize": False} | more).fit(X, targets)
     sweep = model.diagnostics_["inducing_sweep"]
     assert len(model.features_) in sweep["n_inducing"] and len(sweep["n_inducing"]) > 1
     kept = list(sweep["n_inducing"]).index(len(model.features_))
     assert sweep["log_density"][kept] == pytest.approx(np.mean(model.leave_one_out()), abs=1e-4)
 
 
-def growth(monkeypatch, values, gaps=None, passed=(), largest=1000):
+def growth(monkeypatch, values, gaps=None, passed=()):
     """`grown` with made-up measures: the numbers of points tried, the number kept, and the end."""
     values, gaps = iter(values), iter(gaps or [np.inf] * 9)
-    rows = np.random.default_rng(0).uniform(0.0, 900.0, (900, 1))
+    rows = np.random.default_rng(0).uniform(0.0, 1200.0, (1200, 1))
     data = fitting.Data(fitting.Piece(0, rows, rows[:, 0]), fitting.Piece(0, rows, rows[:, 0]), power=np.array(0.5))
     start = fitting.Model(SquaredExponential(1.0, 1.0), InducingPoints(rows[:100]), fitting.Gaussian(1.0))
     times, tried = iter(passed), []
@@ -92,7 +92,7 @@ def growth(monkeypatch, values, gaps=None, passed=(), largest=1000):
 
     monkeypatch.setattr(fitting, "trained", trained)
     monkeypatch.setattr(fitting, "measured", lambda *given: ("log_density", next(values), next(gaps)))
-    given = replace(SparsePEPRegressor(**AUTO), max_inducing=largest)
+    given = replace(SparsePEPRegressor(**AUTO))
     found = fitting.grown(start, data, given, np.random.default_rng(0), Clock(9.0))
     return tried, len(found.model.features), found
 
@@ -106,9 +106,9 @@ def test_which_number_is_kept_and_when_growth_ends(monkeypatch):
     tried, kept, found = growth(monkeypatch, [0.0, 1.0, 2.0], gaps=[0.0, 0.0, 0.005])
     assert (tried, kept) == ([25, 50, 100], 100)
     assert found.told["growth_ended"] == "at these parameters more points can gain less than 0.01 nats per data point"
-    tried, kept, found = growth(monkeypatch, np.arange(9.0), largest=300)
-    assert (tried, kept, found.converged) == ([25, 50, 100, 200, 300], 300, True)
-    assert found.told["growth_ended"] == "`max_inducing` 300 was reached"
+    tried, kept, found = growth(monkeypatch, np.arange(9.0))
+    assert (tried, kept, found.converged) == ([25, 50, 100, 200, 400, 800, 1000], 1000, True)
+    assert found.told["growth_ended"] == "the largest number, 1000, was reached"
     tried, kept, found = growth(monkeypatch, np.arange(9.0), passed=[False, True])
     assert (tried, kept, found.converged) == ([25, 50], 50, False)
     assert found.told["message"] == "the limit of 9 s was reached while the number of inducing points grew"
@@ -117,10 +117,10 @@ def test_which_number_is_kept_and_when_growth_ends(monkeypatch):
 
 def test_time_ends_growth():
     with pytest.warns(ConvergenceWarning, match="the limit of 1e-09 s was reached.*`max_time`"):
-        model = SparsePEPRegressor(**AUTO, max_time=1e-9).fit(X, y)
+        model = SparsePEPRegressor(**AUTO, training=LBFGS(max_time=1e-9)).fit(X, y)
     assert (len(model.features_), model.converged_) == (25, False)
 
 
 def test_rows_that_are_all_points_end_growth():
-    model = SparsePEPRegressor(**AUTO, tol=0.1).fit(X[:12], y[:12])
+    model = SparsePEPRegressor(**AUTO, training=LBFGS(tol=0.1)).fit(X[:12], y[:12])
     assert (len(model.features_), model.diagnostics_["growth_ended"]) == (12, "the points explain all data")

@@ -49,10 +49,10 @@ def test_only_the_mean_has_the_units_of_y(tmp_path):
     """A model of (y - 5)/3 is that of y with parameters in other units; g has none."""
     rng = np.random.default_rng(0)
     X = rng.uniform(0.0, 5.0, (40, 1))
-    y = np.sin(X[:, 0]) * (1.0 + 0.3 * rng.normal(size=40))
+    X, y = (X - X.mean()) / X.std(), np.sin(X[:, 0]) * (1.0 + 0.3 * rng.normal(size=40))
     y = (y - np.mean(y)) / np.std(y)
-    given = {"likelihood": LIKELIHOOD, "kernel": SquaredExponential(1.0, 1.0), "optimizer": None, "n_inducing": 8, "random_state": 0}
-    plain, scaled = (SparsePEP(**given, normalize_y=other).fit(X, 5.0 + 3.0 * y if other else y) for other in (False, True))
+    given = {"likelihood": LIKELIHOOD, "kernel": SquaredExponential(1.0, 1.0), "training": None, "n_inducing": 8, "random_state": 0}
+    plain, scaled = (SparsePEP(**given, standardize=other).fit(X, 5.0 + 3.0 * y if other else y) for other in (False, True))
     (mean, var), found = plain.predict_f(X), scaled.predict_f(X)
     assert error(found[0], mean * [3.0, 1.0] + [5.0, 0.0]) < 1e-9 and error(found[1], var * [9.0, 1.0]) < 1e-9
     assert error(scaled.sample_f(X[:4])[:, 1], plain.sample_f(X[:4])[:, 1]) < 1e-6

@@ -271,6 +271,7 @@ import numpy as np
 warnings.simplefilter("ignore")
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, training
 from sparse_pep.cli import main
+from sparse_pep.training import LBFGS
 
 few = {"max_iter": 5}
 if "training" in inspect.signature(SparsePEPRegressor).parameters:

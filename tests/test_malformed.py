@@ -64,7 +64,7 @@ from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.files import read_archive, write_archive
 from sparse_pep.priors import LogNormal, Normal
 from sparse_pep.shards import Piece
-from sparse_pep.training import train
+from sparse_pep.training import LBFGS, Adam, train
 
 NAN, INF = np.nan, np.inf
 RNG = np.random.default_rng(0)
@@ -91,7 +91,7 @@ def changed(array, index, value, dtype=None):
 
 def estimator(kind="regressor", **arguments):
     """An estimator that is fitted in no time."""
-    return KINDS[kind][0](**{"features": Z, "kernel": SE, "optimizer": None} | arguments)
+    return KINDS[kind][0](**{"features": Z, "kernel": SE, "training": None} | arguments)
 
 
 FITTED = {}
@@ -321,7 +321,7 @@ def broken(state, path, change):
 
 def checkpoint_of_other_data():
     """What training writes on other data."""
-    SparsePEPRegressor(n_inducing=3, max_iter=2, random_state=0, checkpoint="own.ckpt").fit(X, y)
+    SparsePEPRegressor(n_inducing=3, training=LBFGS(max_iter=2, checkpoint="own.ckpt"), random_state=0).fit(X, y)
     content = Path("own.ckpt").read_bytes()
     Path("own.ckpt").unlink()
     return content
@@ -497,7 +497,6 @@ OPTIONS = {  # command line, words of the message
             "restarts": ["-1", "0.5", "x"],
             "noise-variance": ["0", "-1", "x", "nan", "inf"],
             "test-fraction": ["0", "1", "-0.1", "1.5", "x", "nan"],
-            "checkpoint-every": ["-1", "x", "nan"],
             "blocks": ["0", "-1", "2.5", "x"],
             "kernel": ["rbf", "SE2", "''"],
             "mean": ["quadratic", "0", "''"],
@@ -859,7 +858,7 @@ LATER = {  # call, words of the message, kind of the error
     "weights within a block": (lambda: estimator(blocks=[0] * 6 + [1] * 6).fit(X, y, np.arange(12) + 1.0), ["`weight`", "same for all data of a block"]),
     "one class of positive weight": (lambda: estimator("classifier").fit(X, changed(np.full(12, "a"), 3, "b"), changed(np.ones(12), 3, 0.0)), ["`y`", "one class"]),
     "known variances of labels": (lambda: estimator("classifier").fit(X, LABELS, known_variance=np.ones(12)), "known_variance", TypeError),
-    "known variances and scaled columns": (lambda: estimator(normalize_y=True).fit(X, np.column_stack([y, -y]), known_variance=np.ones(12)), ["`known_variance`", "normalize_y"]),
+    "known variances and scaled columns": (lambda: estimator(standardize=True).fit(X, np.column_stack([y, -y]), known_variance=np.ones(12)), ["`known_variance`", "standardize"]),
     "predict before fit": (lambda: estimator().predict(X), "not fitted", NotFittedError),
     "predict_f before fit": (lambda: estimator().predict_f(X), "not fitted", NotFittedError),
     "predict_proba before fit": (lambda: estimator("classifier").predict_proba(X), "not fitted", NotFittedError),
@@ -932,7 +931,7 @@ LATER = {  # call, words of the message, kind of the error
             ("no rows", [], "`points`"),
         )
     },
-    "add to waves": (lambda: SparsePEPRegressor(kernel=Matern32(), features=Fourier(-3.0, 3.0, 3), optimizer=None).fit(X[:, :1], y).add_inducing(1), ["inducing points", "Fourier"]),
+    "add to waves": (lambda: SparsePEPRegressor(kernel=Matern32(), features=Fourier(-3.0, 3.0, 3), training=None).fit(X[:, :1], y).add_inducing(1), ["inducing points", "Fourier"]),
     "more data of other columns": (lambda: estimator().fit(X, y).partial_fit(X[:, :1], y), ["1 features", "2 features"]),
     "more data of two outputs": (lambda: estimator().fit(X, y).partial_fit(X, np.column_stack([y, y])), ["`y`", "(12, 2)"]),
     "more data of one output": (lambda: linear_columns().partial_fit(X, y), ["`y`", "2", "(12,)"]),
@@ -984,33 +983,27 @@ ARGUMENTS = {
     "kernel": ["rbf", "", 3, 1.0, True, NAN, [SE], SquaredExponential, {}, np.ones(2), SquaredExponential(1.0, [1.0, 1.0, 1.0]), SquaredExponential(active_dims=(4,)), Kernel()],
     "features": ["points", 3, X, [X], [], (), InducingPoints, {}, True, NAN, InducingPoints(np.ones((3, 3))), [InducingPoints(X[:3]), 5], {InducingPoints(X[:3])}],
     "n_inducing": [0, None, "Auto", ["auto"], *WHOLE],
-    "max_inducing": [0, None, "auto", *WHOLE],
     "power": [-0.1, 1.1, NAN, INF, None, "vfe", "0.5", "", [0.5], [0.5] * 11 + [1.1], [0.5] * 11 + [NAN], {}, True, ["a"] * 12, np.full((12, 1), 0.5), 0.5j, ["auto"]],
     "blocks": [0, -1, 1.5, NAN, True, "a", "12", [0] * 11, np.zeros((12, 1)), [NAN] * 12, {}, [None] * 12, [0, "a"] * 6 + [None], [[0], [1, 2]] * 6, []],
     "noise_variance": POSITIVE,
-    "optimizer": ["sgd", "", True, 1, NAN, ["lbfgs"], {}, np.array(["lbfgs", "lbfgs"])],
-    "max_iter": [0, None, *WHOLE],
-    "batch_size": [0, None, *WHOLE],
-    "learning_rate": POSITIVE,
-    "n_epochs": [0, None, *WHOLE],
+    "training": ["sgd", "", True, 1, NAN, ["lbfgs"], {}, np.array(["lbfgs", "lbfgs"]), LBFGS],
     "jitter": [-1e-8, 1.0, NAN, INF, None, "x", [1e-8], True, {}],
-    "chunk_size": [0, *WHOLE],
-    **dict.fromkeys(("normalize_y", "standardize"), [None, "yes", "False", 2, NAN, [True], {}, np.array([True, False])]),
+    "standardize": [None, "yes", "False", 2, NAN, [True], {}, np.array([True, False])],
     "ard": [None, "yes", "False", 2, NAN, [True], {}, np.array([True, False])],
     "random_state": ["a", -1, 1.5, NAN, [1, "a"], {}, 2**40, [[1]]],
     "verbose": ["yes", None, NAN, -1, 1.5, [1], {}],
-    "tol": POSITIVE,
-    "max_time": [value for value in POSITIVE if value is not None],
-    "n_restarts": [None, *WHOLE],
-    "local": ["on", "", True, 1, None, NAN, ["auto"], {}, "blocks"],
-    "n_neighbours": [0, None, *WHOLE],
-    "precision": ["single", "", True, 32, None, NAN, ["mixed"], {}],
+    "local": ["on", "", True, 0, NAN, ["auto"], {}, "blocks", *WHOLE],
     "fixed": ["features.Z", ["nothing"], 3, None, [3], True, NAN, [None], [["features.Z"]], np.array(0)],
     "priors": ["strong", "", 3, True, NAN, ["weak"], [Normal()], np.ones(2), {"lengthscale": Normal()}, {"log_noise_variance": 3.0}, {"log_noise_variance": Normal}, {"features.Z": LogNormal()}, {"log_noise_variance": Normal([0.0, 1.0])}, {"kernel.log_lengthscale": Normal(0.0, np.ones(3))}, {3: Normal()}],
     "mean": ["quadratic", "", 3, True, NAN, ["constant"], {}, np.ones(2), ZeroMean, LinearMean(0.0, [1.0]), LinearMean(0.0, np.ones((2, 3))), ConstantMean([1.0, 2.0, 3.0])],
-    "checkpoint": [3, True, NAN, ["a"], {}, ".", "absent/run.ckpt", ""],
-    "checkpoint_every": [-1, NAN, None, "a", [1.0], True, {}],
 }  # fmt: skip
+OPTIONS = {
+    **dict.fromkeys(((LBFGS, "max_iter"), (Adam, "batch_size"), (Adam, "n_epochs")), [0, None, *WHOLE]),
+    **dict.fromkeys(((LBFGS, "tol"), (Adam, "tol"), (Adam, "learning_rate")), POSITIVE),
+    **dict.fromkeys(((LBFGS, "max_time"), (Adam, "max_time")), [value for value in POSITIVE if value is not None]),
+    (LBFGS, "n_restarts"): [None, *WHOLE],
+    (LBFGS, "checkpoint"): [3, True, NAN, ["a"], {}, ".", "absent/run.ckpt", ""],
+}
 LIKELIHOODS = {
     "counts": ["multinomial", "", 3, None, Gaussian, True, ["gaussian"], {}, NAN, Softmax(3), Probit(), "probit"],
     "classifier": ["gaussian", "", 3, None, Probit, True, ["probit"], {}, NAN, Softmax(3), Poisson(), Gaussian(), StudentT()],
@@ -1020,7 +1013,7 @@ LIKELIHOODS = {
 @cases({f"{name} = {value!r}": (name, value) for name, values in ARGUMENTS.items() for value in values})
 def test_arguments(folder, case):
     _, (name, value) = case
-    arguments = {"kernel": None, "features": None, "n_inducing": 4, "optimizer": "lbfgs", "max_iter": 2} | {name: value}
+    arguments = {"kernel": None, "features": None, "n_inducing": 4, "training": LBFGS(max_iter=2)} | {name: value}
     words = [f"`{name}"] if name in inspect.signature(SparsePEPRegressor).parameters else name
     if isinstance(value, Kernel):
         words = {(3,): "`lengthscale`", (): "`active_dims`" if value.active_dims else "Kernel"}[
@@ -1031,6 +1024,12 @@ def test_arguments(folder, case):
     refused(lambda: estimator(**arguments).fit(X, y), words)
 
 
+@cases({f"{kind.__name__}, {name} = {value!r}": (kind, name, value) for (kind, name), values in OPTIONS.items() for value in values})
+def test_options_of_training(folder, case):
+    _, (kind, name, value) = case
+    refused(lambda: SparsePEPRegressor(n_inducing=4, training=kind(**{name: value})).fit(X, y), f"`{name}`")
+
+
 @cases({
     f"{kind}, {name} = {value!r}": (kind, name, value)
     for kind in ("classifier", "counts")
@@ -1039,7 +1038,7 @@ def test_arguments(folder, case):
 })  # fmt: skip
 def test_arguments_of_the_others(folder, case):
     _, (kind, name, value) = case
-    arguments = {"kernel": None, "features": None, "n_inducing": 4, "optimizer": "lbfgs", "max_iter": 2} | {name: value}
+    arguments = {"kernel": None, "features": None, "n_inducing": 4, "training": LBFGS(max_iter=2)} | {name: value}
     refused(lambda: estimator(kind, **arguments).fit(X, KINDS[kind][1]), f"`{name}")
 
 
@@ -1051,8 +1050,7 @@ def test_likelihoods_of_estimators(case):
 
 
 PAIRS = {  # arguments that do not go together, words of the message
-    "normalised counts": ("counts", {"normalize_y": True}, ["`normalize_y`", "Poisson"]),
-    "held-out power of nothing trained": ("regressor", {"power": "held_out"}, ["`power='held_out'`", "`optimizer`"]),
+    "held-out power of nothing trained": ("regressor", {"power": "held_out"}, ["`power='held_out'`", "`training`"]),
     "powers of blocks": ("regressor", {"blocks": [0] * 6 + [1] * 6, "power": [0.1, 0.2, 0.3]}, ["`power`", "2 blocks"]),
     "powers within a block": ("regressor", {"blocks": [0] * 6 + [1] * 6, "power": np.linspace(0, 1, 12)}, ["`power`", "block"]),
     "waves and a smooth kernel": ("regressor", {"features": Fourier(-3.0, 3.0, 3)}, "column"),
@@ -1061,10 +1059,10 @@ PAIRS = {  # arguments that do not go together, words of the message
     "powers of another length": ("regressor", {"power": np.full(11, 0.5)}, ["power", "12", "11"]),
     "negative noise": ("regressor", {"noise_variance": -0.1}, ["noise_variance", "positive", "-0.1"]),
     "no inducing points": ("regressor", {"n_inducing": 0}, ["n_inducing", "positive"]),
-    "a checkpoint of many sizes": ("regressor", {"n_inducing": "auto", "features": None, "checkpoint": "here.npz"}, ["`checkpoint`", "`n_inducing='auto'`"]),
-    "no iterations": ("regressor", {"max_iter": 0}, ["max_iter", "positive"]),
+    "a checkpoint of many sizes": ("regressor", {"n_inducing": "auto", "features": None, "training": LBFGS(checkpoint="here.npz")}, ["`checkpoint`", "`n_inducing='auto'`"]),
     "negative jitter": ("regressor", {"jitter": -1e-8}, ["jitter", "[0, 1)"]),
-    "an unknown optimizer": ("regressor", {"optimizer": "sgd"}, ["optimizer", "lbfgs", "sgd"]),
+    "a power held out from batches": ("regressor", {"power": "held_out", "training": "adam"}, ["power", "L-BFGS"]),
+    "an unknown optimiser": ("regressor", {"training": "sgd"}, ["training", "lbfgs", "sgd"]),
     "a kernel by an unknown name": ("regressor", {"kernel": "rbf"}, ["kernel", "Kernel", "rbf"]),
     "points of other columns": ("regressor", {"features": InducingPoints(X[:3, :1])}, ["2 columns", "features have 1"]),
     "a fixed parameter misspelt": ("regressor", {"fixed": ["features.z"]}, ["fixed", "features.z", "features.Z"]),
@@ -1078,13 +1076,6 @@ PAIRS = {  # arguments that do not go together, words of the message
     "no features": ("regressor", {"features": []}, ["features", "[]"]),
     "text among features": ("regressor", {"features": [InducingPoints(X[:3]), "points"]}, ["features", "points"]),
     "blurs of other columns": ("regressor", {"features": GaussianBlur(X[:3, :1], 0.1)}, ["column"]),
-    **{
-        f"adam, {name}": ("regressor", {"optimizer": "adam", name: value}, [name, *words])
-        for name, value, *words in (
-            ("n_restarts", 2, "lbfgs", "2"), ("checkpoint", "here.npz", "lbfgs", "here.npz"), ("power", "held_out", "lbfgs"),
-            ("batch_size", 0, "0"), ("batch_size", 2.5, "2.5"), ("learning_rate", -0.1, "-0.1"), ("n_epochs", 0, "0"),
-        )
-    },
     "a probit of three classes": ("three", {"likelihood": Probit()}, ["likelihood", "Probit", "3 classes"]),
     "a noisy probit of three classes": ("three", {"likelihood": "noisy_probit"}, ["NoisyProbit", "3 classes"]),
     "a softmax of four classes": ("three", {"likelihood": Softmax(4)}, ["Softmax", "3 classes"]),

@@ -21,7 +21,7 @@ from sparse_pep.kernels import (
 from sparse_pep.likelihoods import Gaussian, GroupedGaussian
 from sparse_pep.model import Model, model_evidence, model_gradient
 from sparse_pep.shards import Piece
-from sparse_pep.training import disturbed, kmeans_points
+from sparse_pep.training import LBFGS, Adam, disturbed, kmeans_points
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 6.0, size=(40, 2))
@@ -35,7 +35,7 @@ FIXED = ["kernel.0.log_variance"]
 
 
 def regressor(**arguments):
-    return SparsePEPRegressor(**{"kernel": KERNEL, "n_inducing": 15, "noise_variance": 0.05, "random_state": 0, "fixed": FIXED, "max_iter": 100, "tol": 1e-3} | arguments)
+    return SparsePEPRegressor(**{"kernel": KERNEL, "n_inducing": 15, "noise_variance": 0.05, "random_state": 0, "fixed": FIXED, "training": LBFGS(max_iter=100, tol=1e-3)} | arguments)
 
 
 def test_evidence_is_that_of_the_dense_process_with_correlated_outputs():
@@ -64,19 +64,19 @@ def test_an_output_with_gaps_learns_from_the_other(tmp_path):
 
 @pytest.mark.parametrize("way", ["standardize", "source", "adam", "auto", "named twice", "classes"])
 def test_inducing_inputs_keep_codes_however_they_are_trained(way):
-    kind, rows, y, arguments = regressor, ROWS, ALL, {"max_iter": 25, "tol": 10.0}
+    kind, rows, y, arguments = regressor, ROWS, ALL, {"training": LBFGS(max_iter=25, tol=10.0)}
     if way == "standardize":
         arguments |= {"standardize": True}
     if way == "source":
         rows, y, arguments = ArraySource(ROWS, ALL, piece_rows=20), None, {"standardize": True} | arguments
     if way == "adam":
-        arguments |= {"optimizer": "adam", "n_epochs": 10, "batch_size": 20}
+        arguments |= {"training": Adam(batch_size=20, n_epochs=10)}
     if way == "auto":
-        arguments |= {"n_inducing": "auto", "max_inducing": 30}
+        arguments |= {"n_inducing": "auto"}
     if way == "named twice":  # the code is also a number
         arguments |= {"kernel": SquaredExponential(active_dims=[0, 2]) * Categorical(active_dims=[2]), "fixed": ()}
     if way == "classes":
-        kind, y, arguments = SparsePEPClassifier, ALL > 0, {"kernel": KERNEL, "standardize": True, "n_inducing": 8, "optimizer": None}
+        kind, y, arguments = SparsePEPClassifier, ALL > 0, {"kernel": KERNEL, "standardize": True, "n_inducing": 8, "training": None}
     model = kind(**arguments).fit(rows, y)
     assert set(model.features_.Z[:, 2]) == {0.0, 1.0}
     assert model.x_mean_[2] == 0.0 and model.x_scale_[2] == 1.0
@@ -95,7 +95,7 @@ def test_cluster_centres_have_the_codes_of_rows_near_them():
 def test_places_keep_their_degrees():
     places = np.column_stack([RNG.uniform(-80, 80, 30), RNG.uniform(-170, 170, 30), RNG.normal(5.0, 2.0, 30)])
     kernel = SphericalMatern32(active_dims=[0, 1]) * SquaredExponential()
-    model = SparsePEPRegressor(kernel=kernel, standardize=True, n_inducing=5, optimizer=None).fit(places, places[:, 2])
+    model = SparsePEPRegressor(kernel=kernel, standardize=True, n_inducing=5, training=None).fit(places, places[:, 2])
     assert model.kernel_.kernels[1].active_dims == (2,)
     np.testing.assert_array_equal(model.x_scale_ == 1.0, [True, True, False])
 
@@ -124,11 +124,11 @@ def test_the_gradient_of_each_noise_variance_is_that_of_its_rows(way, power):
 @pytest.mark.parametrize("way", ["rows", "standardize", "blocks", "neighbours", "pieces", "later rows", "adam"])
 def test_a_noise_variance_for_each_output_is_noise_of_known_variance(way, tmp_path):
     """0.05 and 0.2 are 0.05 everywhere and another 0.15, which is known, for output 1."""
-    arguments = {"optimizer": None, "normalize_y": True, "features": InducingPoints(ROWS[::5])}
-    arguments |= {"standardize": {"standardize": True, "kernel": Matern32(active_dims=[0, 1]), "fixed": ()}, "blocks": {"blocks": BLOCKS}, "neighbours": {"local": "neighbours"}}.get(way, {})
+    arguments = {"training": None, "standardize": True, "features": InducingPoints(ROWS[::5])}
+    arguments |= {"standardize": {"standardize": True, "kernel": Matern32(active_dims=[0, 1]), "fixed": ()}, "blocks": {"blocks": BLOCKS}, "neighbours": {"local": 20}}.get(way, {})
     if way == "adam":
-        arguments |= {"optimizer": "adam", "n_epochs": 2, "batch_size": 30, "fixed": [*FIXED, "log_noise_variance"], "normalize_y": False}
-    grouped, plain = regressor(noise_variance=[0.05, 0.2], noise_column=2, **arguments), regressor(**arguments)
+        arguments |= {"training": Adam(batch_size=30, n_epochs=2), "fixed": [*FIXED, "log_noise_variance"], "standardize": False}
+    grouped, plain = regressor(noise_variance=GroupedGaussian((0.05, 0.2), 2), **arguments), regressor(**arguments)
     known = 0.15 * ROWS[:, 2] * (np.var(ALL) if way != "adam" else 1.0)
     if way == "pieces":
         grouped.fit(ArraySource(ROWS, ALL, piece_rows=20))
@@ -153,10 +153,10 @@ def test_a_noise_variance_for_each_output_is_noise_of_known_variance(way, tmp_pa
 
 
 @pytest.mark.filterwarnings("ignore:training stopped")
-@pytest.mark.parametrize("way", [{"tol": 0.1}, {"optimizer": "adam", "n_epochs": 15, "batch_size": 30, "learning_rate": 0.1}])
+@pytest.mark.parametrize("way", [{"training": LBFGS(tol=0.1)}, {"training": Adam(batch_size=30, learning_rate=0.1, n_epochs=15)}])
 def test_the_noise_of_each_output_is_trained(way):
     noisy = ALL + 0.5 * ROWS[:, 2] * np.random.default_rng(3).normal(size=len(ALL))
-    low, high = regressor(noise_variance=[0.1, 0.1], noise_column=2, **way).fit(ROWS, noisy).noise_std_
+    low, high = regressor(noise_variance=GroupedGaussian((0.1, 0.1), 2), **way).fit(ROWS, noisy).noise_std_
     assert low < 0.25 < 0.4 < high < 0.7
 
 
@@ -176,11 +176,9 @@ def test_a_restart_can_change_the_signs_of_the_weights():
     [
         (lambda: GroupedGaussian((0.1,), 2), "`noise_variance` must be a positive number for each of two codes"),
         (lambda: GroupedGaussian((0.1, 0.1), 3).at(ROWS), "`column` 3 of the codes is not there: X has 3 columns"),
-        (lambda: regressor(noise_variance=[0.1, 0.1], noise_column=0).fit(ROWS, ALL), "column 0 must hold the codes 0, …, 1 of the noise variances"),
-        (lambda: regressor(noise_column=2).fit(ROWS, ALL), "`noise_variance` must be a positive number for each of two codes"),
+        (lambda: regressor(noise_variance=GroupedGaussian((0.1, 0.1), 0)).fit(ROWS, ALL), "column 0 must hold the codes 0, …, 1 of the noise variances"),
         (lambda: regressor(noise_variance=[0.1, 0.1]).fit(ROWS, ALL), "`noise_variance` must be a positive number"),
-        (lambda: regressor(noise_column=-1).fit(ROWS, ALL), "`noise_column` must be the number of a column, or None"),
-        (lambda: SparsePEP(likelihood=GroupedGaussian((0.1, 0.2), 2)).fit(ROWS, ALL), "use SparsePEPRegressor with `noise_column`"),
+        (lambda: SparsePEP(likelihood=GroupedGaussian((0.1, 0.2), 2)).fit(ROWS, ALL), "use SparsePEPRegressor, with this as its `noise_variance`"),
         (lambda: Coregion(), "`n_outputs` of Coregion must be a whole number"),
         (lambda: Coregion(2, rank=3), "`rank` of Coregion"),
         (lambda: Coregion(3, weights=np.ones((2, 1))), "n_outputs` 3"),

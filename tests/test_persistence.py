@@ -14,8 +14,8 @@ from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
 MADE = {
-    "several outputs": lambda: SparsePEPRegressor(n_inducing=4, optimizer=None, normalize_y=True, standardize=True, mean="linear", blocks=8, local="blocks", random_state=0).fit(X, np.sin(X)),
-    "three classes": lambda: SparsePEPClassifier(n_inducing=4, optimizer=None, random_state=0).fit(X, np.digitize(X[:, 0], [-0.4, 0.4])),
+    "several outputs": lambda: SparsePEPRegressor(n_inducing=4, training=None, standardize=True, mean="linear", blocks=8, local="blocks", random_state=0).fit(X, np.sin(X)),
+    "three classes": lambda: SparsePEPClassifier(n_inducing=4, training=None, random_state=0).fit(X, np.digitize(X[:, 0], [-0.4, 0.4])),
 }  # fmt: skip
 
 

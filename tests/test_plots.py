@@ -9,7 +9,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from scipy.stats import binom, binomtest, kstest, norm
+from scipy.stats import binom, binomtest, norm
 
 from sparse_pep.plots import (
     BAND,

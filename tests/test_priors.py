@@ -15,7 +15,7 @@ from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, evidence_and_gradient, to_vector
 from sparse_pep.priors import LogNormal, LogUniform, Normal, Uniform, limits_of, log_prior
 from sparse_pep.shards import Piece
-from sparse_pep.training import LBFGS, Objective, train
+from sparse_pep.training import LBFGS, Adam, Objective, train
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))
@@ -40,15 +40,15 @@ def test_the_gradient_is_that_of_the_sum():
     np.testing.assert_allclose(slope, approx_fprime(at, lambda vector: objective(vector)[0], 1e-6), rtol=1e-3, atol=1e-4)
 
 
-GIVEN = {"n_inducing": 5, "random_state": 0, "tol": 1e-8, "fixed": ("features.Z",)}
+GIVEN = {"n_inducing": 5, "random_state": 0, "training": LBFGS(tol=1e-8), "fixed": ("features.Z",)}
 ROUTES = {
     "arrays": {},
     "pieces": {},
     "blocks": {"blocks": 4},
     "tight": {"tight": True, "power": 0.0},
-    "restarts": {"n_restarts": 1, "n_inducing": "auto", "max_inducing": 6},
+    "restarts": {"training": LBFGS(n_restarts=1), "n_inducing": "auto", "standardize": False},
     "held out": {"power": "held_out"},
-    "batches": {"optimizer": "adam", "batch_size": 20, "n_epochs": 80, "learning_rate": 0.1, "tol": 1e-2},
+    "batches": {"training": Adam(batch_size=20, learning_rate=0.1, n_epochs=80, tol=1e-2)},
 }
 
 
@@ -107,11 +107,11 @@ def test_what_is_not_trained_needs_no_prior():
     given = GIVEN | {"fixed": ("log_noise_variance",), "priors": {"log_noise_variance": Normal(3.0, 0.01)}}
     model = SparsePEPRegressor(noise_variance=0.01, **given).fit(X, y)
     assert model.noise_variance_ == pytest.approx(0.01) and model.diagnostics_["log_prior"] == 0.0
-    kept = SparsePEPRegressor(n_inducing=8, optimizer=None, priors="weak").fit(X, y)
+    kept = SparsePEPRegressor(n_inducing=8, training=None, priors="weak").fit(X, y)
     assert "log_prior" not in kept.diagnostics_
 
 
 def test_a_classifier_takes_priors():
-    given = {"n_inducing": 4, "max_iter": 5, "tol": 1e3, "priors": {"kernel.log_lengthscale": LogUniform(2.0, 9.0)}}
+    given = {"n_inducing": 4, "training": LBFGS(max_iter=5, tol=1e3), "priors": {"kernel.log_lengthscale": LogUniform(2.0, 9.0)}}
     model = SparsePEPClassifier(**given).fit(X, y > 0.0)
     assert np.min(model.kernel_.lengthscale) == pytest.approx(2.0)

@@ -6,11 +6,12 @@ import pytest
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.kernels import Linear, SquaredExponential
+from sparse_pep.training import LBFGS
 
 rng = np.random.default_rng(0)
 X = np.column_stack([rng.normal(size=60), 1e3 * rng.normal(size=60), rng.normal(size=60)])
 y = np.sin(X[:, 0]) + 1e-3 * X[:, 1]
-GIVEN = {"n_inducing": 10, "optimizer": None}
+GIVEN = {"n_inducing": 10, "training": None}
 KERNEL = SquaredExponential(1.0, [1.0, 2e3, 1e9])
 MODEL = SparsePEPRegressor(kernel=KERNEL, noise_variance=0.01, random_state=0, **GIVEN).fit(X[:40], y[:40])
 
@@ -52,9 +53,9 @@ def test_what_stands_for_one_column_is_shuffled_together():
 
 
 def test_scaled_targets_and_labels_are_judged(tmp_path):
-    given = {"standardize": True, "n_inducing": 10, "max_iter": 5, "tol": 1e3}
+    given = {"standardize": True, "n_inducing": 10, "training": LBFGS(max_iter=5, tol=1e3)}
     labels = np.where(y > 0.0, "high", "low")
-    fits = SparsePEPRegressor(normalize_y=True, **given).fit(X, y), SparsePEPClassifier(**given).fit(X, labels)
+    fits = SparsePEPRegressor(**given).fit(X, y), SparsePEPClassifier(**given).fit(X, labels)
     for model, targets in zip(fits, (y, labels)):
         assert "relevance" not in model.summary()
         found = model.relevance(X, targets)

@@ -19,6 +19,7 @@ from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.interdomain import Fourier
 from sparse_pep.kernels import Matern32
 from sparse_pep.report import MOST_ROWS, checked_rows, fit_report, natural
+from sparse_pep.training import LBFGS
 
 EVIL = "<script>alert('$1')</script> & $x$"
 
@@ -91,7 +92,7 @@ def fitted(kind, X, y, **how):
     """A model after a few iterations; that it has not converged does not matter here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return kind(**{"n_inducing": 6, "max_iter": 4, "random_state": 0} | how).fit(X, y)
+        return kind(**{"n_inducing": 6, "training": LBFGS(max_iter=4), "random_state": 0} | how).fit(X, y)
 
 
 @pytest.mark.parametrize("name", CASES)

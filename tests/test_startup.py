@@ -8,6 +8,7 @@ import pytest
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, cli, trials
 from sparse_pep.estimators import arguments
+from sparse_pep.training import LBFGS
 
 
 def loaded_by(program):
@@ -63,10 +64,10 @@ def test_options_offer_what_the_estimators_take():
 
 @pytest.mark.parametrize(
     "name",
-    ["power", "n_inducing", "max_iter", "tol", "max_time", "checkpoint_every", "local"],
+    ["power", "n_inducing", "max_iter", "tol", "max_time"],
 )
 def test_options_have_the_defaults_of_the_estimators(name):
-    fitted = [estimator().get_params()[name] for estimator in (SparsePEPRegressor, SparsePEPClassifier)]
+    fitted = [(estimator().get_params() | LBFGS().get_params())[name] for estimator in (SparsePEPRegressor, SparsePEPClassifier)]
     commands = [command for command in (cli.fit_command, cli.compare_command, cli.demo_command) if name in options(command)]
     offered = [options(command)[name].default for command in commands if name != "n_inducing" or command is cli.fit_command]
     assert offered and set(offered) == set(fitted), (offered, fitted)

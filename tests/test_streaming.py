@@ -17,12 +17,13 @@ from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence
 from sparse_pep.shards import Piece
 from sparse_pep.streaming import remember
+from sparse_pep.training import LBFGS
 
 rng = np.random.default_rng(4)
 X = np.sort(rng.uniform(0, 6, size=(60, 1)), axis=0)
 y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=60)
 Z = np.linspace(0.3, 5.7, 8)[:, None]
-FIXED = {"optimizer": None, "kernel": SquaredExponential(1.2, 0.8), "features": InducingPoints(Z)}
+FIXED = {"training": None, "kernel": SquaredExponential(1.2, 0.8), "features": InducingPoints(Z)}
 POWERS = [0.0, 0.5, 1.0]
 
 
@@ -124,7 +125,7 @@ class TestEstimators:
         ],
     )
     def test_what_does_not_go_on_leaves_the_model(self, more, data, message):
-        model = SparsePEPRegressor(n_inducing=5, optimizer=None, random_state=0).fit(X, y)
+        model = SparsePEPRegressor(n_inducing=5, training=None, random_state=0).fit(X, y)
         before = model.predict(X)
         model.set_params(**more)
         with pytest.raises(ValueError, match=message):
@@ -141,7 +142,7 @@ class TestEstimators:
         assert error(stream.predict(X), whole.predict(X)) < 1e-8
         assert error(stream.log_marginal_likelihood_value_, whole.log_marginal_likelihood_value_) < 1e-8
 
-    @pytest.mark.parametrize("more", [FIXED, {"n_inducing": 8, "max_iter": 3, "tol": 1e9, "random_state": 0}], ids=["fixed", "trained"])
+    @pytest.mark.parametrize("more", [FIXED, {"n_inducing": 8, "training": LBFGS(max_iter=3, tol=1e9), "random_state": 0}], ids=["fixed", "trained"])
     @pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
     def test_a_source_goes_on_as_its_rows_do(self, kind, more):
         targets = y if kind is SparsePEPRegressor else (y > 0.0) * 1.0

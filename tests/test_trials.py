@@ -42,7 +42,7 @@ def test_a_class_without_a_training_row_is_named():
 
 def test_the_nll_of_a_sure_mistake_is_not_infinite(labels):
     X, y = labels
-    model = estimator_for("logit", n_inducing=3, optimizer=None).fit(X, y)
+    model = estimator_for("logit", n_inducing=3, training=None).fit(X, y)
     model.predict_log_density = lambda X, y: np.full(len(y), -800.0)
     assert score_rows(model, X, y, np.arange(60), np.array([0]))["NLL"] == 800.0
 
@@ -94,7 +94,7 @@ def test_a_change_of_units_changes_nothing_but_the_units(units, shifts):
     y = np.sin(3 * X[:, 0]) + 0.1 * rng.standard_normal(30)
     unit, shift = np.array(units[:2]), np.array(shifts[:2])
     features = InducingPoints(rng.uniform(-2, 2, (8, 2)))
-    options = {"features": features, "optimizer": None, "noise_variance": 0.05}
+    options = {"features": features, "training": None, "noise_variance": 0.05}
     there = unit * (X + shift)
     mean, std = predictions(estimator_for(**options).fit(X, y), X)
     mean_there, std_there = predictions(estimator_for(**options).fit(there, units[2] * (y + shifts[2])), there)
@@ -134,7 +134,7 @@ def test_a_likelihood_has_its_estimator_and_only_real_targets_are_scaled(likelih
     rng = np.random.default_rng(0)
     X = 100.0 + 10.0 * rng.uniform(size=(20, 1))
     y = (np.arange(20) % 2 if kind is SparsePEPClassifier else rng.poisson(3.0, 20)).astype(float)
-    options = {"likelihood": likelihood, "n_inducing": 3, "optimizer": None}
+    options = {"likelihood": likelihood, "n_inducing": 3, "training": None}
     model = estimator_for(**options).fit(X, y)
     assert type(model) is kind and np.all(np.abs(model.features_.Z) < 3.0)
     if scaled is not None:
@@ -146,7 +146,7 @@ def test_a_likelihood_has_its_estimator_and_only_real_targets_are_scaled(likelih
 def test_scores_of_a_regressor_are_those_of_their_definitions():
     X, y = snelson_like(60)
     train, test, known = np.arange(40), np.arange(40, 60), np.linspace(0.1, 0.6, 60)
-    model = estimator_for(n_inducing=6, optimizer=None, noise_variance=0.1).fit(X[train], y[train])
+    model = estimator_for(n_inducing=6, training=None, noise_variance=0.1).fit(X[train], y[train])
     mean, std = predictions(model, X[test])
     trivial = norm.logpdf(y[test], y[train].mean(), y[train].std())
     for more, given_variance in ((0.0, None), (known[test], known)):
@@ -159,14 +159,14 @@ def test_scores_of_a_regressor_are_those_of_their_definitions():
 def test_scores_of_labels_and_counts(labels):
     X, y = labels
     train, test = np.arange(45), np.arange(45, 60)
-    model = estimator_for("probit", n_inducing=5, optimizer=None).fit(X[train], y[train])
+    model = estimator_for("probit", n_inducing=5, training=None).fit(X[train], y[train])
     label, proba = predictions(model, X[test])
     row = score_rows(model, X, y, train, test)
     up = np.where(y[test] == "up", proba[:, 1], proba[:, 0])
     assert row["NLL"] == pytest.approx(-np.mean(np.log(up)), rel=1e-10)
     assert row["error"] == np.mean(label != y[test]) == np.mean((proba[:, 1] > 0.5) != (y[test] == "up"))
     counts = np.random.default_rng(0).poisson(np.exp(1.0 + np.sin(X[:, 0]))).astype(float)
-    model = estimator_for("poisson", n_inducing=5, optimizer=None).fit(X[train], counts[train])
+    model = estimator_for("poisson", n_inducing=5, training=None).fit(X[train], counts[train])
     row = score_rows(model, X, counts, train, test)
     assert list(row) == ["SMSE", "NLL"] and 0.0 < row["NLL"] < 3.0
 
@@ -184,7 +184,7 @@ def test_a_quiet_split_leaves_warnings_to_python(capsys):
 
 def test_durations_that_had_not_ended_are_scored_by_their_density_only():
     X, y = np.arange(6.0)[:, None], np.array([1.0, 2.0, 3.0, 4.0, -5.0, 2.5])
-    model = SparsePEP(likelihood="weibull", n_inducing=3, optimizer=None).fit(X, y)
+    model = SparsePEP(likelihood="weibull", n_inducing=3, training=None).fit(X, y)
     mean, density = model.predict(X), model.predict_log_density(X, y)
     scores = score_rows(model, X, y, np.arange(6), np.arange(6))
     assert scores["SMSE"] == pytest.approx(np.mean((y - mean)[y > 0.0] ** 2) / np.var(y[y > 0.0]), rel=1e-12)

@@ -82,9 +82,7 @@ class Problem:
 
     def estimator_results(self, power):
         """The same from the estimator."""
-        model = SparsePEPRegressor(
-            kernel=self.model.kernel, features=self.model.features, power=power, noise_variance=self.noise, optimizer=None, jitter=0.0
-        ).fit(self.X, self.y)
+        model = SparsePEPRegressor(kernel=self.model.kernel, features=self.model.features, power=power, noise_variance=self.noise, training=None, jitter=0.0).fit(self.X, self.y)
         assert model.diagnostics_["jitter"] == 0.0
         f_mean, f_var = model.predict_f(self.X_test)
         values = (model.log_marginal_likelihood_value_, model.q_mean_, model.q_cov_, f_mean, f_var)

@@ -12,14 +12,14 @@ from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, NegativeBinomial, Poisson, StudentT
 from sparse_pep.model import Model, model_bounds
 from sparse_pep.shards import Piece
-from sparse_pep.training import kmeans_points, starting_lengthscale
+from sparse_pep.training import LBFGS, kmeans_points, starting_lengthscale
 
 rng = np.random.default_rng(8)
 X = np.sort(rng.uniform(0, 4, size=(30, 1)), axis=0)
 y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=30)
 copies = np.resize([1, 0, 3, 2, 1], 30)
 rows = np.repeat(np.arange(30), copies)
-FIXED = {"optimizer": None, "kernel": SquaredExponential(1.0, 0.7), "features": InducingPoints(np.linspace(0.2, 3.8, 7)[:, None])}
+FIXED = {"training": None, "kernel": SquaredExponential(1.0, 0.7), "features": InducingPoints(np.linspace(0.2, 3.8, 7)[:, None])}
 
 
 def test_bounds_hold_with_weights_and_known_variances():
@@ -34,7 +34,7 @@ def test_bounds_hold_with_weights_and_known_variances():
 class TestEstimators:
     def test_the_latent_function_left_out(self):
         """Its density is the leave-one-out score, for one output and for two, with a mean."""
-        given, counts = FIXED | {"noise_variance": 0.1, "normalize_y": True, "mean": "constant"}, np.maximum(copies, 1)
+        given, counts = FIXED | {"noise_variance": 0.1, "standardize": True, "mean": "constant"}, np.maximum(copies, 1)
         model = SparsePEPRegressor(**given).fit(X, y, counts)
         mean, var = model.leave_one_out_f()
         var = var + model.noise_std_**2
@@ -52,34 +52,34 @@ class TestEstimators:
         truth = np.sin(2 * X[:, 0])
         assert np.mean((told.predict(X) - truth) ** 2) < 0.3 * np.mean((silent.predict(X) - truth) ** 2)
         assert told.noise_variance_ < 0.2
-        scaled = SparsePEPRegressor(n_inducing=8, random_state=0, normalize_y=True)
+        scaled = SparsePEPRegressor(n_inducing=8, random_state=0, standardize=True)
         scaled.fit(X, 100.0 * seen, known_variance=np.where(poor, 9e4, 0.0))
         assert 5.0 < scaled.noise_std_ < 45.0
 
     def test_densities_of_measurements_with_known_noise(self):
         known = np.resize([0.0, 4.0], 30)
-        model = SparsePEPRegressor(**FIXED, noise_variance=0.1, normalize_y=True).fit(X, 10.0 * y, known_variance=known)
+        model = SparsePEPRegressor(**FIXED, noise_variance=0.1, standardize=True).fit(X, 10.0 * y, known_variance=known)
         mean, std = model.predict(X, return_std=True)
         expected = -0.5 * (np.log(2 * np.pi * (std**2 + known)) + (10.0 * y - mean) ** 2 / (std**2 + known))
         assert error(model.predict_log_density(X, 10.0 * y, known), expected) < 1e-10
         assert error(model.predict_log_density(X, 10.0 * y, 0.0), model.predict_log_density(X, 10.0 * y)) == 0.0
 
     def test_fixed_noise_stays_and_targets_far_from_zero_are_said(self):
-        model = SparsePEPRegressor(n_inducing=5, noise_variance=1e-9, fixed=["log_noise_variance"], max_iter=3, tol=1e9, random_state=0)
+        model = SparsePEPRegressor(n_inducing=5, noise_variance=1e-9, fixed=["log_noise_variance"], training=LBFGS(max_iter=3, tol=1e9), random_state=0)
         assert model.fit(X, y).noise_variance_ == pytest.approx(1e-9)
         with pytest.warns(UserWarning, match="mean of `y` is .* times"):
-            SparsePEPRegressor(n_inducing=5, max_iter=1, tol=1e9).fit(X, y + 1000.0)
+            SparsePEPRegressor(n_inducing=5, training=LBFGS(max_iter=1, tol=1e9), standardize=False).fit(X, y + 1000.0)
 
     def test_a_fit_that_learned_nothing_says_so(self):
         far = InducingPoints(np.linspace(500, 600, 5)[:, None])
         with pytest.warns(UserWarning, match="nothing was learned"):
-            model = SparsePEPRegressor(features=far, fixed=["features.Z"], max_iter=5, tol=1e-2).fit(X, y)
+            model = SparsePEPRegressor(features=far, fixed=["features.Z"], training=LBFGS(max_iter=5, tol=1e-2)).fit(X, y)
         assert "nothing was learned" in model.summary()
 
     @pytest.mark.parametrize("blocks", [None, np.arange(30) // 4], ids=["single", "blocks"])
     def test_outputs(self, blocks, tmp_path):
         Y = np.column_stack([y, 100.0 + 10.0 * np.cos(X[:, 0])])
-        options = FIXED | {"noise_variance": 0.1, "normalize_y": True, "blocks": blocks}
+        options = FIXED | {"noise_variance": 0.1, "standardize": True, "features": InducingPoints((FIXED["features"].Z - X.mean()) / X.std()), "blocks": blocks}
         joint = SparsePEPRegressor(**options).fit(X, Y)
         apart = [SparsePEPRegressor(**options).fit(X, column) for column in Y.T]
         mean, std = joint.predict(X, return_std=True)
@@ -136,7 +136,7 @@ def test_the_starting_lengthscale_is_that_of_the_data():
         start = starting_lengthscale(Model(SquaredExponential(0.5, [10.0]), Z, Gaussian(0.5)), Piece(0, t, seen))
         assert start.kernel.lengthscale[0] == pytest.approx(10.0 * factor)
         assert start.likelihood.noise_variance == 0.5 and start.features is Z
-    model = SparsePEPRegressor(n_inducing=60, random_state=0, tol=1e-3).fit(t, seen)
+    model = SparsePEPRegressor(n_inducing=60, random_state=0, training=LBFGS(tol=1e-3)).fit(t, seen)
     assert model.score(t, seen) > 0.9
 
 
@@ -145,7 +145,7 @@ class TestDistinctRows:
         ("estimator", "more", "targets"),
         [
             (SparsePEPRegressor, {}, y),
-            (SparsePEPRegressor, {"power": "held_out", "normalize_y": True}, np.column_stack([y, y**2])),
+            (SparsePEPRegressor, {"power": "held_out", "standardize": True}, np.column_stack([y, y**2])),
             (SparsePEPClassifier, {}, np.where(y > 0, "up", "down")),
             (SparsePEP, {"likelihood": "student_t"}, y),
         ],
@@ -154,7 +154,7 @@ class TestDistinctRows:
     def test_weights_and_repeats_train_to_the_same_bits(self, estimator, more, targets):
         """Whatever the order of the rows, and k-means included."""
         order = rng.permutation(len(rows))
-        options = {"n_inducing": 5, "max_iter": 6, "tol": 1e9, "random_state": 0} | more
+        options = {"n_inducing": 5, "training": LBFGS(max_iter=6, tol=1e9), "random_state": 0} | more
         longer = estimator(**options).fit(X[rows][order], targets[rows][order])
         weighted = estimator(**options).fit(X[::-1], targets[::-1], copies[::-1])
         for name, value in longer.parameters().items():

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
-from numbers import Real
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,10 +26,11 @@ from sparse_pep.kernels import (
     RationalQuadratic,
     SquaredExponential,
 )
+from ..likelihoods import GroupedGaussian
 from ..means import ZeroMean
-from ..numerics.devices import place_named
 from ..numerics.validation import is_number, shown
 from ..priors import Prior
+from ..training import LBFGS, Adam
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #aa4062e6
 def section_of(docstring: str, name: str) -> str:
@@ -75,8 +75,6 @@ class Arguments(BaseEstimator):
         more than 0.01 nats per data point: of log evidence with Gaussian noise at power 0,
         otherwise of leave-one-out log density. A larger number is kept only if it gains so much
         over the one kept before. `partial_fit` does not raise this number.
-    max_inducing : int
-        The largest number of inducing points that "auto" tries.
     power : float or array (N,) or (B,), or "auto", "log_loss", "held_out"
         α in [0, 1]: 0 is variational, 1 is EP (for Gaussian noise, FITC). It may differ from
         row to row, or from block to block. "auto" uses 0.5, which experiments suggest for
@@ -88,92 +86,53 @@ class Arguments(BaseEstimator):
         neighbouring inputs, or a label for each row. At power 1 this is PITC; at power 0 it has
         no effect. The rows of a block have the same power and the same weight; only such
         neighbours are put together. Blocks can be used with every likelihood, several outputs,
-        known variances, both optimizers and `power="held_out"`, which holds out single rows
+        known variances, L-BFGS and Adam, and `power="held_out"`, which holds out single rows
         while the others stay in their blocks.
     tight : bool
         Whether to use the tight form of the evidence (`sparse_pep.regression.site_form`). At
         power 0 it is a lower bound that is nearer to the exact log marginal likelihood than the
         variational one; at power 1, with Gaussian noise, there is no difference. With other
-        likelihoods than Gaussian noise it needs `power=0.0`, the `optimizer` 'lbfgs' or None,
-        and no `blocks`. A row with an integer weight is then a block of equal rows. A step of
+        likelihoods than Gaussian noise it needs `power=0.0`, no Adam and no `blocks`. A row with an integer weight is then a block of equal rows. A step of
         training at power 0 costs as much as at other powers, about a third more than without.
-    optimizer : "lbfgs", "adam" or None
-        L-BFGS uses all data for each step. Adam uses a batch for each step, for large data
-        sets (`sparse_pep.stochastic`); it does not support `n_restarts` and `checkpoint`.
-        None keeps every parameter as given.
-    max_iter : int
-        Maximum number of L-BFGS iterations.
-    batch_size : int
-        Approximate number of rows in each step of Adam.
-    learning_rate : float
-        Size of the first steps of Adam, relative to the scale of a parameter. It decreases to
-        0 in the course of training.
-    n_epochs : int
-        Number of passes of Adam over the data.
+    training : "lbfgs", "adam", LBFGS, Adam, or None
+        L-BFGS uses all data for each step. Adam uses a batch for each step, for large data sets.
+        An object (`sparse_pep.training.LBFGS`, `sparse_pep.training.Adam`) has limits, the
+        tolerance, restarts, a checkpoint, or the size of batches; in a grid search they are
+        `training__tol` and so on. None keeps every parameter as given.
     jitter : float
         Fraction of the diagonal of Kuu that is added to it. With 0.0 none is added unless the
         factorisation fails.
-    chunk_size : int, optional
-        Number of rows processed at a time; chosen for the processor's cache by default.
-    standardize : bool
-        Whether to model (X − mean)/std, column by column, instead of X; a constant column is
-        only centred, and columns with codes or places stay as they are. `kernel_`, `features_` and `parameters()` then refer to the standardised
-        inputs, as do the arguments `kernel` and `features`. `x_mean_` and `x_scale_` hold the
-        numbers. All methods take X in its own units.
+    standardize : bool or "auto"
+        Whether to model (X − mean)/std, column by column, instead of X, and in the same way y, if
+        it is a real number; a constant column is only centred, and columns with codes or places
+        stay as they are. "auto" does so unless `kernel` or `features` is an object, whose units are
+        those of the data. `kernel_`, `features_`, `parameters()` and the evidence then refer to
+        the scaled data, as do the arguments `kernel`, `features`, `priors` and `noise_variance`.
+        `x_mean_`, `x_scale_`, `y_mean_` and `y_scale_` hold the numbers. All methods take X and y in
+        their own units.
     random_state : int, RandomState or None
         Seed or generator of the random numbers for k-means, restarts and batches.
     verbose : int
         1 shows a progress bar on standard error.
-    tol : float
-        Training has converged when 20 iterations gain less than this many nats per row. With
-        Adam it has converged when the last quarter of the epochs gains or loses less than this
-        against the quarter before.
-    max_time : float, optional
-        Seconds after which the fit ends with the best parameters so far. The iteration of L-BFGS
-        or the epoch of Adam that is under way is completed. By default there is no such limit.
-    n_restarts : int
-        Number of further starts from perturbed parameters; the best result is kept.
     fixed : collection of str
         Names of `parameters()` that are not trained, such as "features.Z".
     priors : dict or "weak", optional
         Priors of hyper-parameters by their names in `parameters()`, such as `LogNormal(1.0, 0.5)`
         for "kernel.log_lengthscale" (`sparse_pep.priors`). Training then
-        maximises log evidence plus log prior; `Uniform` and `LogUniform` set limits. With
-        `standardize` and `normalize_y` they refer to the scaled data, like `parameters()`.
+        maximises log evidence plus log prior; `Uniform` and `LogUniform` set limits.
         "weak" keeps lengthscales near their starting values and the noise from vanishing, which
         helps with fewer than about 200 rows. A prior of a `fixed` parameter has no effect.
     mean : None, "constant", "linear" or a mean function
         Prior mean of f, see `sparse_pep.means`. Its coefficients are trained.
-    checkpoint : str or path, optional
-        File to which training is saved every `checkpoint_every` seconds. If it exists, training
-        resumes from it and ends with the same result as an uninterrupted run. The data, the
-        arguments and `random_state` must be the same; only `max_iter`, `max_time` and `tol` may
-        differ. The file remains when training is done.
-    checkpoint_every : float
-        Number of seconds between two saves.
-    precision : "double" or "mixed"
-        With "mixed", training computes most of the gradient in single precision until it has
-        converged, and then goes on in double precision. Evidence and predictions are always
-        computed in double precision. It saves about a fifth of the time with hundreds of inducing
-        points where `max_iter` ends training, and otherwise often costs time. It needs the
-        `optimizer` 'lbfgs' and no `device`.
-    device : str, optional
-        Library and device for the large matrices, such as "torch", "torch:cuda", "cupy" or
-        "jax"; NumPy by default (`sparse_pep.numerics.devices`). It needs the `optimizer`
-        'lbfgs' or None, and no `blocks`.
-    dtype : "float64" or "float32"
-        Precision of these matrices; "float32" needs a `device`.
-    local : "off", "blocks", "neighbours" or "auto"
+    local : None, "auto", "blocks" or int
         Whether predictions also use training rows near each test row directly, and not only
-        through the inducing variables (`sparse_pep.local`). "blocks" uses the rows of the
-        nearest of the `blocks`, "neighbours" the `n_neighbours` nearest rows, and "auto" blocks
-        if there are any, otherwise neighbours. "neighbours" and "auto" are used only if on left
-        out training rows they predict better than the global prediction, and neighbours only up
-        to power 0.8; `summary()` says what is used. "blocks" is always used, with a warning if it
-        predicts left out blocks much worse. Such a model keeps its training rows, also when it is
-        saved, and those of a source are read into memory.
-    n_neighbours : int
-        Number of neighbours of a test row, for `local`.
+        through the inducing variables (`sparse_pep.local`): a number of nearest rows, or with
+        "blocks" the rows of the nearest of the `blocks`; "auto" uses blocks if there are any,
+        otherwise 20 rows. Except for "blocks", which is always used, with a warning if it predicts
+        left out blocks much worse, they are used only if on left out training rows they predict
+        better than the global prediction, and neighbours only up to power 0.8; `summary()` says
+        what is used. Such a model keeps its training rows, also when it is saved, and those of a
+        source are read into memory.
     column_types : "from_dtype" or dict of str to str
         What the columns of a dataframe are taken for. With "from_dtype", columns of numbers are
         numbers, categorical columns are categories, and text is read: as numbers or dates if all
@@ -188,34 +147,32 @@ class Arguments(BaseEstimator):
     ard: bool | str = True
     features: Features | Sequence[Features] | None = None
     n_inducing: int | str = 100
-    max_inducing: int = 1000
     power: float | np.ndarray | str = 0.5
     blocks: int | np.ndarray | Partition | None = None
     tight: bool = False
-    optimizer: str | None = "lbfgs"
-    max_iter: int = 2000
-    batch_size: int = 500
-    learning_rate: float = 0.03
-    n_epochs: int = 100
+    training: LBFGS | Adam | str | None = "lbfgs"
     jitter: float = 1e-8
-    chunk_size: int | None = None
-    standardize: bool = False
+    standardize: bool | str = "auto"
     random_state: int | np.random.RandomState | None = None
     verbose: int = 0
-    tol: float = 1e-4
-    max_time: float | None = None
-    n_restarts: int = 0
     fixed: Collection[str] = ()
     priors: Mapping[str, Prior] | str | None = None
     mean: ZeroMean | str | None = None
-    checkpoint: str | os.PathLike | None = None
-    checkpoint_every: float = 30.0
-    precision: str = "double"
-    device: str | None = None
-    dtype: str = "float64"
-    local: str = "off"
-    n_neighbours: int = 20
+    local: int | str | None = None
     column_types: str | dict = "from_dtype"
+
+    @property
+    def _trainer(self) -> LBFGS | Adam | None:
+        """The optimiser, with its options, or None."""
+        named = {"lbfgs": LBFGS, "adam": Adam}
+        return named[self.training]() if isinstance(self.training, str) else self.training
+
+    @property
+    def _scales(self) -> bool:
+        """Whether the data are standardised."""
+        if self.standardize == "auto":
+            return self.features is None and not isinstance(self.kernel, Kernel)
+        return bool(self.standardize)
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #a97bf5da
 class Rule(NamedTuple):
@@ -272,37 +229,15 @@ KERNELS = {
     "rq": RationalQuadratic,
 }
 POWER_NAMES = ("auto", "log_loss", "held_out")
-LOCAL_NAMES = ("off", "blocks", "neighbours", "auto")
+LOCAL_NAMES = ("auto", "blocks")
+N_NEIGHBOURS = 20  # for `local="auto"`
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #3a3147a3
 NONE, ABOVE_ZERO = type(None), np.nextafter(0.0, 1.0)
 POSITIVE = Rule("be a positive number", interval=(ABOVE_ZERO, np.inf))
 COUNT = Rule("be a positive whole number", interval=(1, np.inf), whole=True)
 FLAG = Rule("be True or False", interval=(0, 2), whole=True, kinds=(bool, np.bool_))
-RULES = {
-    **dict.fromkeys(("tol", "learning_rate"), POSITIVE),
-    "noise_variance": Rule("be a positive number, or with `noise_column` two or more", interval=POSITIVE.interval, entries=Real, fewest=2),
-    "noise_column": Rule("be the number of a column, or None", interval=(0, np.inf), whole=True, kinds=(NONE,)),
-    **dict.fromkeys(("max_inducing", "max_iter", "batch_size", "n_epochs", "n_neighbours"), COUNT),
-    "n_inducing": Rule("be a positive whole number, or 'auto'", interval=COUNT.interval, whole=True, texts=("auto",)),
-    **dict.fromkeys(("normalize_y", "standardize", "tight"), FLAG),
-    "ard": Rule("be True, False or 'auto'", interval=FLAG.interval, whole=True, texts=("auto",), kinds=FLAG.kinds),
-    "max_time": Rule("be a positive number of seconds, or None", interval=POSITIVE.interval, kinds=(NONE,)),
-    "n_restarts": Rule("be a whole number, 0 or more", interval=(0, np.inf), whole=True),
-    "verbose": Rule("be True, False or a whole number, 0 or more", interval=(0, np.inf), whole=True, kinds=(bool,)),
-    "chunk_size": Rule("be a whole number of 1 or more, or None", interval=(1, np.inf), whole=True, kinds=(NONE,)),
-    "jitter": Rule("lie in [0, 1), relative to the diagonal of Kuu", interval=(0.0, 1.0)),
-    "optimizer": Rule("be 'lbfgs', 'adam' or None", texts=("lbfgs", "adam"), kinds=(NONE,)),
-    "precision": Rule("be 'double' or 'mixed'", texts=("double", "mixed")),
-    "local": Rule(f"be one of {', '.join(LOCAL_NAMES)}", texts=LOCAL_NAMES),
-    "column_types": Rule("be 'from_dtype' or a dictionary such as {'zip': 'category'}", texts=("from_dtype",), kinds=(dict,)),
-    "checkpoint_every": Rule("be a number of seconds", interval=(0.0, np.inf)),
-    "power": Rule(f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}", texts=POWER_NAMES, kinds=(object,)),
-    "fixed": Rule("be a list of names, such as ['features.Z']", entries=str),
-    "kernel": Rule(f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None", texts=KERNELS, kinds=(NONE, Kernel)),
-    "priors": Rule("be a dictionary from names of parameters to priors, or 'weak', or None", texts=("weak",), kinds=(NONE, Mapping)),
-    "features": Rule("be a sparse_pep Features object, or a list of them, or None", kinds=(NONE, Features), entries=Features, fewest=1),
-}  # fmt: skip
+RULES = {**dict.fromkeys(("tol", "learning_rate"), POSITIVE), "noise_variance": Rule("be a positive number, or a GroupedGaussian", interval=POSITIVE.interval, kinds=(GroupedGaussian,)), **dict.fromkeys(("max_iter", "batch_size", "n_epochs"), COUNT), "n_inducing": Rule("be a positive whole number, or 'auto'", interval=COUNT.interval, whole=True, texts=("auto",)), "tight": FLAG, **dict.fromkeys(("ard", "standardize"), Rule("be True, False or 'auto'", interval=FLAG.interval, whole=True, texts=("auto",), kinds=FLAG.kinds)), "training": LBFGS(n_restarts=Rule("be a whole number, 0 or more", interval=(0, np.inf), whole=True), max_time=Rule("be a positive number of seconds, or None", interval=POSITIVE.interval, kinds=(NONE,))), "verbose": Rule("be True, False or a whole number, 0 or more", interval=(0, np.inf), whole=True, kinds=(bool,)), "jitter": Rule("lie in [0, 1), relative to the diagonal of Kuu", interval=(0.0, 1.0)), "training": Rule("be 'lbfgs', 'adam', an LBFGS or Adam object, or None", texts=("lbfgs", "adam"), kinds=(NONE, LBFGS, Adam)), "local": Rule("be the number of neighbours, 'auto', 'blocks' or None", interval=COUNT.interval, whole=True, texts=LOCAL_NAMES, kinds=(NONE,)), "column_types": Rule("be 'from_dtype' or a dictionary such as {'zip': 'category'}", texts=("from_dtype",), kinds=(dict,)), "power": Rule(f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}", texts=POWER_NAMES, kinds=(object,)), "fixed": Rule("be a list of names, such as ['features.Z']", entries=str), "kernel": Rule(f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None", texts=KERNELS, kinds=(NONE, Kernel)), "priors": Rule("be a dictionary from names of parameters to priors, or 'weak', or None", texts=("weak",), kinds=(NONE, Mapping)), "features": Rule("be a sparse_pep Features object, or a list of them, or None", kinds=(NONE, Features), entries=Features, fewest=1)}  # fmt: skip
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #6e0c4778
 def require_defaults(given: Arguments, names: Sequence[str], words: str) -> None:
@@ -316,63 +251,39 @@ def require_defaults(given: Arguments, names: Sequence[str], words: str) -> None
 
 
 def check_arguments(given: Arguments) -> None:
-    """Check everything that can be checked before the data are seen.
-
-    Raises
-    ------
-    ValueError
-        If an argument is invalid. The message says what it must be and what was given.
-
-    Examples
-    --------
-    >>> from sparse_pep import SparsePEPRegressor
-    >>> from sparse_pep.estimators.arguments import check_arguments
-    >>> check_arguments(SparsePEPRegressor(n_inducing=20))
-    >>> try:
-    ...     check_arguments(SparsePEPRegressor(tol=-1.0))
-    ... except ValueError as error:
-    ...     print(error)
-    `tol` must be a positive number; got -1.0.
+    """Check everything that can be checked before the data are seen. ValueError if an argument is
+    invalid, which says what it must be and what was given.
     """
-    values = vars(given)
+    training = given._trainer if RULES["training"].admits(given.training) else None
+    values = vars(given) | ({} if training is None else vars(training))
     for name, rule in RULES.items():
         if name in values and not rule.admits(values[name]):
             raise ValueError(f"`{name}` must {rule.words}; got {shown(values[name])}.")
-    file = given.checkpoint
+    file = values.get("checkpoint")
     if file is not None:
         path = Path(file) if isinstance(file, (str, os.PathLike)) else None
         if path is None or path.is_dir() or not path.parent.is_dir():
             raise ValueError(
                 f"`checkpoint` must name a file in a folder that exists, or None; got {shown(file)}."
             )
-    adam = given.optimizer == "adam"
-    if adam:
-        names = "n_restarts", "checkpoint", "precision"
-        require_defaults(given, names, "needs the `optimizer` 'lbfgs'; 'adam' does not support it")
-    if given.n_inducing == "auto" and given.features is None:
-        require_defaults(given, ("checkpoint",), "holds one training run, but `n_inducing='auto'` makes several; leave it out")
+        if given.n_inducing == "auto" and given.features is None:
+            raise ValueError("`checkpoint` holds one training run, but `n_inducing='auto'` makes several; leave it out.")
     held_out = isinstance(given.power, str) and given.power == "held_out"
-    if held_out and given.optimizer != "lbfgs":
-        raise ValueError("`power='held_out'` needs the `optimizer` 'lbfgs', because it trains at several powers.")
-    if given.tight and given.local != "off":
-        raise ValueError("`local` exchanges the sites of Power EP, which the tight form changes: set `tight=False`, or `local='off'`.")
-    place = place_named(given.device, given.dtype)
-    if place.library != "numpy":
-        names = ("blocks", "local", "precision") + ("optimizer",) * adam
-        require_defaults(given, names, "needs NumPy: leave `device` out")
-        place.put(np.zeros((1, 1)))  # raises where there is no such device
+    if held_out and not isinstance(training, LBFGS):
+        raise ValueError("`power='held_out'` needs `training` by L-BFGS, because it trains at several powers.")
+    if given.tight and given.local is not None:
+        raise ValueError("`local` exchanges the sites of Power EP, which the tight form changes: set `tight=False`, or `local=None`.")
 
 
-def check_local(local: str, in_blocks: bool) -> None:
+def check_local(local: int | str | None, in_blocks: bool) -> None:
     """Raise a ValueError if this `local` does not go with data in blocks, or with data without."""
-    if local in ("neighbours", "blocks") and in_blocks != (local == "blocks"):
+    if local not in (None, "auto") and in_blocks != (local == "blocks"):
         words = "with `blocks`, whose rows share a site: leave them out" if in_blocks else "without `blocks`: give them"
-        raise ValueError(f"`local` cannot be '{local}' {words}, or set `local` to 'auto'.")
+        raise ValueError(f"`local` cannot be {shown(local)} {words}, or set `local` to 'auto'.")
 
 
 def check_for_source(given: Arguments) -> None:
     """Raise a ValueError for an argument that belongs to the source, or that needs rows in memory."""
     require_defaults(given, ("blocks",), "belongs to the source, `ArraySource(..., blocks=labels)`")
-    require_defaults(given, ("device",), "needs data in memory, which a source does not have; leave it out")
     if np.ndim(given.power):
         raise ValueError("`power` must be one number for a source; give the powers of rows to the source itself.")

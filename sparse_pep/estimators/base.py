@@ -73,7 +73,7 @@ from sparse_pep.model import (
     predictive_log_density,
     to_vector,
 )
-from ..numerics.devices import as_numpy, place_named
+from ..numerics.devices import as_numpy
 from sparse_pep.numerics.validation import (
     as_floats,
     inputs_2d,
@@ -345,7 +345,7 @@ class Predictor(Fitted):
         n, n_features = require_count(n, "n"), require_count(n_features, "n_features")
         if self._local is not None:
             raise ValueError(
-                "`sample_functions` draws from the posterior of the inducing variables, but this model predicts from nearby rows (`local`): fit with local='off', or use `sample_f`."
+                "`sample_functions` draws from the posterior of the inducing variables, but this model predicts from nearby rows (`local`): fit with local=None, or use `sample_f`."
             )
         rng = np.random.default_rng(seeded(random_state).randint(2**31))
         given = self._model, self._posteriors, n, n_features, rng
@@ -370,10 +370,7 @@ class Predictor(Fitted):
         if source is None:
             X = self._test_inputs(X)
             blocks = None if blocks is None else self._blocks_of(blocks, len(X))
-            numerics = self._numerics
-            X = place_named(numerics.device, numerics.dtype).put(X)
-            given = self._model, self._posteriors, X, self._local
-            return local_predict(*given, numerics.chunk_size, blocks)
+            return local_predict(self._model, self._posteriors, X, self._local, blocks=blocks)
         source = self._encoded(source)
         if blocks is not None:
             raise ValueError("`blocks` needs `X` as an array in memory; got a source.")
@@ -388,12 +385,11 @@ class Predictor(Fitted):
             check_is_fitted(self)
         if self._local is not None:
             return self._latent(X)[0]
-        source, numerics = self._source_of(X), self._numerics
+        source = self._source_of(X)
         if source is not None:
             found = self._encoded(source).each(mean_piece, self._model, self._posteriors)
             return np.concatenate([mean for _, mean in found], axis=-1)
-        X = place_named(numerics.device, numerics.dtype).put(self._test_inputs(X))
-        return model_mean(self._model, self._posteriors, X, numerics.chunk_size)
+        return model_mean(self._model, self._posteriors, self._test_inputs(X))
 
     def _likelihood_at(self, X: ArrayLike) -> Likelihood:
         """The likelihood of the rows of X, whose noise may depend on codes in X."""
@@ -709,7 +705,7 @@ class PowerEPEstimator(Editable):
         The numbers that are subtracted from the columns of X and by which the result is
         divided; 0 and 1 without `standardize`.
     log_marginal_likelihood_value_ : float
-        log Z_PEP in nats, of y as it is modelled (scaled, with `normalize_y`). At power 0 it
+        log Z_PEP in nats, of y as it is modelled (scaled, with `standardize`). At power 0 it
         is a lower bound on the log marginal likelihood. NaN if the search for the sites
         diverged.
     q_mean_, q_cov_ : ndarray (M,), (M, M)
@@ -758,7 +754,7 @@ class PowerEPEstimator(Editable):
     >>> from sparse_pep.estimators.base import PowerEPEstimator
     >>> X, y = np.linspace(0.0, 3.0, 20)[:, None], np.repeat([0, 1], 10)
     >>> for kind in (SparsePEPRegressor, SparsePEPClassifier):
-    ...     model = kind(n_inducing=5, optimizer=None, random_state=0).fit(X, y)
+    ...     model = kind(n_inducing=5, training=None, random_state=0).fit(X, y)
     ...     mean, var = model.predict_f(X)
     ...     print(kind.__name__, isinstance(model, PowerEPEstimator), mean.shape)
     SparsePEPRegressor True (20,)
@@ -810,8 +806,8 @@ class PowerEPEstimator(Editable):
         estimator.
 
         What was learned from the earlier data enters as observations of the earlier inducing
-        variables. With Gaussian noise and `optimizer=None` the result equals that of one fit to
-        all data, up to rounding. With an optimizer, `n_inducing` inducing points (as many as there are, if it is
+        variables. With Gaussian noise and `training=None` the result equals that of one fit to
+        all data, up to rounding. With training, `n_inducing` inducing points (as many as there are, if it is
         "auto") are first chosen among the old ones and the new inputs; then everything that is
         not `fixed` is trained further. The scales of X and y remain those of the first fit. With other
         likelihoods, the sites of earlier data are not revised, so the result depends on the
@@ -832,7 +828,7 @@ class PowerEPEstimator(Editable):
         """`fit`: check, encode, start, train, conclude."""
         with all_or_nothing(self):
             check_arguments(self)
-            limit = TimeLimit(self.max_time)
+            limit = TimeLimit(getattr(self._trainer, "max_time", None))
             (rng, of_blocks), found = generators(self.random_state), {}
             data = self._rows_of(X, y, sample_weight, known_variance, rng)
             encoding = self._encoding_of(data)
@@ -857,7 +853,7 @@ class PowerEPEstimator(Editable):
         """`partial_fit`: the summary of the earlier data stands in for them."""
         with all_or_nothing(self):
             check_arguments(self)
-            limit = TimeLimit(self.max_time)
+            limit = TimeLimit(getattr(self._trainer, "max_time", None))
             rng, of_blocks = generators(self.random_state)
             before = self._posteriors, self.log_marginal_likelihood_value_, self.features_
             data = self._rows_of(X, y, sample_weight, known_variance, rng, first=False)
@@ -877,7 +873,7 @@ class PowerEPEstimator(Editable):
         start = with_priors(self._model, self, data.judged.X)
         check_fixed(start, self.fixed)
         moving = any(f"features.{name}" not in self.fixed for name in start.features.parameters())
-        moving &= self.optimizer is not None
+        moving &= self.training is not None
         if moving and isinstance(start.features, InducingPoints):
             points = np.vstack([start.features.Z, data.judged.X])
             asked = 0 if self.features is not None or self.n_inducing == "auto" else self.n_inducing
@@ -1030,19 +1026,15 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
 
     Parameters
     ----------
-    normalize_y : bool
-        Whether to model (y − mean)/std instead of y. Only for likelihoods of real numbers.
     {parameters}
 
     Attributes
     ----------
     y_mean_, y_scale_ : float or ndarray (K,)
         The numbers that are subtracted from y and by which the result is divided; 0 and 1
-        without `normalize_y`.
+        if y is not scaled.
     {attributes}
     """
-
-    normalize_y: bool = False
 
     def _checked_targets(self, y: ArrayLike) -> np.ndarray:
         """y as an array of finite numbers, float64."""
@@ -1054,37 +1046,28 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         require_finite(y, "y")
         return y
 
-    def _require_scalable(self, few: Piece, likelihood: Likelihood) -> None:
-        """ValueError if the arguments do not allow for targets like those of `few`."""
-        several = few.y.ndim == 2
+    def _encoding_of(self, data: Data) -> Encoding:
+        """The map from the user's data to those of the model."""
+        few, likelihood = data.few, self._starting_likelihood(data)
+        real, several = likelihood.real_targets, few.y.ndim == 2
         if several and not self._many_outputs:
             raise ValueError(
                 "the source must have one target per row for this estimator; it has several."
             )
-        if several and self.normalize_y and np.any(few.known_variance):
+        if several and self._scales and np.any(few.known_variance):
             raise ValueError(
-                "`known_variance` needs `normalize_y=False` where `y` has several columns, because each column has its own scale."
+                "`known_variance` needs `standardize=False` where `y` has several columns, because each column has its own scale."
             )
-        if self.normalize_y and not likelihood.real_targets:
-            raise ValueError(
-                f"`normalize_y` is for likelihoods of real numbers, which the {type(likelihood).__name__} likelihood is not; set it to False."
-            )
-
-    def _encoding_of(self, data: Data) -> Encoding:
-        """The map from the user's data to those of the model."""
-        few, likelihood = data.few, self._starting_likelihood(data)
-        real = likelihood.real_targets
-        self._require_scalable(few, likelihood)
         data.warn_if_constant()
         spread = np.where(np.std(few.y, axis=0) > 0.0, np.std(few.y, axis=0), np.inf)
         far = np.max(np.abs(np.mean(few.y, axis=0)) / spread)
-        if real and self.optimizer and not self.normalize_y and self.mean is None and far > FAR:
+        if real and self.training and not self._scales and self.mean is None and far > FAR:
             warn_caller(
                 f"the mean of `y` is {far:.0f} times its standard deviation from 0, which is the mean of the prior; "
-                "set `normalize_y=True` or `mean='constant'`.",
+                "set `standardize=True` or `mean='constant'`.",
                 UserWarning,
             )
-        level = real and self.optimizer and np.all(data.constant)  # the value itself, everywhere
-        scaling = data.scaling("y") if self.normalize_y or level else (0.0, 1.0)
+        level = real and self.training and np.all(data.constant)  # the value itself, everywhere
+        scaling = data.scaling("y") if real and (self._scales or level) else (0.0, 1.0)
         unscaled = (*getattr(self.kernel, "unscaled", ()), *likelihood.codes)
-        return Encoding(likelihood, *scaling, None, *(data.scaling("X", unscaled) if self.standardize else ()))
+        return Encoding(likelihood, *scaling, None, *(data.scaling("X", unscaled) if self._scales else ()))

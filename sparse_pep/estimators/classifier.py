@@ -187,7 +187,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         numbered = away and getattr(rows, "classes", None) is not None
         labels = class_numbers(self.classes_) if numbered else self.classes_
         unscaled = getattr(self.kernel, "unscaled", ())
-        scaling = data.scaling("X", unscaled) if self.standardize else ()
+        scaling = data.scaling("X", unscaled) if self._scales else ()
         return Encoding(likelihood, 0.0, 1.0, labels, *scaling)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:

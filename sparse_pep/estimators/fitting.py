@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..blocks import Partition
 from ..data.passes import Moments, source_moments
 from ..data.sources import Source, chosen_rows
-from .arguments import KERNELS, Arguments
+from .arguments import KERNELS, N_NEIGHBOURS, Arguments
 from sparse_pep.estimators.checks import (
     distinct_rows,
     partition_of,
@@ -39,16 +39,13 @@ from sparse_pep.model import (
     model_predict,
     predictive_log_density,
 )
-from ..numerics.devices import place_named
 from ..numerics.validation import as_floats
 from ..priors import check_priors, log_prior, weak_priors
 from ..shards import Piece
 from ..streaming import Memory
 from sparse_pep.training import (
-    LBFGS,
     LOG_LIMIT,
     SAMPLE_ROWS,
-    Adam,
     TimeLimit,
     advised_power,
     check_fixed,
@@ -70,25 +67,15 @@ class Numerics:
     ----------
     jitter : float
         The jitter, relative to the diagonal of Kuu.
-    chunk_size : int, optional
-        Number of rows processed at a time.
-    device, dtype : str
-        The device that stores the large matrices, and their precision.
     tight : bool
         Whether the evidence has the tight form.
-    local : str
+    local : None, "auto", "blocks" or int
         Whether predictions use nearby training rows.
-    n_neighbours : int
-        The number of these rows where there are no blocks.
     """
 
     jitter: float = 1e-8
-    chunk_size: int | None = None
-    device: str | None = None
-    dtype: str = "float64"
     tight: bool = False
-    local: str = "off"
-    n_neighbours: int = 20
+    local: int | str | None = None
 
     @classmethod
     def of(cls, given: Arguments) -> "Numerics":
@@ -221,23 +208,21 @@ class Data:
         if isinstance(rows, Piece):
             power = power if rows.power is None else np.mean(rows.power)
             rows = self.few if training and self.inverse is not None else rows
-            place = place_named(numerics.device, numerics.dtype)
-            rows = rows._replace(X=place.put(rows.X))
         own = {"data": rows, "power": float(power), "memory": self.memory}
-        return own | {name: getattr(numerics, name) for name in ("jitter", "chunk_size", "tight")}
+        return own | {name: getattr(numerics, name) for name in ("jitter", "tight")}
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #434fc27a
 def require_scale(few: Piece, given: Arguments, likelihood: Likelihood) -> None:
     """Raise a ValueError if the rows `few` are in units in which parameters cannot be trained."""
-    parts = [("X", few.X, "standardize", 0.9)]  # lengthscales have the scale of X,
+    parts = [("X", few.X, 0.9)]  # lengthscales have the scale of X,
     if likelihood.real_targets:
-        parts.append(("y", few.y, "normalize_y", 0.45))  # and variances that of y squared
-    for name, values, scaled, share in parts if given.optimizer else ():
+        parts.append(("y", few.y, 0.45))  # and variances that of y squared
+    for name, values, share in parts if given.training else ():
         spread = np.atleast_1d(np.ptp(values, axis=0))
         far = np.abs(np.log(np.where(spread > 0.0, spread, 1.0))) > share * LOG_LIMIT
         if np.any(far):
             column = f"column {np.argmax(far)} of `{name}`" if values.ndim > 1 else f"`{name}`"
-            help = "" if getattr(given, scaled) or spread[far][0] < 1e-150 else f" give `{scaled}=True`, or"
+            help = "" if given._scales or spread[far][0] < 1e-150 else " give `standardize=True`, or"
             raise ValueError(
                 f"{column} spreads over {spread[far][0]:.1g}, which is too far from 1 for training:{help} choose other units."
             )
@@ -288,6 +273,7 @@ def has_ard(given: Arguments, X: np.ndarray) -> bool:
 
 
 FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"` always tries
+MOST_INDUCING = 1000  # the largest number that it tries
 
 
 def starting_features(
@@ -303,7 +289,7 @@ def starting_features(
         return Mixture(given.features)
     weight, number = few.weight if np.ndim(few.weight) else None, given.n_inducing
     if number == "auto":
-        return InducingPoints(kmeans_points(few.X, min(FIRST_SIZES[-1], given.max_inducing), rng, weight, codes))
+        return InducingPoints(kmeans_points(few.X, FIRST_SIZES[-1], rng, weight, codes))
     Z = kmeans_points(few.X, number, rng, weight, codes)
     if len(Z) < number:
         warn_caller(
@@ -345,9 +331,9 @@ def starting_model(
     several = likelihood.n_latent if likelihood.n_latent > 1 else None
     mean = starting_mean(given.mean, X, y if closed else None, few.weight, several)
     rest = y - mean(X) if closed and mean.parameters() else y
-    suggested = given.optimizer is not None and not isinstance(given.kernel, Kernel)
+    suggested = given.training is not None and not isinstance(given.kernel, Kernel)
     kernel = given.kernel
-    if kernel is None and given.optimizer is None:
+    if kernel is None and given.training is None:
         kernel = KERNELS["se"](1.0, np.ones(X.shape[1]) if has_ard(given, X) else 1.0)
     elif not isinstance(kernel, Kernel):
         scale = initial_kernel(X, rest, likelihood, weight)
@@ -379,7 +365,7 @@ def choose_power(
         few,
         rng,
         jitter=given.jitter,
-        training=LBFGS(max_iter=given.max_iter, tol=given.tol),
+        training=given._trainer,
         fixed=given.fixed,
         tight=given.tight,
         limit=limit,
@@ -418,17 +404,11 @@ def trained(
     within a limit of time that began with the fit.
     """
     level = data.memory is None and np.all(data.constant)
-    if given.optimizer is None or level:  # the evidence of a constant rises without end
+    if given.training is None or level:  # the evidence of a constant rises without end
         return Outcome(start, told={"message": "nothing was trained"})
-    training = LBFGS(max_iter=given.max_iter, tol=given.tol, n_restarts=given.n_restarts, checkpoint=given.checkpoint)
-    if given.optimizer == "adam":
-        training = Adam(
-            batch_size=given.batch_size, learning_rate=given.learning_rate, n_epochs=given.n_epochs, tol=given.tol
-        )
     asked = data.asked(Numerics.of(given), training=True)
-    asked.pop("chunk_size", None)
     result = train(
-        start, **asked, training=training, fixed=given.fixed, rng=rng, limit=limit, progress=bool(given.verbose)
+        start, **asked, training=given._trainer, fixed=given.fixed, rng=rng, limit=limit, progress=bool(given.verbose)
     )
     counts = dict(result.counts)
     sites, traces = result.fit.start, {"log_evidence_trace": result.history - result.log_prior}
@@ -453,7 +433,7 @@ def measured(outcome: Outcome, data: Data, numerics: Numerics) -> tuple[str, flo
     rows, jitter = asked["data"], asked.pop("jitter")
     if isinstance(outcome.model.likelihood, Gaussian):
         (n_data,) = rows.total(weight_of)
-        low, high = np.divide(model_bounds(outcome.model, rows, jitter, asked["chunk_size"]), n_data)
+        low, high = np.divide(model_bounds(outcome.model, rows, jitter), n_data)
         gap = high - low
         if asked["power"] == 0.0:
             return "log_evidence", low, gap
@@ -465,12 +445,12 @@ def measured(outcome: Outcome, data: Data, numerics: Numerics) -> tuple[str, flo
     return "log_density", float(mean), gap
 
 
-def end_of_growth(size: int, largest: int, better: bool, gap: float) -> str:
+def end_of_growth(size: int, better: bool, gap: float) -> str:
     """Why no larger number of inducing points than `size` is tried, or "" if one is. `better` says
     whether this number was worth it.
     """
     cases = (
-        (size >= largest, f"`max_inducing` {largest} was reached"),
+        (size >= MOST_INDUCING, f"the largest number, {MOST_INDUCING}, was reached"),
         (size >= FIRST_SIZES[-1] and not better, f"more points gained less than {WORTH:g} nats per data point"),
         (size >= FIRST_SIZES[-1] and gap < WORTH, f"at these parameters more points can gain less than {WORTH:g} nats per data point"),
     )  # fmt: skip
@@ -486,7 +466,7 @@ def grown(
     Z, model, kept, best = start.features.Z[:0], start, None, -np.inf
     sweep, ended, late, size = {"n_inducing": []}, "", False, FIRST_SIZES[0]
     while not ended:
-        size = min(size, given.max_inducing)
+        size = min(size, MOST_INDUCING)
         if size <= FIRST_SIZES[-1]:
             model, more = start, kmeans_points(few.X, size, rng, weight, start.kernel.codes)
         else:
@@ -501,7 +481,7 @@ def grown(
         model, Z = outcome.model, outcome.model.features.Z
         sweep["n_inducing"].append(len(Z))
         sweep.setdefault(measure, []).append(value)
-        late, ended = limit.passed, end_of_growth(size, given.max_inducing, better, gap)
+        late, ended = limit.passed, end_of_growth(size, better, gap)
         ended, size = f"{limit} was reached" if late else ended, 2 * size
     told = {"inducing_sweep": {name: np.array(values) for name, values in sweep.items()}, "growth_ended": ended}
     if late and kept.converged:
@@ -604,21 +584,21 @@ def rows_for_prediction(
     `diagnostics_` that say so. Cost of the decision: about that of 500 local predictions; the rows
     of a source are copied to memory, where their sites are found once more.
     """
-    if numerics.local == "off":
+    if numerics.local is None:
         return None, {}
     if isinstance(data.rows, Source):
         data = in_memory(data)
         fit = model_evidence(model, **data.asked(numerics))
-    given = data.power, numerics.n_neighbours, data.labels
-    rows = local_rows(fit, data.rows, *given)
-    used = f"{numerics.n_neighbours} neighbours" if rows.blocks is None else "blocks"
+    n_neighbours = N_NEIGHBOURS if isinstance(numerics.local, str) else int(numerics.local)
+    rows = local_rows(fit, data.rows, data.power, n_neighbours, data.labels)
+    used = f"{n_neighbours} neighbours" if rows.blocks is None else "blocks"
     told = {"local": used, "local_megabytes": rows.n_bytes / 1e6}
     if rows.blocks is None and np.max(rows.power) > HIGHEST_POWER:
         return None, {"local": f"off, because a power is above {HIGHEST_POWER}"}
     gain = local_gain(model, fit.posteriors, data.rows, rows)
     if numerics.local == "blocks" and gain < -LARGE_LOSS and len(rows.members) > 1:
         warn_caller(
-            f"`local='blocks'` predicts left out rows by {-gain:.2g} nats per row worse than the global prediction: set `local` to 'off', or to 'auto', or raise `power`.",
+            f"`local='blocks'` predicts left out rows by {-gain:.2g} nats per row worse than the global prediction: set `local` to None, or to 'auto', or raise `power`.",
             UserWarning,
         )
     if numerics.local == "blocks" or gain > LEAST_GAIN:

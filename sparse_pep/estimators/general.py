@@ -101,7 +101,7 @@ class SparsePEP(RealTargets):
                 f"`likelihood` {type(likelihood).__name__} has {likelihood.n_latent} latent functions: use SparsePEPClassifier."
             )
         if likelihood.codes:
-            raise ValueError("`likelihood` GroupedGaussian: use SparsePEPRegressor with `noise_column`.")
+            raise ValueError("`likelihood` GroupedGaussian: use SparsePEPRegressor, with this as its `noise_variance`.")
         if isinstance(likelihood, Ordinal) and isinstance(self.likelihood, str):
             rows = data.rows  # of which `few` may lack a class
             classes = np.unique(rows.y) if isinstance(rows, Piece) else classes_of(rows)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..data.columns import Columns
-from .arguments import RULES, Rule
+from .arguments import COUNT, RULES, Rule
 from .fitting import Numerics
 from sparse_pep.features import (
     FEATURE_KINDS,
@@ -25,9 +25,9 @@ from sparse_pep.features import (
     features_to_config,
 )
 from ..kernels import kernel_from_config, kernel_to_config
-from ..likelihoods import Gaussian
+from ..likelihoods import Likelihood
 from ..local import LocalRows
-from ..means import ZeroMean, mean_from_config, mean_to_config
+from ..means import mean_from_config, mean_to_config
 from ..model import Model
 from ..multiclass import likelihood_from_config, likelihood_to_config
 from sparse_pep.numerics.files import (
@@ -41,6 +41,7 @@ from ..numerics.linalg import Factor
 from ..numerics.validation import is_names, is_number, require_kind, shown
 from ..priors import check_priors, priors_from_config, priors_to_config
 from ..sites import Posterior
+from ..training import LBFGS, Adam
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #1dda7316
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def posteriors_from_parts(parts: dict) -> list[Posterior]:
 # %% ../../nbs/internals/estimators/persistence.ipynb #4528a5a8
 FORMAT = "sparse_pep model"
 ESTIMATORS = "SparsePEPRegressor", "SparsePEP", "SparsePEPClassifier"
-FORMAT_VERSION = 4  # 1 knew the regressor only, 2 no mean function, 3 no scaling of inputs
+FORMAT_VERSION = 1
 SAVED = (
     "x_mean_",
     "x_scale_",
@@ -83,7 +84,7 @@ SAVED = (
     "site_shift_",
     "diagnostics_",
 )
-NOT_SAVED = ("device", "dtype", "kernel", "features", "power", "blocks", "random_state", "likelihood", "mean", "priors", "checkpoint", "checkpoint_every")  # fmt: skip
+NOT_SAVED = ("kernel", "features", "power", "blocks", "random_state", "likelihood", "mean", "priors", "training")
 
 
 def require_features(features: Features) -> None:
@@ -126,6 +127,23 @@ def classes_to_parts(classes: np.ndarray) -> dict:
     return {"labels": labels, "objects": as_objects}
 
 
+def training_to_config(training: LBFGS | Adam | str | None) -> dict | str | None:
+    """The optimiser in the form in which a file holds it, without its checkpoint."""
+    if not isinstance(training, (LBFGS, Adam)):
+        return training
+    return {"kind": type(training).__name__} | {k: v for k, v in training.get_params().items() if k != "checkpoint"}
+
+
+def training_from_config(config: dict | str | None) -> LBFGS | Adam | str | None:
+    """The inverse of `training_to_config`. ValueError if there is no such optimiser."""
+    if not isinstance(config, dict):
+        return config
+    kinds, options = {"LBFGS": LBFGS, "Adam": Adam}, dict(config)
+    if (kind := options.pop("kind", None)) not in kinds:
+        raise ValueError(f"its `training` must be one of {', '.join(kinds)}; got {shown(kind)}.")
+    return kinds[kind](**options)
+
+
 def fitted_state(model: "PowerEPEstimator") -> dict:
     """The fitted attributes that are saved."""
     fitted = {name: getattr(model, name) for name in SAVED if hasattr(model, name)}
@@ -142,8 +160,9 @@ def save(model: "PowerEPEstimator", path: str | Path, extra: dict | None = None)
     arguments, numerics = model.get_params(deep=False), model._numerics
     state = {
         "estimator": type(model).__name__,
-        "arguments": {k: v for k, v in arguments.items() if k not in NOT_SAVED},
-        "numerics": {name: getattr(numerics, name) for name in ("jitter", "chunk_size", "tight")},
+        "arguments": {k: v for k, v in arguments.items() if k not in NOT_SAVED and not isinstance(v, Likelihood)},
+        "numerics": {name: getattr(numerics, name) for name in ("jitter", "tight")},
+        "training": training_to_config(model.training),
         "power": np.asarray(model.power_),
         "blocks": model._blocks,
         "rows": None if model._local is None else model._local.parts(),
@@ -159,31 +178,6 @@ def save(model: "PowerEPEstimator", path: str | Path, extra: dict | None = None)
         "extra": extra or {},
     }
     write_archive(path, state, FORMAT, FORMAT_VERSION)
-
-# %% ../../nbs/internals/estimators/persistence.ipynb #6d8f8a6e
-TOLD = ("n_samples", "target_variance", "determined_directions", "unexplained_share", "jitter", "n_clipped")
-OF_COMMAND_LINE = {"feature_names", "target", "x_mean", "x_scale"}  # in `extra`, to version 3
-
-
-def in_todays_form(state: dict) -> dict:
-    """A saved state of any version, converted to the present version."""
-    fitted, arguments = dict(state["fitted"]), dict(state["arguments"])
-    numerics = {name: arguments[name] for name in ("jitter", "chunk_size")}
-    state = {"numerics": numerics} | state | {"fitted": fitted, "arguments": arguments}
-    if "n_samples_seen_" not in fitted:
-        fitted["n_samples_seen_"] = np.shape(fitted["site_precision_"])[-1]
-    fitted["diagnostics_"] = dict.fromkeys(TOLD, np.nan) | fitted["diagnostics_"]
-    if "estimator" not in state:
-        noise = Gaussian(fitted["noise_variance_"])
-        state |= {"estimator": "SparsePEPRegressor", "likelihood": likelihood_to_config(noise)}
-    if "x_mean_" in fitted:
-        return state
-    extra = dict(state["extra"])
-    fitted |= {"x_mean_": 0.0, "x_scale_": 1.0}
-    if OF_COMMAND_LINE <= set(extra):
-        fitted |= {"x_mean_": extra.pop("x_mean"), "x_scale_": extra.pop("x_scale")}
-        arguments["standardize"] = True
-    return state | {"extra": extra}
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #64646bf1
 class Numbers(NamedTuple):
@@ -284,11 +278,11 @@ ENTRIES: dict[str, list[Rule | Check | Numbers]] = {
     **dict.fromkeys(("rows.power", "rows.weight"), [Numbers(("N",), least=-1e-300)]),
     "rows.blocks": [Check("be None or hold the number of the block of each row", is_blocks)],
     "rows.labels": [Check("be None or hold the label of each block", is_names_of_blocks)],
-    "rows.n_neighbours": [RULES["n_neighbours"]],
+    "rows.n_neighbours": [COUNT],
     "labels": [Check("hold two labels or more, in order", is_labels)],
     "n_features_in_": [Rule(f"be a whole number from 1 to {MOST_COLUMNS}", interval=(1, MOST_COLUMNS + 1), whole=True)],
     "feature_names": [Check("be a list of strings", is_names)],
-    **{name: [RULES[name]] for name in ("chunk_size", "tight")},
+    "tight": [RULES["tight"]],
     **dict.fromkeys(("n_iter_", "n_samples_seen_", "n_samples"), [WHOLE]),
     **dict.fromkeys(("log_marginal_likelihood_value_", "jitter", "determined_directions", "target_variance"), [NUMBER]),
     **dict.fromkeys(("unexplained_share", "n_clipped", "quadrature_error", "smallest_cavity"), [NUMBER]),
@@ -327,12 +321,15 @@ def restored(state: dict) -> "PowerEPEstimator":
     kernel = kernel_from_config(state["kernel"])
     features = features_from_config(state["features"])
     likelihood = likelihood_from_config(state["likelihood"])
-    mean = mean_from_config(state["mean"]) if "mean" in state else ZeroMean()
-    labels, priors = state.get("blocks"), priors_from_config(state.get("priors", {}))  # older files have none
+    mean = mean_from_config(state["mean"])
+    labels, priors = state["blocks"], priors_from_config(state["priors"])
     arguments = state["arguments"] | {"fixed": tuple(state["arguments"]["fixed"])}
     arguments |= {"power": state["power"], "blocks": labels, "mean": mean if mean.parameters() else None, "priors": priors or None}
+    arguments["training"] = training_from_config(state["training"])
     if hasattr(kind, "likelihood"):
         arguments["likelihood"] = likelihood
+    elif likelihood.codes:
+        arguments["noise_variance"] = likelihood
     model = kind(kernel=kernel, features=features, **arguments)
     model.columns_ = None if state.get("columns") is None else Columns.from_json(state["columns"])
     restore_attributes(model, state["fitted"])
@@ -401,7 +398,7 @@ def load(path: str | Path) -> "PowerEPEstimator":
     >>> import numpy as np
     >>> from sparse_pep import SparsePEPRegressor, load
     >>> X, y = np.linspace(0.0, 3.0, 20)[:, None], np.linspace(0.0, 1.0, 20)
-    >>> model = SparsePEPRegressor(n_inducing=5, optimizer=None, random_state=0).fit(X, y)
+    >>> model = SparsePEPRegressor(n_inducing=5, training=None, random_state=0).fit(X, y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     model.save(f"{folder}/model.npz", extra={"unit": "metres"})
     ...     again = load(f"{folder}/model.npz")
@@ -411,7 +408,7 @@ def load(path: str | Path) -> "PowerEPEstimator":
     require_path(path)
     state = read_archive(path, FORMAT, FORMAT_VERSION)
     try:
-        return restored(in_todays_form(state))
+        return restored(state)
     except KeyError as error:
         raise ValueError(
             f"`{path}` is a {FORMAT} file, but it is not complete: it has no {error}."

@@ -31,12 +31,10 @@ class SparsePEPRegressor(RealTargets):
 
     Parameters
     ----------
-    noise_variance : float, or array (G,) with `noise_column`
-        Noise variance σ² > 0 at the start of training, in the squared units of the modelled y.
-    noise_column : int, optional
-        The column of X whose codes 0, …, G − 1 say which of the G noise variances a row has, such
-        as that of the outputs in `stack_outputs`. Each of them is trained. The column is not
-        standardised. By default all rows have the same noise variance.
+    noise_variance : float or GroupedGaussian
+        Noise variance σ² > 0 at the start of training, in the squared units of the modelled y. With
+        `GroupedGaussian` (`sparse_pep.likelihoods`) a column of X, such as that of the outputs in
+        `stack_outputs`, has the codes 0, …, G − 1 of G noise variances, each of which is trained.
     {parameters}
 
     Attributes
@@ -70,8 +68,7 @@ class SparsePEPRegressor(RealTargets):
     True
     """
 
-    noise_variance: float | ArrayLike = 1.0
-    noise_column: int | None = None
+    noise_variance: float | GroupedGaussian = 1.0
 
     _many_outputs = True
 
@@ -81,7 +78,7 @@ class SparsePEPRegressor(RealTargets):
         """
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.regressor_tags.poor_score = self.optimizer is None
+        tags.regressor_tags.poor_score = self.training is None
         return tags
 
     def fit(
@@ -136,9 +133,8 @@ class SparsePEPRegressor(RealTargets):
 
     def _starting_likelihood(self, data: Data) -> Gaussian:
         """The likelihood at the start of training."""
-        if self.noise_column is not None:
-            return GroupedGaussian(self.noise_variance, self.noise_column)
-        return Gaussian(self.noise_variance)
+        grouped = isinstance(self.noise_variance, GroupedGaussian)
+        return self.noise_variance if grouped else Gaussian(self.noise_variance)
 
     def predict_log_density(
         self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
@@ -169,7 +165,7 @@ class SparsePEPRegressor(RealTargets):
                 "`log_marginal_likelihood_bounds` needs all training data, but after `partial_fit` the earlier data are gone: call `fit` with all data."
             )
         asked = data.asked(self._numerics)
-        return model_bounds(self._model, asked["data"], asked["jitter"], asked["chunk_size"])
+        return model_bounds(self._model, asked["data"], asked["jitter"])
 
     def _bounds(self) -> tuple[float, float] | None:
         """The bounds, or None unless all training data are in memory."""
@@ -195,7 +191,7 @@ class SparsePEPRegressor(RealTargets):
 
     @property
     def noise_variance_(self) -> float | np.ndarray:
-        """σ² after training, for the target as it is modelled: with `normalize_y` the target is
+        """σ² after training, for the target as it is modelled: scaled targets are
         divided by `y_scale_`.
         """
         check_is_fitted(self)
@@ -204,8 +200,8 @@ class SparsePEPRegressor(RealTargets):
 
     @property
     def noise_std_(self) -> float | np.ndarray:
-        """σ after training, in units of y; (K,) for K outputs with `normalize_y`, (G,) with
-        `noise_column`, (G, K) with both.
+        """σ after training, in units of y; (K,) for K scaled outputs, (G,) for G groups of
+        rows, (G, K) for both.
         """
         return np.multiply.outer(np.sqrt(self.noise_variance_), self.y_scale_)
 

@@ -155,7 +155,7 @@ def relevance(
         mixed = X.copy()
         for group, rows in zip(columns, numbers.T):
             mixed[:, group] = X[np.ix_(rows, group)]
-        mean, var = local_predict(model._model, model._posteriors, mixed, model._local, model._numerics.chunk_size)
+        mean, var = local_predict(model._model, model._posteriors, mixed, model._local)
         return float(np.mean(predictive_log_density(model.likelihood_.at(mixed), y, mean, var)))
 
     numbers = np.tile(np.arange(len(X))[:, None], len(columns))

@@ -91,8 +91,7 @@ def whitened(fit):
 def fitted_estimator(model, X, y, power, tight, blocks=None, weight=None, known_variance=None):
     """An estimator with these parts, which are not trained, at these data."""
     parts = {"kernel": model.kernel, "features": model.features, "mean": model.mean, "power": power, "blocks": blocks, "tight": tight}
-    parts |= {"training": None} if "training" in SparsePEP().get_params() else {"optimizer": None}
-    parts["jitter"] = 0.0
+    parts |= {"training": None, "jitter": 0.0}
     name = type(model.likelihood).__name__
     if name == "Gaussian":
         estimator = SparsePEPRegressor(**parts, noise_variance=model.likelihood.noise_variance)
