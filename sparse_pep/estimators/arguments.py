@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..blocks import Partition
+from .checks import POWER_NAMES
 from ..features import Features
 from sparse_pep.kernels import (
     Kernel,
@@ -228,7 +229,6 @@ KERNELS = {
     "matern52": Matern52,
     "rq": RationalQuadratic,
 }
-POWER_NAMES = ("auto", "log_loss", "held_out")
 LOCAL_NAMES = ("auto", "blocks")
 N_NEIGHBOURS = 20  # for `local="auto"`
 

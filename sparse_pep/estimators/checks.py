@@ -15,11 +15,13 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from ..blocks import Partition, clustered_blocks
-from .arguments import POWER_NAMES
 from ..numerics.validation import as_floats, require_each, shown
 from ..shards import Piece
 
 # %% ../../nbs/internals/estimators/checks.ipynb #ec1d5fbb
+POWER_NAMES = ("auto", "log_loss", "held_out")
+
+
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Issue a warning that points to the line outside the package that called it."""
     frame, level = sys._getframe(1), 2
