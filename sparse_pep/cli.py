@@ -244,8 +244,6 @@ fit_options = with_options(
         help="Folder for the arrays that --in-pieces makes; they are removed at the end. Default: the system's folder for temporary files."),
     click.option("--scheduler", metavar="ADDRESS",
         help="Train on the Dask cluster with this scheduler. Its workers read Parquet files themselves, unless --blocks or --censored is given."),
-    click.option("--cluster-timeout", type=FiniteRange(0, min_open=True), metavar="SECONDS",
-        help="Give up when the cluster has had no worker that takes tasks for so long. Default: 300."),
     click.option("--report", help="HTML file to write: one page with the figures, without scripts."),
     click.option("--checkpoint",
         help="File to save training to. If it exists, training resumes from it. It is deleted at the end."),

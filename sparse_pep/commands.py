@@ -556,12 +556,10 @@ def rows_to_fit(
     training: Mapping,
     cache_dir: str | None,
     scheduler: str | None,
-    timeout: float | None,
     large: bool,
 ) -> Iterator[Source]:
     """A context with the rows of a table, in memory, in files of `cache_dir`, or with the workers of
-    the cluster at the address `scheduler`, for which one waits `timeout` seconds. Workers read
-    Parquet files themselves, unless rows are in blocks or targets are censored.
+    the cluster at the address `scheduler`. Workers read Parquet files themselves, unless rows are in blocks or targets are censored.
     """
     likelihood, size = training["likelihood"], training["blocks"] if large else None
 
@@ -573,10 +571,9 @@ def rows_to_fit(
         yield read()
         return
     with without_logs(), connect(scheduler) as client:
-        cluster = {"client": client} | ({} if timeout is None else {"timeout": timeout})
         changed = size is not None or "censored" in layout.parts
         if changed or not all(file.is_parquet for file in layout.files):
-            yield DaskSource(read(), **cluster)
+            yield DaskSource(read(), client=client)
             return
         files, given = [file.name for file in layout.files], dict(layout.parts)
         given |= {"columns": layout.inputs, "column_types": layout.column_types}
@@ -584,7 +581,7 @@ def rows_to_fit(
         if layout.labels:
             given["labels"] = layout.classes()
             require_discrete(given["labels"], given["target"], likelihood)
-        yield DaskSource.from_parquet(files, **cluster, **given)
+        yield DaskSource.from_parquet(files, client=client, **given)
 
 
 class Extent(NamedTuple):
@@ -700,7 +697,6 @@ def fit(
     in_pieces: bool,
     cache_dir: str | None,
     scheduler: str | None,
-    cluster_timeout: float | None,
     columns: Sequence[str],
     drop: Sequence[str],
     only: Sequence[str],
@@ -713,15 +709,12 @@ def fit(
     checkpoint, large = training["checkpoint"], in_pieces or scheduler is not None
     check_files([data], {"--out": out, "--report": report, "--checkpoint": checkpoint})
     check_options(training, known_variance, censored, large, data, cache_dir, test_fraction, report)
-    if cluster_timeout is not None and scheduler is None:
-        raise ValueError("--cluster-timeout belongs to --scheduler; leave it out.")
     training |= {"verbose": int(not quiet)}
     named = {"weight": weight, "known_variance": known_variance, "censored": censored}
     named |= {"columns": columns, "drop": drop, "only": only, "decimal": decimal}
     layout = training_layout(data, target, training["likelihood"], large, **named)
     cache_dir = (cache_dir or tempfile.gettempdir()) if large else None
-    given = layout, training, cache_dir, scheduler, cluster_timeout, large
-    with one_line_warnings() as said, rows_to_fit(*given) as rows:
+    with one_line_warnings() as said, rows_to_fit(layout, training, cache_dir, scheduler, large) as rows:
         if large:
             model = fit_source(rows, target, standardize, training, not as_json)
             parts = range(rows.n_data), ()
@@ -1000,4 +993,5 @@ def compare(
         write_csv(out, columns, [[row.get(key, "") for key in columns] for row in rows])
     if figure is not None:
         save_figure(figure, sweep_figure(rows))
+
 

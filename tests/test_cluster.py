@@ -59,6 +59,7 @@ def settings():
     """Dask's, but for the pages of schedulers, to which each adds one."""
     found = deepcopy(dask.config.config)
     found["distributed"]["scheduler"].pop("http")
+    found.pop("scheduler", None)  # which Dask leaves where a scheduler was lost
     return found
 
 
@@ -442,7 +443,7 @@ def test_collections_that_do_not_do(client, make, message):
 
 def test_the_scheduler_is_gone():
     cluster = LocalCluster(1, threads_per_worker=1, processes=False, **ALONE)
-    client = Client(cluster, timeout=1)
+    client = Client(cluster, timeout=1, set_as_default=False)  # Dask does not take back one whose scheduler is gone
     source = DaskSource(rows(X), rows(y), client=client)
     state, _ = source.sweep(begin, None)
     cluster.close()
@@ -452,7 +453,6 @@ def test_the_scheduler_is_gone():
                 ask()
     finally:
         client.close()
-        dask.config.config.pop("scheduler", None)  # which Dask leaves where a scheduler is gone
 
 
 # --- connections --------------------------------------------------------------------------------------------------

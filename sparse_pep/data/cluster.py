@@ -57,7 +57,7 @@ def connect(
         which end with the client. A client is returned as it is. The default is the client that
         exists already.
     timeout : float
-        Number of seconds to wait for an answer of the scheduler.
+        Number of seconds to wait for an answer of the scheduler, and for a worker.
     processes : bool
         Whether workers on this machine are processes; otherwise they are threads.
 
@@ -70,7 +70,8 @@ def connect(
     Raises
     ------
     ValueError
-        If Dask is not installed, if no scheduler answers, or if `address` is of another form.
+        If Dask is not installed, if no scheduler answers, if it has no worker, or if `address` is of
+        another form.
     """
     try:
         from distributed import Client, get_client
@@ -95,9 +96,18 @@ def connect(
             f"a file that it wrote, or a number of workers; got {text!r}."
         )
     try:
-        return Client(text, timeout=timeout) if "://" in text else Client(scheduler_file=text, timeout=timeout)
+        where = {"address": text} if "://" in text else {"scheduler_file": text}
+        with Client(**where, timeout=timeout, set_as_default=False):
+            pass  # one that fails is not to be the default
+        client = Client(**where, timeout=timeout)
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ValueError(f"`address`: no Dask scheduler answers at {text!r}.") from error
+    try:
+        client.wait_for_workers(1, timeout=timeout)
+    except TimeoutError as error:
+        client.close()
+        raise ValueError(f"`address`: the Dask cluster at {text!r} has no workers; start some.") from error
+    return client
 
 # %% ../../nbs/internals/data/cluster.ipynb #16080037
 def _locked(values: Iterable) -> list:
