@@ -85,10 +85,10 @@ def growth(monkeypatch, values, gaps=None, passed=()):
 
     clock = [False]
 
-    def trained(model, *given):
+    def trained(model, *arguments):
         tried.append(len(model.features))
         clock[0] = next(times, False)
-        return fitting.Outcome(model, told={"message": "", "limit": "max_iter"})
+        return fitting.Outcome(model, entries={"message": "", "limit": "max_iter"})
 
     monkeypatch.setattr(fitting, "trained", trained)
     monkeypatch.setattr(fitting, "measured", lambda *given: ("log_density", next(values), next(gaps)))
@@ -100,19 +100,19 @@ def growth(monkeypatch, values, gaps=None, passed=()):
 def test_which_number_is_kept_and_when_growth_ends(monkeypatch):
     tried, kept, found = growth(monkeypatch, [0.0, 0.004, 0.012, 0.5, 0.505])
     assert (tried, kept, found.converged) == ([25, 50, 100, 200, 400], 200, True)
-    assert found.told["growth_ended"] == "more points gained less than 0.01 nats per data point"
+    assert found.entries["growth_ended"] == "more points gained less than 0.01 nats per data point"
     tried, kept, found = growth(monkeypatch, [0.0, 1.0, 0.0])  # 100 is tried in any case, and is worse
     assert (tried, kept) == ([25, 50, 100], 50)
     tried, kept, found = growth(monkeypatch, [0.0, 1.0, 2.0], gaps=[0.0, 0.0, 0.005])
     assert (tried, kept) == ([25, 50, 100], 100)
-    assert found.told["growth_ended"] == "at these parameters more points can gain less than 0.01 nats per data point"
+    assert found.entries["growth_ended"] == "at these parameters more points can gain less than 0.01 nats per data point"
     tried, kept, found = growth(monkeypatch, np.arange(9.0))
     assert (tried, kept, found.converged) == ([25, 50, 100, 200, 400, 800, 1000], 1000, True)
-    assert found.told["growth_ended"] == "the largest number, 1000, was reached"
+    assert found.entries["growth_ended"] == "the largest number, 1000, was reached"
     tried, kept, found = growth(monkeypatch, np.arange(9.0), passed=[False, True])
     assert (tried, kept, found.converged) == ([25, 50], 50, False)
-    assert found.told["message"] == "the limit of 9 s was reached while the number of inducing points grew"
-    assert found.told["limit"] == "max_time"
+    assert found.entries["message"] == "the limit of 9 s was reached while the number of inducing points grew"
+    assert found.entries["limit"] == "max_time"
 
 
 def test_time_ends_growth():

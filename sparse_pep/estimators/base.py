@@ -47,7 +47,6 @@ from sparse_pep.estimators.checks import (
 from .encoding import EncodedSource, Encoding, source_of, targets_of
 from sparse_pep.estimators.fitting import (
     Data,
-    Numerics,
     Outcome,
     choose_power,
     diagnostics_of,
@@ -94,9 +93,342 @@ from sparse_pep.training import (
     greedy_points,
 )
 
+# %% ../../nbs/internals/estimators/base.ipynb #6609569d
+def require_count(value: object, name: str, largest: int | None = None) -> int:
+    """`value` as an int of at least 1, and at most `largest` if it is given. ValueError otherwise."""
+    whole = is_number(value) and float(value).is_integer()
+    if not whole or value < 1 or (largest is not None and value > largest):
+        kinds = "at least 1" if largest is None else f"from 1 to {largest}, or an array"
+        raise ValueError(f"`{name}` must be a whole number {kinds}; got {shown(value)}.")
+    return int(value)
+
+
+@contextmanager
+def all_or_nothing(model: Arguments) -> Iterator[None]:
+    """A context that restores the model to its previous state if the statements in it fail."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
+
 # %% ../../nbs/internals/estimators/base.ipynb #1c9a108b
-class Fitted(Arguments):
-    """The parameters, the evidence, the summary and the file of a fitted estimator."""
+@estimator
+class PowerEPEstimator(Arguments):
+    """The base class of the estimators. A subclass adds arguments to the constructor, and defines
+    `_checked_targets` and `_encoding_of`.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    kernel_, features_, likelihood_, mean_
+        The model after training. With `standardize` it refers to the standardised inputs.
+    priors_ : dict
+        The priors that were used, by the names of `parameters()`.
+    x_mean_, x_scale_ : ndarray (D,)
+        The numbers that are subtracted from the columns of X and by which the result is
+        divided; 0 and 1 without `standardize`.
+    log_marginal_likelihood_value_ : float
+        log Z_PEP in nats, of y as it is modelled (scaled, with `standardize`). At power 0 it
+        is a lower bound on the log marginal likelihood. NaN if the search for the sites
+        diverged.
+    q_mean_, q_cov_ : ndarray (M,), (M, M)
+        Mean and covariance of the inducing variables, for y as it is modelled. Their shapes
+        are (C, M) and (C, M, M) for C latent functions, (M, K) and (M, M) for K outputs.
+    site_precision_, site_shift_ : ndarray (N,)
+        The sites; (C, N) for C latent functions. With `blocks`, the site of each row within
+        its block, as a function of f. A fit to a source has none, unless all its rows are one
+        piece in memory.
+    converged_ : bool
+        Whether both training and inference converged.
+    n_iter_ : int
+        Number of iterations of L-BFGS, or of epochs of Adam.
+    n_features_in_, n_samples_seen_ : int
+        Number of columns of X, and of the rows that were fitted so far.
+    columns_ : Columns or None
+        How the columns of a mixed table become the columns of numbers that the model uses
+        (`sparse_pep.data.columns`); None if X holds numbers only. `columns_.names` are their
+        names, in the order of the lengthscales, and `columns_.origins` the columns of X from
+        which they come. Arrays and sources hold these columns of numbers.
+    power_ : float or array
+        The power that was used.
+    diagnostics_ : dict
+        `message`, `limit` (the argument to raise if training did not converge), `n_evaluations`, `n_rejected` (the number of evaluations that failed),
+        `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped` (the number of
+        unexplained variances that rounding made negative), `unexplained_variance` (the mean of D over the data, in units of y²) and its fraction
+        of the prior variance, `determined_directions`, `learned_nothing` (whether the
+        predictions are those of the prior), `n_lengthscales` (the number that were trained), `log_evidence_trace`,
+        with `priors` also `log_prior` and `log_prior_trace` (the sum of the two traces was maximised),
+        `parameter_trace` (the parameters at up to 64 iterations), `power_sweep` (with
+        `power="held_out"`), `inducing_sweep` and `growth_ended` (with `n_inducing="auto"`: the
+        numbers that were tried, their measure in nats per data point, and why no more were; all
+        other entries are those of the number that was kept), `relevance` (after `relevance`, as text), with `local` also `local` (what
+        predictions use), `local_gain` (by how much it raises the mean log density of left out
+        rows, in nats) and `local_megabytes` (the size of the rows that are kept), and
+        `drift_trace` (with Adam: how far the sums over the data were
+        out of date in each epoch, as a relative change). Where sites are found by iteration, also
+        `n_sweeps` (in all of training), `sweeps_last`, `largest_site_change` (proposed in the
+        last sweep), `smallest_step` (1 if no step was damped), `smallest_cavity` and
+        `quadrature_error`.
+    """
+
+    _many_outputs = False
+
+    def fit(
+        self,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> "PowerEPEstimator":
+        """Train on X (N, D) and y (N,), and return this estimator. Training takes some hundred
+        evaluations at 7NM² flops each, and more flops where sites have to be found by iteration.
+
+        Parameters
+        ----------
+        X : array (N, D), dataframe, Source, or Dask collection
+            A dataframe of pandas or polars, or a table of Arrow, may also hold categories, dates
+            and missing cells (`column_types`). A source (`sparse_pep.data.sources`) brings its own targets and weights and is read
+            piece by piece. The rows of a Dask collection stay with its workers.
+        y : array (N,)
+            The targets; None with a source.
+        sample_weight : array (N,), optional
+            How often each row counts: a weight of 2 has the same effect as giving the row
+            twice (in one block, if `tight`), a weight of 0 the same as leaving it out.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If training or inference did not converge.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def partial_fit(
+        self,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> "PowerEPEstimator":
+        """Update the fitted model with new data, without the earlier ones, and return this
+        estimator.
+
+        What was learned from the earlier data enters as observations of the earlier inducing
+        variables. With Gaussian noise and `training=None` the result equals that of one fit to
+        all data, up to rounding. With training, `n_inducing` inducing points (as many as there are, if it is
+        "auto") are first chosen among the old ones and the new inputs; then everything that is
+        not `fixed` is trained further. The scales of X and y remain those of the first fit. With other
+        likelihoods, the sites of earlier data are not revised, so the result depends on the
+        order of the data; batches should be random samples of all data.
+
+        Parameters and errors are those of `fit`. With `blocks` the new rows form blocks of
+        their own: labels are those of the new rows, `set_params(blocks=labels)`.
+
+        References
+        ----------
+        Bui, Nguyen and Turner (2017), Streaming sparse Gaussian process approximations.
+        """
+        if not hasattr(self, "_model"):
+            return self.fit(X, y, sample_weight)
+        return self._go_on(X, y, sample_weight)
+
+    def _fit(self, X, y, sample_weight, known_variance=None) -> "PowerEPEstimator":
+        """`fit`: check, encode, start, train, conclude."""
+        with all_or_nothing(self):
+            check_arguments(self)
+            limit = TimeLimit(getattr(self._trainer, "max_time", None))
+            (rng, of_blocks), found = generators(self.random_state), {}
+            data = self._rows_of(X, y, sample_weight, known_variance, rng)
+            encoding = self._encoding_of(data)
+            self.y_mean_, self.y_scale_ = encoding.mean, encoding.scale
+            self.x_mean_, self.x_scale_ = encoding.x_mean, encoding.x_scale
+            if encoding.x_mean is None:
+                D = data.few.X.shape[1]
+                self.x_mean_, self.x_scale_ = np.zeros(D), np.ones(D)
+            if self.blocks is not None:
+                data = data.in_blocks(self, of_blocks)
+            data = data.encoded(encoding)
+            start = starting_model(data.judged, self, encoding.likelihood, rng)
+            if data.power is None:
+                start, power, found = choose_power(start, data.judged, self, rng, limit)
+                data = replace(data, power=power)
+            self._conclude(train_fit(start, data, self, rng, limit), data, self.jitter, self.tight, self.local)
+            self.n_samples_seen_ = self.diagnostics_["n_samples"]
+            self.diagnostics_ |= found
+        return self
+
+    def _go_on(self, X, y, sample_weight, known_variance=None) -> "PowerEPEstimator":
+        """`partial_fit`: the summary of the earlier data stands in for them."""
+        with all_or_nothing(self):
+            check_arguments(self)
+            limit = TimeLimit(getattr(self._trainer, "max_time", None))
+            rng, of_blocks = generators(self.random_state)
+            before = self._posteriors, self.log_marginal_likelihood_value_, self.features_
+            data = self._rows_of(X, y, sample_weight, known_variance, rng, first=False)
+            if self.blocks is not None:
+                data = data.in_blocks(self, of_blocks)
+            data = data.encoded(self._encoding.of_later(data.rows))
+            start, kept = self._start_again(data)
+            memory = replace(remember(*before), kept=kept)
+            power = np.asarray(self.power_) if data.power is None else data.power
+            data, n_before = replace(data, memory=memory, power=power), self.n_samples_seen_
+            self._conclude(train_fit(start, data, self, rng, limit), data, self.jitter, self.tight, self.local)
+            self.n_samples_seen_ = n_before + data.rows.n_data
+        return self
+
+    def _start_again(self, data: Data) -> tuple[Model, bool]:
+        """The model from which `partial_fit` starts, and whether its features stay as they are."""
+        start = with_priors(self._model, self, data.judged.X)
+        check_fixed(start, self.fixed)
+        moving = any(f"features.{name}" not in self.fixed for name in start.features.parameters())
+        moving &= self.training is not None
+        if moving and isinstance(start.features, InducingPoints):
+            points = np.vstack([start.features.Z, data.judged.X])
+            asked = 0 if self.features is not None or self.n_inducing == "auto" else self.n_inducing
+            size = max(len(start.features), asked)
+            chosen = greedy_points(start.kernel, points, min(size, len(points)))
+            start = replace(start, features=InducingPoints(chosen))
+        return start, not moving
+
+    def _rows_of(self, X, y, sample_weight, known_variance, rng, first=True) -> Data:
+        """The data of a fit, checked and in the user's units. Data after the first fit are
+        checked against those of the first.
+        """
+        labels = isinstance(self, ClassifierMixin)
+        kinds = {} if self.column_types == "from_dtype" else self.column_types
+        types = kinds if first else self.columns_
+        source = source_of(X, y, sample_weight, known_variance, labels, types)
+        if source is None:
+            data = self._in_memory(X, y, sample_weight, known_variance, first).sampled(rng)
+        else:
+            if source is X:
+                require_defaults(self, ("column_types",), "belongs to the source: give it where the source is made")
+            data = self._of_source(source, rng, first)
+            if source is not X and first:
+                self._tell_left_out(self.columns_)
+        outputs, n_rows = data.few.y.shape[1:], data.rows.n_data
+        if not first and outputs != self._outputs:
+            raise ValueError(
+                f"`y` must have shape {(n_rows, *self._outputs)}, with the outputs of `fit`; got {(n_rows, *outputs)}."
+            )
+        return data
+
+    def _validated(self, X, y, first: bool, least: int) -> tuple[np.ndarray, np.ndarray]:
+        """X and y after scikit-learn's checks, which require at least `least` rows."""
+        rules = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": least}
+        if isinstance(self, RegressorMixin):
+            rules |= {"y_numeric": True, "multi_output": self._many_outputs}
+        if self.columns_ is None:
+            X, y = validate_data(self, X, y, reset=first, **rules)
+        else:
+            X, y = check_X_y(X, y, estimator=self, **rules)
+            self._require_encoded(X)
+        require_finite(X, "X")
+        return X, y
+
+    def _in_memory(self, X, y, sample_weight, known_variance, first) -> Data:
+        """The rows with a positive weight, checked and in the user's units. Rows after the first
+        fit are checked against those of the first.
+        """
+        check_local(self.local, self.blocks is not None)
+        require_unmasked(X, "X")
+        require_unmasked(y, "y")
+        if first:
+            self.take_columns(self._columns_of(X, sample_weight))
+        X, y, least = as_numpy(self._numbers(X), dtype=None), as_numpy(y, dtype=None), 2 if first else 1
+        n_rows = len(require_real(X, "X", least))  # scikit-learn's checks do not say what or where
+        if y is not None:
+            y = self._checked_targets(y)
+            require_rows(n_rows, y, self._many_outputs)
+        X, y = self._validated(X, y, first, least)
+        if self.blocks is not None:  # all rows stay in their blocks
+            rows = counted(Piece(0, X, y), sample_weight, known_variance, keep_all=True)
+            return Data(rows, rows)
+        power = None if isinstance(self.power, str) else require_power(self.power, len(X))
+        rows = Piece(0, X, y, power=power if np.ndim(power) else None)
+        rows = counted(rows, sample_weight, known_variance)
+        few = (rows, None) if self.tight else distinct_rows(rows)  # there, weights are no copies
+        return Data(rows, *few, power if rows.power is None else rows.power)
+
+    def _columns_of(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Columns | None:
+        """How the columns of a dataframe become numbers, None if they are numbers."""
+        kinds = {} if self.column_types == "from_dtype" else self.column_types
+        if not is_table(X):
+            require_defaults(self, ("column_types",) if kinds else (), "needs a dataframe: an array holds numbers only; leave it out")
+            return None
+        try:
+            columns = columns_if_mixed(X, kinds, sample_weight)
+        except ValueError as error:
+            raise ValueError(f"`X`: {error}") from None
+        self._tell_left_out(columns)
+        return columns
+
+    def _tell_left_out(self, columns: Columns | None) -> None:
+        """Warn of columns of a table that are left out, unless the user has asked for it."""
+        parts = () if columns is None else columns.columns
+        dropped = [f"{c.name!r} ({c.done})" for c in parts if c.kind == "left out" and c.done != ASKED]
+        if dropped:
+            warn_caller(
+                f"columns of `X` are left out: {', '.join(dropped)}. To keep one, or to leave it out without this "
+                "warning, name it in `column_types`.",
+                UserWarning,
+            )
+
+    def take_columns(self, columns: Columns | None) -> None:
+        """Set the attributes that tell how the columns of a table become those of X."""
+        self.columns_ = columns
+        if columns is not None:
+            names = [column.name for column in columns.columns]
+            self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
+
+    def _of_source(self, source: Source, rng: np.random.Generator, first: bool) -> Data:
+        """The data of a source in the user's units, after a check that the arguments allow one."""
+        check_for_source(self)
+        if first:
+            vars(self).pop("feature_names_in_", None)
+            self.n_features_in_ = source.n_dims
+            if getattr(source, "feature_names", None) is not None:
+                self.feature_names_in_ = np.array(source.feature_names, dtype=object)
+            self.take_columns(getattr(source, "encoded_by", None))
+        else:
+            self._require_columns(source)
+        power = None if isinstance(self.power, str) else require_power(self.power, 1)
+        few = source.sample(SAMPLE_ROWS, rng)
+        check_local(self.local, few.blocks is not None)
+        require_targets(few)
+        require_counted(np.any(few.weight))
+        few = few.at(few.weight > 0.0) if np.ndim(few.weight) else few
+        return Data(source, distinct_rows(few)[0], power=power)
+
+    def _conclude(
+        self, outcome: Outcome, data: Data, jitter: float, tight: bool, local: int | str | None
+    ) -> None:
+        """Set the fitted attributes from the final model, and warn if it has learned nothing."""
+        model = outcome.model
+        fit = model_evidence(model, start=outcome.sites, **data.asked(jitter, tight)).released()
+        self._model, self._data, self._fit_ = model, data, fit
+        self._jitter, self._tight, self._local_asked = jitter, tight, local
+        self._posteriors = fit.posteriors
+        self._blocks = data.rows.blocks if isinstance(data.rows, Piece) else None
+        self._local, local_entries = rows_for_prediction(model, fit, data, jitter, tight, local)
+        self.kernel_, self.features_ = model.kernel, model.features
+        self.likelihood_, self.mean_, self.priors_ = model.likelihood, model.mean, model.priors
+        self.power_ = float(data.power) if data.power.ndim == 0 else data.power
+        self.log_marginal_likelihood_value_ = fit.log_evidence
+        self.converged_, self.n_iter_ = outcome.converged and fit.converged, outcome.n_iter
+        self.q_mean_, self.q_cov_, directions = model_posterior(fit.posteriors)
+        self.diagnostics_ = diagnostics_of(outcome, fit, data, directions) | local_entries
+        if self.diagnostics_["learned_nothing"] and "n_evaluations" in outcome.entries:
+            warn_caller(f"{diagnostics.LEARNED_NOTHING}.", UserWarning)
+        for name in ("site_precision_", "site_shift_"):
+            vars(self).pop(name, None)
+        if fit.site_precision is not None:
+            shift = one_or_all(fit.site_shift)
+            self.site_precision_ = one_or_all(fit.site_precision)
+            self.site_shift_ = shift.T if fit.posteriors[0].b.ndim > 1 else shift  # (N, K)
 
     def parameters(self) -> dict[str, np.ndarray]:
         """The trained parameters by name, unconstrained: positive ones as their logarithms, and
@@ -116,13 +448,13 @@ class Fitted(Arguments):
         """
         data = self._training_data("`log_marginal_likelihood`")
         model = self._model_at(theta)
-        given = data.asked(self._numerics) | {"start": self._fit_.start}
+        asked = data.asked(self._jitter, self._tight)
         if eval_gradient:
-            fit, gradient = model_gradient(model, **given)
+            fit, gradient = model_gradient(model, start=self._fit_.start, **asked)
             return fit.log_evidence, to_vector(gradient)
         if theta is None:
             return self.log_marginal_likelihood_value_
-        return model_evidence(model, **given).log_evidence
+        return model_evidence(model, start=self._fit_.start, **asked).log_evidence
 
     def log_marginal_likelihood_gradient(self) -> dict[str, np.ndarray]:
         """The gradient of log Z_PEP with respect to `parameters()`, as a dictionary with the same
@@ -169,10 +501,10 @@ class Fitted(Arguments):
             self.converged_,
             self.n_iter_,
             self.diagnostics_,
-            self._numerics.jitter,
+            self._jitter,
             self._posteriors[0].Kuu,
             bounds,
-            self._numerics.tight,
+            self._tight,
             self.columns_,
         )
 
@@ -231,19 +563,6 @@ class Fitted(Arguments):
         state, data = super().__getstate__(), getattr(self, "_data", None)
         away = data is not None and isinstance(data.rows, Source)
         return {k: v for k, v in state.items() if not (away and k == "_data")}
-
-# %% ../../nbs/internals/estimators/base.ipynb #471a891e
-def require_count(value: object, name: str, largest: int | None = None) -> int:
-    """`value` as an int of at least 1, and at most `largest` if it is given. ValueError otherwise."""
-    whole = is_number(value) and float(value).is_integer()
-    if not whole or value < 1 or (largest is not None and value > largest):
-        kinds = "at least 1" if largest is None else f"from 1 to {largest}, or an array"
-        raise ValueError(f"`{name}` must be a whole number {kinds}; got {shown(value)}.")
-    return int(value)
-
-# %% ../../nbs/internals/estimators/base.ipynb #82a38008
-class Predictor(Fitted):
-    """A fitted model that predicts."""
 
     def predict_f(
         self, X: ArrayLike, blocks: ArrayLike | None = None
@@ -332,14 +651,6 @@ class Predictor(Fitted):
         n_features : int
             Number of random waves for each term of the kernel, of which the prior part of a draw
             is made. With 1000 the error of a prior correlation is about 0.02.
-
-        Raises
-        ------
-        ValueError
-            If predictions use nearby training rows (`local`).
-        NotImplementedError
-            If the kernel is not a mixture of waves, as `White` and products with `Linear` are not,
-            or the features are `Fourier`.
         """
         check_is_fitted(self)
         n, n_features = require_count(n, "n"), require_count(n_features, "n_features")
@@ -348,9 +659,8 @@ class Predictor(Fitted):
                 "`sample_functions` draws from the posterior of the inducing variables, but this model predicts from nearby rows (`local`): fit with local=None, or use `sample_f`."
             )
         rng = np.random.default_rng(seeded(random_state).randint(2**31))
-        given = self._model, self._posteriors, n, n_features, rng
-        scaling = (self.x_mean_, self.x_scale_), (self.y_mean_, self.y_scale_)
-        return sampled_functions(*given, *scaling)
+        scales = (self.x_mean_, self.x_scale_), (self.y_mean_, self.y_scale_)
+        return sampled_functions(self._model, self._posteriors, n, n_features, rng, *scales)
 
     def _draws(self, X: np.ndarray, n_samples: int, random: np.random.RandomState):
         """Joint draws of f, (S, n_samples) or (C, S, n_samples), at encoded X (S, D), in the
@@ -374,9 +684,8 @@ class Predictor(Fitted):
         source = self._encoded(source)
         if blocks is not None:
             raise ValueError("`blocks` needs `X` as an array in memory; got a source.")
-        given = self._model, self._posteriors, source, self._local
-        found = [part[1:] for part in source_predict(*given)]
-        mean, var = (np.concatenate(parts, axis=-1) for parts in zip(*found))
+        parts = source_predict(self._model, self._posteriors, source, self._local)
+        mean, var = (np.concatenate(parts, axis=-1) for parts in zip(*(part[1:] for part in parts)))
         return mean, var
 
     def _latent_mean(self, X: ArrayLike) -> np.ndarray:
@@ -550,22 +859,6 @@ class Predictor(Fitted):
             raise ValueError("`y` is missing: a score compares predictions with targets.")
         return X, y, sample_weight
 
-# %% ../../nbs/internals/estimators/base.ipynb #37b8ea06
-@contextmanager
-def all_or_nothing(model: Fitted) -> Iterator[None]:
-    """A context that restores the model to its previous state if the statements in it fail."""
-    before = dict(vars(model))
-    try:
-        yield
-    except BaseException:
-        vars(model).clear()
-        vars(model).update(before)
-        raise
-
-
-class Editable(Predictor):
-    """A fitted model whose training data are there."""
-
     def leave_one_out(self) -> np.ndarray:
         """log p(yₙ | all other training data) (N,) in nats, of each training row.
 
@@ -574,16 +867,16 @@ class Editable(Predictor):
         `blocks`, the other rows of the block stay in. Predictions are global, also with `local`. The
         value is NaN where a site cannot be left out. Cost 2NM² flops. ValueError if the training data are not available.
         """
-        given = self._left_out("`leave_one_out`")
-        return model_leave_one_out(self._model, self._fit_, **given) - self._log_scale()
+        asked = self._left_out("`leave_one_out`")
+        return model_leave_one_out(self._model, self._fit_, **asked) - self._log_scale()
 
     def leave_one_out_f(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the latent function at each training input, given all other
         training data. Shapes and units are those of `predict_f`; cost, NaN and errors those of
         `leave_one_out`.
         """
-        given = self._left_out("`leave_one_out_f`")
-        mean, var = model_left_out(self._model, self._fit_, **given)
+        asked = self._left_out("`leave_one_out_f`")
+        mean, var = model_left_out(self._model, self._fit_, **asked)
         return self._level(mean.T), self._spread(var.T)
 
     def can_leave_out(self, X: np.ndarray) -> bool:
@@ -599,7 +892,7 @@ class Editable(Predictor):
 
     def _left_out(self, what: str) -> dict:
         """The keyword arguments of `model_left_out` for the fitted model."""
-        asked = self._training_data(what).asked(self._numerics)
+        asked = self._training_data(what).asked(self._jitter, self._tight)
         return {name: value for name, value in asked.items() if name != "jitter"}
 
     def add_inducing(self, points: int | ArrayLike) -> "PowerEPEstimator":
@@ -610,11 +903,6 @@ class Editable(Predictor):
         points : int or array (m, D)
             The new points, or their number. Of a number, each is placed at the training input
             that the points so far explain least; with a source, at one of a sample of its inputs.
-
-        Raises
-        ------
-        ValueError
-            If the features are not inducing points, or the training data are not available.
         """
         Z, X = self._inducing_points(), self._data.judged.X
         if isinstance(points, (list, tuple)) or np.ndim(points):
@@ -643,12 +931,6 @@ class Editable(Predictor):
         points : int or array of int
             The rows of the points in `features_.Z`, or their number. Of a number, those are
             removed that the remaining points explain best.
-
-        Raises
-        ------
-        ValueError
-            If the features are not inducing points, if none would be left, or if the training
-            data are not available.
         """
         Z = self._inducing_points()
         if not isinstance(points, (list, tuple)) and np.ndim(points) == 0:
@@ -678,330 +960,12 @@ class Editable(Predictor):
         data = self._data
         if data.memory is not None:
             data = replace(data, memory=replace(data.memory, kept=False))
-        told = self.diagnostics_ | {"message": "inducing points were changed"}
+        entries = self.diagnostics_ | {"message": "inducing points were changed"}
         model = replace(self._model, features=InducingPoints(Z))
-        outcome = Outcome(model, None, self.converged_, self.n_iter_, told)
+        outcome = Outcome(model, None, self.converged_, self.n_iter_, entries)
         with all_or_nothing(self):
-            self._conclude(outcome, data, self._numerics)
+            self._conclude(outcome, data, self._jitter, self._tight, self._local_asked)
         return self
-
-# %% ../../nbs/internals/estimators/base.ipynb #1f2518e9
-@estimator
-class PowerEPEstimator(Editable):
-    """The base class of the estimators. A subclass adds arguments to the constructor, and defines
-    `_checked_targets` and `_encoding_of`.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    kernel_, features_, likelihood_, mean_
-        The model after training. With `standardize` it refers to the standardised inputs.
-    priors_ : dict
-        The priors that were used, by the names of `parameters()`.
-    x_mean_, x_scale_ : ndarray (D,)
-        The numbers that are subtracted from the columns of X and by which the result is
-        divided; 0 and 1 without `standardize`.
-    log_marginal_likelihood_value_ : float
-        log Z_PEP in nats, of y as it is modelled (scaled, with `standardize`). At power 0 it
-        is a lower bound on the log marginal likelihood. NaN if the search for the sites
-        diverged.
-    q_mean_, q_cov_ : ndarray (M,), (M, M)
-        Mean and covariance of the inducing variables, for y as it is modelled. Their shapes
-        are (C, M) and (C, M, M) for C latent functions, (M, K) and (M, M) for K outputs.
-    site_precision_, site_shift_ : ndarray (N,)
-        The sites; (C, N) for C latent functions. With `blocks`, the site of each row within
-        its block, as a function of f. A fit to a source has none, unless all its rows are one
-        piece in memory.
-    converged_ : bool
-        Whether both training and inference converged.
-    n_iter_ : int
-        Number of iterations of L-BFGS, or of epochs of Adam.
-    n_features_in_, n_samples_seen_ : int
-        Number of columns of X, and of the rows that were fitted so far.
-    columns_ : Columns or None
-        How the columns of a mixed table become the columns of numbers that the model uses
-        (`sparse_pep.data.columns`); None if X holds numbers only. `columns_.names` are their
-        names, in the order of the lengthscales, and `columns_.origins` the columns of X from
-        which they come. Arrays and sources hold these columns of numbers.
-    power_ : float or array
-        The power that was used.
-    diagnostics_ : dict
-        `message`, `limit` (the argument to raise if training did not converge), `n_evaluations`, `n_rejected` (the number of evaluations that failed),
-        `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped` (the number of
-        unexplained variances that rounding made negative), `unexplained_variance` (the mean of D over the data, in units of y²) and its fraction
-        of the prior variance, `determined_directions`, `learned_nothing` (whether the
-        predictions are those of the prior), `n_lengthscales` (the number that were trained), `log_evidence_trace`,
-        with `priors` also `log_prior` and `log_prior_trace` (the sum of the two traces was maximised),
-        `parameter_trace` (the parameters at up to 64 iterations), `power_sweep` (with
-        `power="held_out"`), `inducing_sweep` and `growth_ended` (with `n_inducing="auto"`: the
-        numbers that were tried, their measure in nats per data point, and why no more were; all
-        other entries are those of the number that was kept), `relevance` (after `relevance`, as text), with `local` also `local` (what
-        predictions use), `local_gain` (by how much it raises the mean log density of left out
-        rows, in nats) and `local_megabytes` (the size of the rows that are kept), and
-        `drift_trace` (with Adam: how far the sums over the data were
-        out of date in each epoch, as a relative change). Where sites are found by iteration, also
-        `n_sweeps` (in all of training), `sweeps_last`, `largest_site_change` (proposed in the
-        last sweep), `smallest_step` (1 if no step was damped), `smallest_cavity` and
-        `quadrature_error`.
-    """
-
-    _many_outputs = False
-
-    def fit(
-        self,
-        X: ArrayLike | Source,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> "PowerEPEstimator":
-        """Train on X (N, D) and y (N,), and return this estimator. Training takes some hundred
-        evaluations at 7NM² flops each, and more flops where sites have to be found by iteration.
-
-        Parameters
-        ----------
-        X : array (N, D), dataframe, Source, or Dask collection
-            A dataframe of pandas or polars, or a table of Arrow, may also hold categories, dates
-            and missing cells (`column_types`). A source (`sparse_pep.data.sources`) brings its own targets and weights and is read
-            piece by piece. The rows of a Dask collection stay with its workers.
-        y : array (N,)
-            The targets; None with a source.
-        sample_weight : array (N,), optional
-            How often each row counts: a weight of 2 has the same effect as giving the row
-            twice (in one block, if `tight`), a weight of 0 the same as leaving it out.
-
-        Raises
-        ------
-        ValueError
-            If the data or an argument are invalid; the message names which.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If training or inference did not converge.
-        """
-        return self._fit(X, y, sample_weight)
-
-    def partial_fit(
-        self,
-        X: ArrayLike | Source,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> "PowerEPEstimator":
-        """Update the fitted model with new data, without the earlier ones, and return this
-        estimator.
-
-        What was learned from the earlier data enters as observations of the earlier inducing
-        variables. With Gaussian noise and `training=None` the result equals that of one fit to
-        all data, up to rounding. With training, `n_inducing` inducing points (as many as there are, if it is
-        "auto") are first chosen among the old ones and the new inputs; then everything that is
-        not `fixed` is trained further. The scales of X and y remain those of the first fit. With other
-        likelihoods, the sites of earlier data are not revised, so the result depends on the
-        order of the data; batches should be random samples of all data.
-
-        Parameters and errors are those of `fit`. With `blocks` the new rows form blocks of
-        their own: labels are those of the new rows, `set_params(blocks=labels)`.
-
-        References
-        ----------
-        Bui, Nguyen and Turner (2017), Streaming sparse Gaussian process approximations.
-        """
-        if not hasattr(self, "_model"):
-            return self.fit(X, y, sample_weight)
-        return self._go_on(X, y, sample_weight)
-
-    def _fit(self, X, y, sample_weight, known_variance=None) -> "PowerEPEstimator":
-        """`fit`: check, encode, start, train, conclude."""
-        with all_or_nothing(self):
-            check_arguments(self)
-            limit = TimeLimit(getattr(self._trainer, "max_time", None))
-            (rng, of_blocks), found = generators(self.random_state), {}
-            data = self._rows_of(X, y, sample_weight, known_variance, rng)
-            encoding = self._encoding_of(data)
-            self.y_mean_, self.y_scale_ = encoding.mean, encoding.scale
-            self.x_mean_, self.x_scale_ = encoding.x_mean, encoding.x_scale
-            if encoding.x_mean is None:
-                D = data.few.X.shape[1]
-                self.x_mean_, self.x_scale_ = np.zeros(D), np.ones(D)
-            if self.blocks is not None:
-                data = data.in_blocks(self, of_blocks)
-            data = data.encoded(encoding)
-            start = starting_model(data.judged, self, encoding.likelihood, rng)
-            if data.power is None:
-                start, power, found = choose_power(start, data.judged, self, rng, limit)
-                data = replace(data, power=power)
-            self._conclude(train_fit(start, data, self, rng, limit), data, Numerics.of(self))
-            self.n_samples_seen_ = self.diagnostics_["n_samples"]
-            self.diagnostics_ |= found
-        return self
-
-    def _go_on(self, X, y, sample_weight, known_variance=None) -> "PowerEPEstimator":
-        """`partial_fit`: the summary of the earlier data stands in for them."""
-        with all_or_nothing(self):
-            check_arguments(self)
-            limit = TimeLimit(getattr(self._trainer, "max_time", None))
-            rng, of_blocks = generators(self.random_state)
-            before = self._posteriors, self.log_marginal_likelihood_value_, self.features_
-            data = self._rows_of(X, y, sample_weight, known_variance, rng, first=False)
-            if self.blocks is not None:
-                data = data.in_blocks(self, of_blocks)
-            data = data.encoded(self._encoding.of_later(data.rows))
-            start, kept = self._start_again(data)
-            memory = replace(remember(*before), kept=kept)
-            power = np.asarray(self.power_) if data.power is None else data.power
-            data, n_before = replace(data, memory=memory, power=power), self.n_samples_seen_
-            self._conclude(train_fit(start, data, self, rng, limit), data, Numerics.of(self))
-            self.n_samples_seen_ = n_before + data.rows.n_data
-        return self
-
-    def _start_again(self, data: Data) -> tuple[Model, bool]:
-        """The model from which `partial_fit` starts, and whether its features stay as they are."""
-        start = with_priors(self._model, self, data.judged.X)
-        check_fixed(start, self.fixed)
-        moving = any(f"features.{name}" not in self.fixed for name in start.features.parameters())
-        moving &= self.training is not None
-        if moving and isinstance(start.features, InducingPoints):
-            points = np.vstack([start.features.Z, data.judged.X])
-            asked = 0 if self.features is not None or self.n_inducing == "auto" else self.n_inducing
-            size = max(len(start.features), asked)
-            chosen = greedy_points(start.kernel, points, min(size, len(points)))
-            start = replace(start, features=InducingPoints(chosen))
-        return start, not moving
-
-    def _rows_of(self, X, y, sample_weight, known_variance, rng, first=True) -> Data:
-        """The data of a fit, checked and in the user's units. Data after the first fit are
-        checked against those of the first.
-        """
-        labels = isinstance(self, ClassifierMixin)
-        kinds = {} if self.column_types == "from_dtype" else self.column_types
-        types = kinds if first else self.columns_
-        source = source_of(X, y, sample_weight, known_variance, labels, types)
-        if source is None:
-            data = self._in_memory(X, y, sample_weight, known_variance, first).sampled(rng)
-        else:
-            if source is X:
-                require_defaults(self, ("column_types",), "belongs to the source: give it where the source is made")
-            data = self._of_source(source, rng, first)
-            if source is not X and first:
-                self._tell_left_out(self.columns_)
-        outputs, n_rows = data.few.y.shape[1:], data.rows.n_data
-        if not first and outputs != self._outputs:
-            raise ValueError(
-                f"`y` must have shape {(n_rows, *self._outputs)}, with the outputs of `fit`; got {(n_rows, *outputs)}."
-            )
-        return data
-
-    def _validated(self, X, y, first: bool, least: int) -> tuple[np.ndarray, np.ndarray]:
-        """X and y after scikit-learn's checks, which require at least `least` rows."""
-        rules = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": least}
-        if isinstance(self, RegressorMixin):
-            rules |= {"y_numeric": True, "multi_output": self._many_outputs}
-        if self.columns_ is None:
-            X, y = validate_data(self, X, y, reset=first, **rules)
-        else:
-            X, y = check_X_y(X, y, estimator=self, **rules)
-            self._require_encoded(X)
-        require_finite(X, "X")
-        return X, y
-
-    def _in_memory(self, X, y, sample_weight, known_variance, first) -> Data:
-        """The rows with a positive weight, checked and in the user's units. Rows after the first
-        fit are checked against those of the first.
-        """
-        check_local(self.local, self.blocks is not None)
-        require_unmasked(X, "X")
-        require_unmasked(y, "y")
-        if first:
-            self.take_columns(self._columns_of(X, sample_weight))
-        X, y, least = as_numpy(self._numbers(X), dtype=None), as_numpy(y, dtype=None), 2 if first else 1
-        n_rows = len(require_real(X, "X", least))  # scikit-learn's checks do not say what or where
-        if y is not None:
-            y = self._checked_targets(y)
-            require_rows(n_rows, y, self._many_outputs)
-        X, y = self._validated(X, y, first, least)
-        if self.blocks is not None:  # all rows stay in their blocks
-            rows = counted(Piece(0, X, y), sample_weight, known_variance, keep_all=True)
-            return Data(rows, rows)
-        power = None if isinstance(self.power, str) else require_power(self.power, len(X))
-        rows = Piece(0, X, y, power=power if np.ndim(power) else None)
-        rows = counted(rows, sample_weight, known_variance)
-        few = (rows, None) if self.tight else distinct_rows(rows)  # there, weights are no copies
-        return Data(rows, *few, power if rows.power is None else rows.power)
-
-    def _columns_of(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Columns | None:
-        """How the columns of a dataframe become numbers, None if they are numbers."""
-        kinds = {} if self.column_types == "from_dtype" else self.column_types
-        if not is_table(X):
-            require_defaults(self, ("column_types",) if kinds else (), "needs a dataframe: an array holds numbers only; leave it out")
-            return None
-        try:
-            columns = columns_if_mixed(X, kinds, sample_weight)
-        except ValueError as error:
-            raise ValueError(f"`X`: {error}") from None
-        self._tell_left_out(columns)
-        return columns
-
-    def _tell_left_out(self, columns: Columns | None) -> None:
-        """Warn of columns of a table that are left out, unless the user has asked for it."""
-        parts = () if columns is None else columns.columns
-        dropped = [f"{c.name!r} ({c.done})" for c in parts if c.kind == "left out" and c.done != ASKED]
-        if dropped:
-            warn_caller(
-                f"columns of `X` are left out: {', '.join(dropped)}. To keep one, or to leave it out without this "
-                "warning, name it in `column_types`.",
-                UserWarning,
-            )
-
-    def take_columns(self, columns: Columns | None) -> None:
-        """Set the attributes that tell how the columns of a table become those of X."""
-        self.columns_ = columns
-        if columns is not None:
-            names = [column.name for column in columns.columns]
-            self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
-
-    def _of_source(self, source: Source, rng: np.random.Generator, first: bool) -> Data:
-        """The data of a source in the user's units, after a check that the arguments allow one."""
-        check_for_source(self)
-        if first:
-            vars(self).pop("feature_names_in_", None)
-            self.n_features_in_ = source.n_dims
-            if getattr(source, "feature_names", None) is not None:
-                self.feature_names_in_ = np.array(source.feature_names, dtype=object)
-            self.take_columns(getattr(source, "encoded_by", None))
-        else:
-            self._require_columns(source)
-        power = None if isinstance(self.power, str) else require_power(self.power, 1)
-        few = source.sample(SAMPLE_ROWS, rng)
-        check_local(self.local, few.blocks is not None)
-        require_targets(few)
-        require_counted(np.any(few.weight))
-        few = few.at(few.weight > 0.0) if np.ndim(few.weight) else few
-        return Data(source, distinct_rows(few)[0], power=power)
-
-    def _conclude(self, outcome: Outcome, data: Data, numerics: Numerics) -> None:
-        """Set the fitted attributes from the final model, and warn if it has learned nothing."""
-        model, asked = outcome.model, data.asked(numerics)
-        fit = model_evidence(model, start=outcome.sites, **asked).released()
-        self._model, self._data, self._numerics, self._fit_ = model, data, numerics, fit
-        self._posteriors = fit.posteriors
-        self._blocks = data.rows.blocks if isinstance(data.rows, Piece) else None
-        self._local, told = rows_for_prediction(model, fit, data, numerics)
-        self.kernel_, self.features_ = model.kernel, model.features
-        self.likelihood_, self.mean_, self.priors_ = model.likelihood, model.mean, model.priors
-        self.power_ = float(data.power) if data.power.ndim == 0 else data.power
-        self.log_marginal_likelihood_value_ = fit.log_evidence
-        self.converged_, self.n_iter_ = outcome.converged and fit.converged, outcome.n_iter
-        self.q_mean_, self.q_cov_, directions = model_posterior(fit.posteriors)
-        self.diagnostics_ = diagnostics_of(outcome, fit, data, directions) | told
-        if self.diagnostics_["learned_nothing"] and "n_evaluations" in outcome.told:
-            warn_caller(f"{diagnostics.LEARNED_NOTHING}.", UserWarning)
-        for name in ("site_precision_", "site_shift_"):
-            vars(self).pop(name, None)
-        if fit.site_precision is not None:
-            shift = one_or_all(fit.site_shift)
-            self.site_precision_ = one_or_all(fit.site_precision)
-            self.site_shift_ = shift.T if fit.posteriors[0].b.ndim > 1 else shift  # (N, K)
 
 # %% ../../nbs/internals/estimators/base.ipynb #875bfe61
 FAR = 10.0  # standard deviations from zero

@@ -8,7 +8,8 @@ __all__ = []
 # %% ../../nbs/internals/estimators/encoding.ipynb #3b458046
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -112,22 +113,11 @@ def is_text(labels: np.ndarray) -> bool:
     return labels.dtype.kind in "US" or isinstance(labels.ravel()[0], (str, bytes))
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #483a7d7b
-def encoded_total(
-    piece: Piece, work: Callable, encoding: Encoding, *given: object
+def encoded(
+    encoding: Encoding, work: Callable, piece: Piece, *arguments: object
 ) -> tuple:
     """The result of `work` on the encoded piece."""
-    return work(encoding.piece(piece), *given)
-
-
-def encoded_sweep(
-    piece: Piece,
-    own: object,
-    work: Callable,
-    encoding: Encoding,
-    *given: object,
-) -> tuple:
-    """The result of `work` on the encoded piece and the state that belongs to it."""
-    return work(encoding.piece(piece), own, *given)
+    return work(encoding.piece(piece), *arguments)
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #d3610105
 class EncodedSource(Source):
@@ -168,14 +158,14 @@ class EncodedSource(Source):
     def pieces(self) -> Iterator[Piece]:
         return map(self.encoding.piece, self.source.pieces())
 
-    def total(self, work: Callable, *given: object) -> tuple:
-        return self.source.total(encoded_total, work, self.encoding, *given)
+    def total(self, work: Callable, *arguments: object) -> tuple:
+        return self.source.total(partial(encoded, self.encoding, work), *arguments)
 
-    def sweep(self, work: Callable, state: object, *given: object) -> tuple:
-        return self.source.sweep(encoded_sweep, state, work, self.encoding, *given)
+    def sweep(self, work: Callable, state: object, *arguments: object) -> tuple:
+        return self.source.sweep(partial(encoded, self.encoding, work), state, *arguments)
 
-    def each(self, work: Callable, *given: object) -> Iterator:
-        return self.source.each(encoded_total, work, self.encoding, *given)
+    def each(self, work: Callable, *arguments: object) -> Iterator:
+        return self.source.each(partial(encoded, self.encoding, work), *arguments)
 
     def sample(self, n: int, rng: np.random.Generator) -> Piece:
         return self.encoding.piece(self.source.sample(n, rng))
@@ -190,30 +180,10 @@ class EncodedSource(Source):
 MOST_CLASSES = 1000
 
 
-class Labels(NamedTuple):
-    """A set of distinct labels; the sum of two is their union.
-
-    Attributes
-    ----------
-    values : ndarray (C,)
-        The labels, sorted.
-    """
-
-    values: np.ndarray
-
-    def __add__(self, other: "Labels | int") -> "Labels":
-        if isinstance(other, Labels):
-            return Labels(np.union1d(self.values, other.values))
-        return self
-
-    __radd__ = __add__
-
-
-def label_sums(piece: Piece) -> tuple[Labels]:
-    """The distinct labels of the rows of a piece that have a positive weight."""
+def piece_labels(piece: Piece) -> np.ndarray:
+    """The distinct labels (C,) of the rows of a piece that have a positive weight, sorted."""
     require_targets(piece)
-    counts = np.broadcast_to(piece.weight, len(piece.y)) > 0.0
-    return (Labels(np.unique(piece.y[counts])),)
+    return np.unique(piece.y[np.broadcast_to(piece.weight, len(piece.y)) > 0.0])
 
 
 def classes_of(source: Source) -> np.ndarray:
@@ -222,7 +192,7 @@ def classes_of(source: Source) -> np.ndarray:
     which are then taken for numbers.
     """
     known = getattr(source, "classes", None)
-    found = source.total(label_sums)[0].values if known is None else np.asarray(known)
+    found = reduce(np.union1d, source.each(piece_labels)) if known is None else np.asarray(known)
     require_counted(len(found))
     if len(found) > MOST_CLASSES:
         raise ValueError(
@@ -240,20 +210,13 @@ def source_of(
     column_types: Mapping[str, str] | Columns | None = None,
 ) -> Source | None:
     """The source for the data, or None if they are an array in memory. `labels` says whether the y
-    of a Dask collection holds class labels, and `column_types` what its columns are taken for.
-
-    Raises
-    ------
-    ValueError
-        If targets, weights or known variances are given in addition to a source.
+    of a Dask collection holds class labels, and `column_types` what its columns are taken for. ValueError if targets, weights or known variances
+    come in addition to a source.
     """
     if isinstance(X, Source):
-        given = {"y": y, "sample_weight": weight, "known_variance": known_variance}
-        given = [name for name, value in given.items() if value is not None]
-        if given:
-            raise ValueError(
-                f"`{given[0]}` belongs to the source: give it where the source is made."
-            )
+        for name, value in (("y", y), ("sample_weight", weight), ("known_variance", known_variance)):
+            if value is not None:
+                raise ValueError(f"`{name}` belongs to the source: give it where the source is made.")
         return X
     if hasattr(X, "__dask_graph__") and hasattr(X, "partitions"):  # an array or a dataframe
         from sparse_pep.data.cluster import DaskSource

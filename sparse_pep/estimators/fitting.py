@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #b5685820
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -57,30 +57,6 @@ from sparse_pep.training import (
     train,
     weight_of,
 )
-
-# %% ../../nbs/internals/estimators/fitting.ipynb #78aa9ead
-@dataclass(frozen=True)
-class Numerics:
-    """The numerical settings of a fit.
-
-    Attributes
-    ----------
-    jitter : float
-        The jitter, relative to the diagonal of Kuu.
-    tight : bool
-        Whether the evidence has the tight form.
-    local : None, "auto", "blocks" or int
-        Whether predictions use nearby training rows.
-    """
-
-    jitter: float = 1e-8
-    tight: bool = False
-    local: int | str | None = None
-
-    @classmethod
-    def of(cls, given: Arguments) -> "Numerics":
-        """The settings in the arguments of an estimator."""
-        return cls(*(getattr(given, field.name) for field in fields(cls)))
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #1dd93ae9
 @dataclass(frozen=True, eq=False)
@@ -183,24 +159,24 @@ class Data:
         sample = None if self.sample is None else encoding.piece(self.sample)
         return replace(self, few=few, sample=sample, rows=few if self.inverse is None else encoding.piece(self.rows))
 
-    def in_blocks(self, given: Arguments, rng: np.random.Generator) -> "Data":
+    def in_blocks(self, options: Arguments, rng: np.random.Generator) -> "Data":
         """The same data with the blocks that the arguments ask for, and with their powers."""
         rows, power = self.rows, None
-        if not isinstance(given.power, str):
-            power = as_floats(given.power, "power")
+        if not isinstance(options.power, str):
+            power = as_floats(options.power, "power")
         each = power if np.shape(power) == (len(rows.X),) else None
-        blocks = partition_of(given.blocks, rows._replace(power=each), rng)
+        blocks = partition_of(options.blocks, rows._replace(power=each), rng)
         if power is not None:
-            power = require_power(given.power, len(rows.X), blocks)
+            power = require_power(options.power, len(rows.X), blocks)
         rows = rows._replace(blocks=blocks.labels, power=power if np.ndim(power) else None)
-        given_labels = np.ndim(given.blocks) and not isinstance(given.blocks, Partition)
-        labels = np.unique(given.blocks) if given_labels else np.arange(len(blocks))
+        given_labels = np.ndim(options.blocks) and not isinstance(options.blocks, Partition)
+        labels = np.unique(options.blocks) if given_labels else np.arange(len(blocks))
         sample = self.sample
         if sample is None and np.ndim(rows.weight):
             sample = rows.at(rows.weight > 0.0)
         return replace(self, rows=rows, few=rows, power=power, labels=labels, sample=sample)
 
-    def asked(self, numerics: Numerics, training: bool = False) -> dict:
+    def asked(self, jitter: float = 1e-8, tight: bool = False, training: bool = False) -> dict:
         """The keyword arguments for the data in calls of evidence, gradient and training: all rows,
         or with `training` those that training uses.
         """
@@ -208,21 +184,20 @@ class Data:
         if isinstance(rows, Piece):
             power = power if rows.power is None else np.mean(rows.power)
             rows = self.few if training and self.inverse is not None else rows
-        own = {"data": rows, "power": float(power), "memory": self.memory}
-        return own | {name: getattr(numerics, name) for name in ("jitter", "tight")}
+        return {"data": rows, "power": float(power), "memory": self.memory, "jitter": jitter, "tight": tight}
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #434fc27a
-def require_scale(few: Piece, given: Arguments, likelihood: Likelihood) -> None:
+def require_scale(few: Piece, options: Arguments, likelihood: Likelihood) -> None:
     """Raise a ValueError if the rows `few` are in units in which parameters cannot be trained."""
     parts = [("X", few.X, 0.9)]  # lengthscales have the scale of X,
     if likelihood.real_targets:
         parts.append(("y", few.y, 0.45))  # and variances that of y squared
-    for name, values, share in parts if given.training else ():
+    for name, values, share in parts if options.training else ():
         spread = np.atleast_1d(np.ptp(values, axis=0))
         far = np.abs(np.log(np.where(spread > 0.0, spread, 1.0))) > share * LOG_LIMIT
         if np.any(far):
             column = f"column {np.argmax(far)} of `{name}`" if values.ndim > 1 else f"`{name}`"
-            help = "" if given._scales or spread[far][0] < 1e-150 else " give `standardize=True`, or"
+            help = "" if options._scales or spread[far][0] < 1e-150 else " give `standardize=True`, or"
             raise ValueError(
                 f"{column} spreads over {spread[far][0]:.1g}, which is too far from 1 for training:{help} choose other units."
             )
@@ -245,11 +220,11 @@ def beside_codes(kernel: Kernel, n_dims: int) -> Kernel:
     return placed(kernel) if kernel.unscaled and rest else kernel
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #3e6eb778
-def with_priors(model: Model, given: Arguments, X: np.ndarray) -> Model:
+def with_priors(model: Model, options: Arguments, X: np.ndarray) -> Model:
     """The model with the priors that the arguments ask for; "weak" keeps those of an earlier fit.
     Rows of the inputs X (N, D) tell the variance of the kernel.
     """
-    priors = given.priors or {}
+    priors = options.priors or {}
     if isinstance(priors, str):
         variance = float(np.mean(model.kernel.diag(X[:100])))
         priors = model.priors or weak_priors(model.parameters(), variance)
@@ -260,9 +235,9 @@ def with_priors(model: Model, given: Arguments, X: np.ndarray) -> Model:
 ROWS_PER_INPUT = 10  # where there are fewer, `ard="auto"` shares one lengthscale
 
 
-def has_ard(given: Arguments, X: np.ndarray) -> bool:
+def has_ard(options: Arguments, X: np.ndarray) -> bool:
     """Whether the kernel has a lengthscale for each column of the distinct rows X (N, D)."""
-    return len(X) >= ROWS_PER_INPUT * X.shape[1] if given.ard == "auto" else bool(given.ard)
+    return len(X) >= ROWS_PER_INPUT * X.shape[1] if options.ard == "auto" else bool(options.ard)
 
 
 FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"` always tries
@@ -270,17 +245,17 @@ MOST_INDUCING = 1000  # the largest number that it tries
 
 
 def starting_features(
-    few: Piece, given: Arguments, rng: np.random.Generator, codes: Sequence[int] = ()
+    few: Piece, options: Arguments, rng: np.random.Generator, codes: Sequence[int] = ()
 ) -> InducingPoints | Mixture:
     """The inducing features that the arguments give, or points by k-means of the rows `few`, with
     the codes of rows in the columns `codes`; for `n_inducing="auto"` as many as the fit tries in
     any case.
     """
-    if isinstance(given.features, Features):
-        return given.features
-    if given.features is not None:
-        return Mixture(given.features)
-    weight, number = few.weight if np.ndim(few.weight) else None, given.n_inducing
+    if isinstance(options.features, Features):
+        return options.features
+    if options.features is not None:
+        return Mixture(options.features)
+    weight, number = few.weight if np.ndim(few.weight) else None, options.n_inducing
     if number == "auto":
         return InducingPoints(kmeans_points(few.X, FIRST_SIZES[-1], rng, weight, codes))
     Z = kmeans_points(few.X, number, rng, weight, codes)
@@ -293,7 +268,7 @@ def starting_features(
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #11433e78
 def starting_model(
-    few: Piece, given: Arguments, likelihood: Likelihood, rng: np.random.Generator
+    few: Piece, options: Arguments, likelihood: Likelihood, rng: np.random.Generator
 ) -> Model:
     """The model from which a fit starts.
 
@@ -302,51 +277,51 @@ def starting_model(
     `KERNELS`, starts on the scale of the data. Parameters of the likelihood that are `fixed`
     stay as they are.
     """
-    require_scale(few, given, likelihood)
+    require_scale(few, options, likelihood)
     X, y, closed = few.X, few.y, likelihood.sites_known
     weight = few.weight if np.ndim(few.weight) else None
     several = likelihood.n_latent if likelihood.n_latent > 1 else None
-    mean = starting_mean(given.mean, X, y if closed else None, few.weight, several)
+    mean = starting_mean(options.mean, X, y if closed else None, few.weight, several)
     rest = y - mean(X) if closed and mean.parameters() else y
-    suggested = given.training is not None and not isinstance(given.kernel, Kernel)
-    kernel = given.kernel
-    if kernel is None and given.training is None:
-        kernel = KERNELS["se"](1.0, np.ones(X.shape[1]) if has_ard(given, X) else 1.0)
+    suggested = options.training is not None and not isinstance(options.kernel, Kernel)
+    kernel = options.kernel
+    if kernel is None and options.training is None:
+        kernel = KERNELS["se"](1.0, np.ones(X.shape[1]) if has_ard(options, X) else 1.0)
     elif not isinstance(kernel, Kernel):
         scale = initial_kernel(X, rest, likelihood, weight)
         each = scale.lengthscale
-        kernel = KERNELS[kernel or "se"](scale.variance, each if has_ard(given, X) else np.sqrt(np.mean(each**2)))
+        kernel = KERNELS[kernel or "se"](scale.variance, each if has_ard(options, X) else np.sqrt(np.mean(each**2)))
     kernel = beside_codes(kernel, X.shape[1])
-    features = starting_features(few, given, rng, kernel.codes)
+    features = starting_features(few, options, rng, kernel.codes)
     features.Kuf_vjp(kernel, X[:1])  # raises here if the two cannot be combined
     start = Model(kernel, features, likelihood, mean)
-    check_fixed(start, given.fixed)
-    start = with_priors(start, given, X)
+    check_fixed(start, options.fixed)
+    start = with_priors(start, options, X)
     if suggested:
         start = replace(start, likelihood=likelihood.within_range(rest, *(() if weight is None else (weight,))))
         start = starting_lengthscale(start, few) if closed else start
-    kept = set(likelihood.parameters()) & set(given.fixed)
+    kept = set(likelihood.parameters()) & set(options.fixed)
     return replace(start, likelihood=likelihood) if kept else start
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #a839105d
 def choose_power(
-    start: Model, few: Piece, given: Arguments, rng: np.random.Generator, limit: TimeLimit
+    start: Model, few: Piece, options: Arguments, rng: np.random.Generator, limit: TimeLimit
 ) -> tuple[Model, np.ndarray, dict]:
-    """The model to start from, the power that the name in `given.power` selects, and the results
+    """The model to start from, the power that the name in `options.power` selects, and the results
     of the search as a dictionary.
     """
-    if given.power != "held_out" or np.all(few.y == few.y[0]):
-        return start, np.asarray(advised_power(given.power, start.likelihood)), {}
+    if options.power != "held_out" or np.all(few.y == few.y[0]):
+        return start, np.asarray(advised_power(options.power, start.likelihood)), {}
     power, model, sweep = held_out_power(
         start,
         few,
         rng,
-        jitter=given.jitter,
-        training=given._trainer,
-        fixed=given.fixed,
-        tight=given.tight,
+        jitter=options.jitter,
+        training=options._trainer,
+        fixed=options.fixed,
+        tight=options.tight,
         limit=limit,
-        progress=bool(given.verbose),
+        progress=bool(options.verbose),
     )
     return model, np.asarray(power), {"power_sweep": sweep}
 
@@ -363,7 +338,7 @@ class Outcome:
     converged : bool
     n_iter : int
         Number of iterations of L-BFGS, or of epochs of Adam.
-    told : dict
+    entries : dict
         Entries of `diagnostics_`.
     """
 
@@ -371,25 +346,25 @@ class Outcome:
     sites: object = None
     converged: bool = True
     n_iter: int = 0
-    told: dict | None = None
+    entries: dict | None = None
 
 
 def trained(
-    start: Model, data: Data, given: Arguments, rng: np.random.Generator, limit: TimeLimit
+    start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit
 ) -> Outcome:
     """The result of training from `start`, with the options in the arguments of the estimator,
     within a limit of time that began with the fit.
     """
     level = data.memory is None and np.all(data.constant)
-    if given.training is None or level:  # the evidence of a constant rises without end
-        return Outcome(start, told={"message": "nothing was trained"})
-    asked = data.asked(Numerics.of(given), training=True)
+    if options.training is None or level:  # the evidence of a constant rises without end
+        return Outcome(start, entries={"message": "nothing was trained"})
+    asked = data.asked(options.jitter, options.tight, training=True)
     result = train(
-        start, **asked, training=given._trainer, fixed=given.fixed, rng=rng, limit=limit, progress=bool(given.verbose)
+        start, **asked, training=options._trainer, fixed=options.fixed, rng=rng, limit=limit, progress=bool(options.verbose)
     )
     counts = dict(result.counts)
     sites, traces = result.fit.start, {"log_evidence_trace": result.history - result.log_prior}
-    free = {name: value for name, value in result.model.parameters().items() if name not in given.fixed}
+    free = {name: value for name, value in result.model.parameters().items() if name not in options.fixed}
     counts["n_lengthscales"] = sum(np.size(value) for name, value in free.items() if "log_lengthscale" in name)
     if start.priors:
         traces |= {"log_prior": log_prior(start.priors, free)[0], "log_prior_trace": result.log_prior}
@@ -401,12 +376,12 @@ def trained(
 WORTH = 0.01  # nats per data point that more inducing points must gain
 
 
-def measured(outcome: Outcome, data: Data, numerics: Numerics) -> tuple[str, float, float]:
+def measured(outcome: Outcome, data: Data, options: Arguments) -> tuple[str, float, float]:
     """How good a trained model is: the name of the measure, its value, and the distance between
     the bounds on the evidence of the exact process, or ∞ where there are none. Both numbers are in
     nats per data point. Cost 8NM² flops.
     """
-    asked, gap = data.asked(numerics), np.inf
+    asked, gap = data.asked(options.jitter, options.tight), np.inf
     rows, jitter = asked["data"], asked.pop("jitter")
     if isinstance(outcome.model.likelihood, Gaussian):
         (n_data,) = rows.total(weight_of)
@@ -435,10 +410,10 @@ def end_of_growth(size: int, better: bool, gap: float) -> str:
 
 
 def grown(
-    start: Model, data: Data, given: Arguments, rng: np.random.Generator, limit: TimeLimit
+    start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit
 ) -> Outcome:
     """The result of training with the number of inducing points that the data need."""
-    numerics, few = Numerics.of(given), data.judged
+    few = data.judged
     weight = few.weight if np.ndim(few.weight) else None
     Z, model, kept, best = start.features.Z[:0], start, None, -np.inf
     sweep, ended, late, size = {"n_inducing": []}, "", False, FIRST_SIZES[0]
@@ -451,8 +426,8 @@ def grown(
         if len(more) == len(Z):
             ended = "the points explain all data"
             break
-        outcome = trained(replace(model, features=InducingPoints(more)), data, given, rng, limit)
-        measure, value, gap = measured(outcome, data, numerics)
+        outcome = trained(replace(model, features=InducingPoints(more)), data, options, rng, limit)
+        measure, value, gap = measured(outcome, data, options)
         better = kept is None or np.isnan(best) or value > best + WORTH
         kept, best = (outcome, value) if better else (kept, best)
         model, Z = outcome.model, outcome.model.features.Z
@@ -460,23 +435,23 @@ def grown(
         sweep.setdefault(measure, []).append(value)
         late, ended = limit.passed, end_of_growth(size, better, gap)
         ended, size = f"{limit} was reached" if late else ended, 2 * size
-    told = {"inducing_sweep": {name: np.array(values) for name, values in sweep.items()}, "growth_ended": ended}
+    entries = {"inducing_sweep": {name: np.array(values) for name, values in sweep.items()}, "growth_ended": ended}
     if late and kept.converged:
-        told |= {"message": f"{ended} while the number of inducing points grew", "limit": "max_time"}
-    return replace(kept, told=kept.told | told, converged=kept.converged and not late)
+        entries |= {"message": f"{ended} while the number of inducing points grew", "limit": "max_time"}
+    return replace(kept, entries=kept.entries | entries, converged=kept.converged and not late)
 
 
 def train_fit(
-    start: Model, data: Data, given: Arguments, rng: np.random.Generator, limit: TimeLimit
+    start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit
 ) -> Outcome:
     """The result of training from `start`, with the number of inducing points that the arguments
     ask for. Warns if training did not converge.
     """
-    growing = given.n_inducing == "auto" and given.features is None and data.memory is None
-    outcome = (grown if growing else trained)(start, data, given, rng, limit)
+    growing = options.n_inducing == "auto" and options.features is None and data.memory is None
+    outcome = (grown if growing else trained)(start, data, options, rng, limit)
     if not outcome.converged:
         warn_caller(
-            f"training stopped before it converged ({outcome.told['message']}); raise `{outcome.told['limit']}` or `tol`.",
+            f"training stopped before it converged ({outcome.entries['message']}); raise `{outcome.entries['limit']}` or `tol`.",
             ConvergenceWarning,
         )
     return outcome
@@ -506,7 +481,7 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
     determine. Warns if the search for the sites did not converge.
     """
     sums = fit.sums
-    told = outcome.told | {
+    entries = outcome.entries | {
         "jitter": fit.jitter,
         "n_clipped": fit.sums.n_clipped,
         "determined_directions": directions,
@@ -517,14 +492,14 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
         "unexplained_share": sums.unexplained / sums.prior,
     }
     if not fit.searched:
-        return told
+        return entries
     if not fit.converged:
         warn_caller(
             f"inference did not converge: after {fit.n_sweeps} sweeps a site still changes by {fit.change:.2g} in "
             f"units of the posterior{'' if fit.usable else ', and its log evidence is NaN'}; try another `power`, or start from a smaller kernel variance or more noise.",
             ConvergenceWarning,
         )
-    return told | {
+    return entries | {
         "sweeps_last": fit.n_sweeps,
         "largest_site_change": fit.change,
         "smallest_step": fit.step,
@@ -555,29 +530,29 @@ def in_memory(data: Data) -> Data:
 
 
 def rows_for_prediction(
-    model: Model, fit: Fit, data: Data, numerics: Numerics
+    model: Model, fit: Fit, data: Data, jitter: float, tight: bool, local: int | str | None
 ) -> tuple[LocalRows | None, dict]:
     """The training rows that predictions use, or None if these are global, and the entries of
     `diagnostics_` that say so. Cost of the decision: about that of 500 local predictions; the rows
     of a source are copied to memory, where their sites are found once more.
     """
-    if numerics.local is None:
+    if local is None:
         return None, {}
     if isinstance(data.rows, Source):
         data = in_memory(data)
-        fit = model_evidence(model, **data.asked(numerics))
-    n_neighbours = N_NEIGHBOURS if isinstance(numerics.local, str) else int(numerics.local)
+        fit = model_evidence(model, **data.asked(jitter, tight))
+    n_neighbours = N_NEIGHBOURS if isinstance(local, str) else int(local)
     rows = local_rows(fit, data.rows, data.power, n_neighbours, data.labels)
     used = f"{n_neighbours} neighbours" if rows.blocks is None else "blocks"
-    told = {"local": used, "local_megabytes": rows.n_bytes / 1e6}
+    entries = {"local": used, "local_megabytes": rows.n_bytes / 1e6}
     if rows.blocks is None and np.max(rows.power) > HIGHEST_POWER:
         return None, {"local": f"off, because a power is above {HIGHEST_POWER}"}
     gain = local_gain(model, fit.posteriors, data.rows, rows)
-    if numerics.local == "blocks" and gain < -LARGE_LOSS and len(rows.members) > 1:
+    if local == "blocks" and gain < -LARGE_LOSS and len(rows.members) > 1:
         warn_caller(
             f"`local='blocks'` predicts left out rows by {-gain:.2g} nats per row worse than the global prediction: set `local` to None, or to 'auto', or raise `power`.",
             UserWarning,
         )
-    if numerics.local == "blocks" or gain > LEAST_GAIN:
-        return rows, told | {"local_gain": gain} if np.isfinite(gain) else told
+    if local == "blocks" or gain > LEAST_GAIN:
+        return rows, entries | {"local_gain": gain} if np.isfinite(gain) else entries
     return None, {"local": f"off, because {used} do not predict left out rows better", "local_gain": gain}

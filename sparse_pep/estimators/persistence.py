@@ -17,7 +17,6 @@ import numpy as np
 
 from ..data.columns import Columns
 from .arguments import COUNT, RULES, Rule
-from .fitting import Numerics
 from sparse_pep.features import (
     FEATURE_KINDS,
     Features,
@@ -157,11 +156,11 @@ def fitted_state(model: "PowerEPEstimator") -> dict:
 def save(model: "PowerEPEstimator", path: str | Path, extra: dict | None = None) -> None:
     """Write a fitted model to one file. If writing fails, no incomplete file is left behind."""
     require_saved(path, model.features_, extra)
-    arguments, numerics = model.get_params(deep=False), model._numerics
+    arguments = model.get_params(deep=False)
     state = {
         "estimator": type(model).__name__,
         "arguments": {k: v for k, v in arguments.items() if k not in NOT_SAVED and not isinstance(v, Likelihood)},
-        "numerics": {name: getattr(numerics, name) for name in ("jitter", "tight")},
+        "numerics": {"jitter": model._jitter, "tight": model._tight},
         "training": training_to_config(model.training),
         "power": np.asarray(model.power_),
         "blocks": model._blocks,
@@ -341,7 +340,7 @@ def restored(state: dict) -> "PowerEPEstimator":
     model.power_ = float(state["power"]) if np.ndim(state["power"]) == 0 else state["power"]
     model._blocks = labels
     model._local = LocalRows(**state["rows"]) if state.get("rows") else None
-    model._numerics = Numerics(**state["numerics"])
+    model._jitter, model._tight = state["numerics"]["jitter"], state["numerics"]["tight"]
     model._posteriors = posteriors_from_parts(state["posterior"])
     if any(len(q.b) != len(features) for q in model._posteriors):
         raise ValueError("its posterior is of another number of inducing variables.")

@@ -164,8 +164,7 @@ class SparsePEPRegressor(RealTargets):
             raise ValueError(
                 "`log_marginal_likelihood_bounds` needs all training data, but after `partial_fit` the earlier data are gone: call `fit` with all data."
             )
-        asked = data.asked(self._numerics)
-        return model_bounds(self._model, asked["data"], asked["jitter"])
+        return model_bounds(self._model, data.rows, self._jitter)
 
     def _bounds(self) -> tuple[float, float] | None:
         """The bounds, or None unless all training data are in memory."""
