@@ -763,7 +763,10 @@ class PowerEPEstimator(Arguments):
             )
         require_unmasked(X, "X")
         numbers = self._numbers(X)
-        self._tell_unforeseen(X)
+        if self.columns_ is not None and is_table(X):
+            text = unforeseen_text(self.columns_.unforeseen(X))
+            if text:
+                warn_caller(f"`X`: {text}", UserWarning)
         X = as_numpy(numbers, dtype=None)
         require_real(X, "X", 1)  # scikit-learn's checks do not say what or where
         if self.columns_ is None:
@@ -784,13 +787,6 @@ class PowerEPEstimator(Arguments):
         except BadCell as fault:
             row = "" if fault.row is None else f", row {fault.row} (counted from 0)"
             raise ValueError(f"`X`{row}: {fault}.") from None
-
-    def _tell_unforeseen(self, X: ArrayLike) -> None:
-        """Warn of levels and gaps in a dataframe that training did not see, once for all of them."""
-        if getattr(self, "columns_", None) is not None and is_table(X):
-            text = unforeseen_text(self.columns_.unforeseen(X))
-            if text:
-                warn_caller(f"`X`: {text}", UserWarning)
 
     def _require_encoded(self, X: np.ndarray) -> np.ndarray:
         """X (S, D), after a check that it has the columns that `columns_.transform` returns."""

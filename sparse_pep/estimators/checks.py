@@ -8,8 +8,6 @@ __all__ = []
 # %% ../../nbs/internals/estimators/checks.ipynb #b843b977
 import sys
 import warnings
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
@@ -107,23 +105,6 @@ def counted(
     return piece if keep_all else piece.at(rows)
 
 # %% ../../nbs/internals/estimators/checks.ipynb #5939bceb
-def sorted_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The order (N,) that sorts the rows of K columns (N,) by the first column, equal ones by the
-    second, and so on; and whether each row (N,), in this order, differs from the one before. No
-    more columns are used for sorting than are needed.
-    """
-    for k in (1, 3, len(columns)):
-        order, new = np.lexsort(columns[:k][::-1]), np.zeros(len(columns[0]), dtype=bool)
-        new[:1] = True
-        for column in columns[:k]:
-            new[1:] |= np.diff(column[order]) != 0
-        after = np.flatnonzero(~new)  # rows that are equal to the one before in k columns
-        pairs = order[after - 1], order[after]
-        if all(np.array_equal(column[pairs[0]], column[pairs[1]]) for column in columns):
-            break
-    return order, new
-
-
 def distinct_rows(piece: Piece) -> tuple[Piece, np.ndarray | None]:
     """The distinct rows of a piece, sorted and with their total weights, and the number (N,) of the
     distinct row that each row equals.
@@ -145,7 +126,15 @@ def distinct_rows(piece: Piece) -> tuple[Piece, np.ndarray | None]:
         mixed.sort()
         if not np.any(mixed[1:] == mixed[:-1]):
             return piece, None
-    order, new = sorted_rows(columns)
+    for k in (1, 3, len(columns)):  # no more columns are sorted than are needed
+        order, new = np.lexsort(columns[:k][::-1]), np.zeros(len(y), dtype=bool)
+        new[:1] = True
+        for column in columns[:k]:
+            new[1:] |= np.diff(column[order]) != 0
+        after = np.flatnonzero(~new)  # rows that are equal to the one before in k columns
+        pairs = order[after - 1], order[after]
+        if all(np.array_equal(column[pairs[0]], column[pairs[1]]) for column in columns):
+            break
     inverse = np.empty(len(y), dtype=int)
     inverse[order] = np.cumsum(new) - 1
     weight = np.bincount(inverse, np.broadcast_to(piece.weight, len(y)))

@@ -397,18 +397,6 @@ def measured(outcome: Outcome, data: Data, options: Arguments) -> tuple[str, flo
     return "log_density", float(mean), gap
 
 
-def end_of_growth(size: int, better: bool, gap: float) -> str:
-    """Why no larger number of inducing points than `size` is tried, or "" if one is. `better` says
-    whether this number was worth it.
-    """
-    cases = (
-        (size >= MOST_INDUCING, f"the largest number, {MOST_INDUCING}, was reached"),
-        (size >= FIRST_SIZES[-1] and not better, f"more points gained less than {WORTH:g} nats per data point"),
-        (size >= FIRST_SIZES[-1] and gap < WORTH, f"at these parameters more points can gain less than {WORTH:g} nats per data point"),
-    )  # fmt: skip
-    return next((why for true, why in cases if true), "")
-
-
 def grown(
     start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit
 ) -> Outcome:
@@ -433,8 +421,16 @@ def grown(
         model, Z = outcome.model, outcome.model.features.Z
         sweep["n_inducing"].append(len(Z))
         sweep.setdefault(measure, []).append(value)
-        late, ended = limit.passed, end_of_growth(size, better, gap)
-        ended, size = f"{limit} was reached" if late else ended, 2 * size
+        late = limit.passed
+        if late:
+            ended = f"{limit} was reached"
+        elif size >= MOST_INDUCING:
+            ended = f"the largest number, {MOST_INDUCING}, was reached"
+        elif size >= FIRST_SIZES[-1] and not better:
+            ended = f"more points gained less than {WORTH:g} nats per data point"
+        elif size >= FIRST_SIZES[-1] and gap < WORTH:
+            ended = f"at these parameters more points can gain less than {WORTH:g} nats per data point"
+        size *= 2
     entries = {"inducing_sweep": {name: np.array(values) for name, values in sweep.items()}, "growth_ended": ended}
     if late and kept.converged:
         entries |= {"message": f"{ended} while the number of inducing points grew", "limit": "max_time"}
