@@ -184,13 +184,6 @@ class SampledFunctions:
     """S draws of the latent function from the posterior, to be evaluated anywhere; they are made by
     `sample_functions` of an estimator. Called with X (n, D), they return their values (n, S), or
     (n, C, S) for C latent functions or outputs.
-
-    Examples
-    --------
-    >>> from sparse_pep import SparsePEPRegressor
-    >>> draws = SparsePEPRegressor(n_inducing=3).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]).sample_functions(5)
-    >>> print(draws([[0.5]]).shape, draws.gradient([[0.5]]).shape)
-    (1, 5) (1, 5, 1)
     """
 
     model: Model

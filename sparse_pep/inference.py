@@ -393,6 +393,10 @@ def infer(
     start, tol, max_sweeps, memory
         As in `fixed_point`.
 
+    Returns
+    -------
+    Fit
+
     Raises
     ------
     numpy.linalg.LinAlgError

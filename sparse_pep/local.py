@@ -260,7 +260,7 @@ def exchanged(
 @one_blas_thread()
 def local_predict(
     model: Model, posteriors: Sequence[Posterior], X: np.ndarray, rows: LocalRows | None = None,
-    chunk_size: int | None = None, blocks: np.ndarray | None = None,
+    blocks: np.ndarray | None = None,
 ) -> Pair:
     """Mean and variance of f at X (S, D) with the help of the training `rows` of the same fit, or
     without `rows` those of `model_predict`, whose shapes are returned.
@@ -275,7 +275,7 @@ def local_predict(
     the case of power 1, Gaussian noise and trained blocks.
     """
     if rows is None:
-        return model_predict(model, posteriors, X, chunk_size)
+        return model_predict(model, posteriors, X)
     K = np.prod(posteriors[0].b.shape[1:], dtype=int)
     mean, var = np.empty((len(posteriors) * K, len(X))), np.empty((len(posteriors), len(X)))
     for members, tests in rows.groups(X, len(model.features), blocks):

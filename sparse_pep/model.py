@@ -348,7 +348,7 @@ def model_evidence(
     start: object = None,
     tol: float = 1e-8,
     memory: Memory | None = None,
-    tight: bool = False, chunk_size: None = None,
+    tight: bool = False,
 ) -> Fit:
     """log Z_PEP and q(u) of a model. Arguments as in `model_gradient`. Cost 2NM² flops, and as
     many for each sweep if the sites have to be searched for.
@@ -388,7 +388,7 @@ def model_gradient(
     start: object = None,
     tol: float = 1e-8,
     memory: Memory | None = None,
-    tight: bool = False, chunk_size: None = None, precision: str = "double",
+    tight: bool = False,
 ) -> tuple[Fit, dict[str, np.ndarray]]:
     """The evidence and its exact gradient with respect to `model.parameters()`.
 
@@ -451,7 +451,7 @@ def one_or_all(parts: Sequence[np.ndarray]) -> np.ndarray:
 # %% ../nbs/17_model.ipynb #b54831f8
 @one_blas_thread()
 def model_predict(
-    model: Model, posteriors: Posterior | Sequence[Posterior], X: np.ndarray, chunk_size: None = None
+    model: Model, posteriors: Posterior | Sequence[Posterior], X: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at X (S, D), including the mean function, under one or several
     posteriors.
@@ -477,7 +477,7 @@ def model_predict(
     return one_or_all(mean) + model.mean(X).T, one_or_all(var)
 
 # %% ../nbs/17_model.ipynb #6e2b8f11
-def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray, chunk_size: None = None
+def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray
 ) -> np.ndarray:
     """The mean that `model_predict` returns, without the variance, which takes most of the time.
     Cost 2SM flops for each posterior, in addition to Kuf.
@@ -500,7 +500,7 @@ def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray, chu
 # %% ../nbs/17_model.ipynb #32ed7ad4
 @one_blas_thread()
 def model_bounds(
-    model: Model, data: "Piece | Source", jitter: float = 0.0, chunk_size: None = None,
+    model: Model, data: "Piece | Source", jitter: float = 0.0,
 ) -> tuple[float, float]:
     """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with
     this kernel and Gaussian noise. Arguments as in `model_gradient`. Cost 4NM² flops. The lower
@@ -523,7 +523,7 @@ def model_left_out(
     data: "Piece | Source",
     power: float | np.ndarray = 0.5,
     memory: Memory | None = None,
-    tight: bool = False, chunk_size: None = None,
+    tight: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at each data point given all others, in the shapes of
     `model_predict`; `fit` is the result of `model_evidence` for these data. The mean is NaN
@@ -559,7 +559,7 @@ def model_leave_one_out(
     data: "Piece | Source",
     power: float | np.ndarray = 0.5,
     memory: Memory | None = None,
-    tight: bool = False, chunk_size: None = None,
+    tight: bool = False,
 ) -> np.ndarray:
     """log p(yₙ | all other data) (N,), in nats, summed over outputs; NaN where leaving out a data
     point leaves no distribution. Arguments and cost as in `model_left_out`.

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['unexplained_variance', 'Posterior', 'posterior_from_sums', 'q_moments', 'determined_directions', 'marginals',
-           'cavity', 'gaussian_tilted', 'new_site', 'site_step', 'parallel_sweep', 'sequential_sweep']
+           'cavity', 'new_site', 'site_step', 'parallel_sweep', 'sequential_sweep']
 
 # %% ../nbs/05_sites.ipynb #d3664223
 from collections.abc import Callable

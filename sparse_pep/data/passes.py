@@ -63,24 +63,6 @@ def source_predict(
     mean : ndarray (n,), or (C, n) of C latent functions, or (K, n) of K outputs
     var : ndarray (n,) or (C, n)
         Cost 2SM² flops for each posterior, memory O(piece·M).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.data.passes import source_predict
-    >>> from sparse_pep.data.sources import ArraySource
-    >>> from sparse_pep.features import InducingPoints
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> from sparse_pep.model import Model, model_evidence
-    >>> X = np.linspace(0.0, 3.0, 40)[:, None]
-    >>> points = InducingPoints(np.array([[0.0], [1.0], [2.0], [3.0]]))
-    >>> model = Model(SquaredExponential(), points)
-    >>> fit = model_evidence(model, ArraySource(X, np.sin(2.0 * X[:, 0])))
-    >>> tests = ArraySource(np.array([[0.5], [1.5], [9.0]]), piece_rows=2)
-    >>> for first, mean, var in source_predict(model, fit.posteriors, tests):
-    ...     print(first, mean.round(1), var.round(1))
-    0 [0.7 0.1] [0.1 0.1]
-    2 [0.] [1.]
     """
     yield from source.each(predict_piece, model, posteriors, local)
 
@@ -96,14 +78,6 @@ class Moments(NamedTuple):
         Weighted mean of each column.
     square : ndarray (D,)
         Σ w (x − mean)².
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.data.passes import Moments
-    >>> one, other = Moments(1.0, np.array([1.0]), np.zeros(1)), Moments(1.0, np.array([3.0]), np.zeros(1))
-    >>> print(one + other, (one + other).spread)
-    Moments(weight=2.0, mean=array([2.]), square=array([2.])) [1.]
     """
 
     weight: float
@@ -155,16 +129,6 @@ def moments_piece(piece: Piece) -> tuple[int, Moments, Moments]:
 def source_moments(source: Source) -> tuple[Moments, Moments]:
     """Weighted moments of the inputs (D columns) and of the targets (K columns, none if there
     are no targets), in one pass. ValueError if all weights are 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.data.passes import source_moments
-    >>> from sparse_pep.data.sources import ArraySource
-    >>> source = ArraySource(np.array([[0.0], [4.0]]), np.array([1.0, 1.0]), piece_rows=1)
-    >>> of_X, of_y = source_moments(source)
-    >>> print(of_X.mean, of_X.spread, of_y.mean, of_X.weight)
-    [2.] [2.] [1.] 2.0
     """
     _, of_X, of_y = source.total(moments_piece)
     require_counted(of_X.weight)

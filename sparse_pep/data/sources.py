@@ -107,18 +107,6 @@ class Shelf:
     ----------
     folder : str or path
         The folder in which the shelf makes a folder of its own. This is removed with the object.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from sparse_pep.data.sources import Shelf
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     shelf = Shelf(folder)
-    ...     shelf.append((np.zeros(3), np.ones(3)))
-    ...     print(shelf[0][1], len(shelf))
-    ...     del shelf
-    [1. 1. 1.] 1
     """
 
     def __init__(self, folder: str | Path):
@@ -190,22 +178,6 @@ class Source:
         The number D of inputs.
     n_data : int
         The number N of rows, counted in one pass if it is not known.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.data.sources import Piece, Source
-    >>> class Waves(Source):  # made when asked for: never in memory
-    ...     n_dims = 1
-    ...     def pieces(self):
-    ...         for first in range(0, 3000, 1000):
-    ...             X = np.arange(first, first + 1000.0)[:, None]
-    ...             yield Piece(first, X, np.sin(X[:, 0]))
-    >>> def squares(piece):
-    ...     return len(piece.y), float(piece.y @ piece.y)
-    >>> n, total = Waves().total(squares)
-    >>> print(n, round(total / n, 3), Waves().n_data)
-    3000 0.5 3000
     """
 
     n_dims: int
@@ -368,17 +340,6 @@ class ArraySource(Source):
     ValueError
         If the shapes of the arrays do not match; or later, when a piece is read, if a number in
         it is not finite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.data.sources import ArraySource
-    >>> source = ArraySource(np.arange(5.0)[:, None], np.ones(5), piece_rows=2)
-    >>> for piece in source.pieces():
-    ...     print(piece.first, piece.X.ravel())
-    0 [0. 1.]
-    2 [2. 3.]
-    4 [4.]
     """
 
     def __init__(

@@ -758,10 +758,6 @@ def convert_table(
     ------
     ValueError
         If something is missing or cannot be read; the message names file, row and column.
-
-    Examples
-    --------
-    >>> source = convert_table("trees.csv", target="height")  # doctest: +SKIP
     """
     parts = {"y": target, "weight": weight, "known_variance": known_variance, "power": power}
     parts |= {"censored": censored}

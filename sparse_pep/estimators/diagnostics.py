@@ -222,12 +222,5 @@ def summary_rows(fit: Account) -> Lines:
 
 def summary_text(rows: Sequence[tuple[str, str]]) -> str:
     """The pairs of a name and a value as text, one line for each.
-
-    Examples
-    --------
-    >>> from sparse_pep.estimators.diagnostics import summary_text
-    >>> print(summary_text([("power", "0.5"), ("converged", "yes")]))
-    power                   0.5
-    converged               yes
     """
     return "\n".join(f"{name:<24}{value}" for name, value in rows)

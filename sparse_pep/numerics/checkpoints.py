@@ -84,21 +84,6 @@ class Checkpoint:
     ------
     ValueError
         If the file is not a checkpoint, or belongs to a training with other data or arguments.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from sparse_pep.numerics.checkpoints import Answer, Checkpoint
-    >>> from sparse_pep.numerics.files import digest
-    >>> vector = np.array([0.1, 0.2])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     record = Checkpoint(f"{folder}/record.npz", "these data")
-    ...     record.add(Answer(digest(vector), -3.5, np.array([1.0, 0.0])))
-    ...     record.save()
-    ...     again = Checkpoint(f"{folder}/record.npz", "these data")
-    >>> print(again.recall(vector).log_evidence)
-    -3.5
     """
 
     def __init__(self, path: str | Path, owner: str, every: float = 30.0):

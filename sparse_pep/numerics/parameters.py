@@ -28,15 +28,6 @@ class Parametric:
     -----
     Zero has no logarithm, so a field that is 0 stays 0: its parameter is 0 and has no effect. In an
     array this holds for each entry.
-
-    Examples
-    --------
-    >>> from sparse_pep.kernels import SquaredExponential
-    >>> kernel = SquaredExponential(variance=1.0, lengthscale=[1.0, 2.0])
-    >>> for name, value in kernel.parameters().items():
-    ...     print(name, value.round(3))
-    log_variance 0.0
-    log_lengthscale [0.    0.693]
     """
 
     trained: ClassVar[tuple[str, ...]] = ()

@@ -83,18 +83,18 @@ WORTH_A_THREAD = 75_000  # entries of Kuf that a thread should have at least
 
 # %% ../../nbs/internals/numerics/threads.ipynb #94440d38
 def chunk_slices(
-    n_data: int, n_inducing: int, chunk_size: int | None = None
+    n_data: int, n_inducing: int, chunk: int | None = None
 ) -> list[slice]:
-    """Slices of `chunk_size` rows that cover 0..n_data. By default they are equal, have at most half
+    """Slices of `chunk` rows that cover 0..n_data. By default they are equal, have at most half
     a million entries of Kuf each, and are as many for each thread. Where that would leave less than
     75 000 entries for each chunk, there are fewer chunks, down to one.
     """
-    if chunk_size is None:
+    if chunk is None:
         entries = n_data * n_inducing
         rounds = -(-entries // (CHUNK_ENTRIES * HOLD.threads))
         n_chunks = max(1, min(rounds * HOLD.threads, entries // WORTH_A_THREAD))
-        chunk_size = max(1, -(-n_data // n_chunks))
-    starts = range(0, n_data, chunk_size)
+        chunk = max(1, -(-n_data // n_chunks))
+    starts = range(0, n_data, chunk)
     return list(map(slice, starts, [*starts[1:], n_data]))
 
 # %% ../../nbs/internals/numerics/threads.ipynb #3e4661b9
