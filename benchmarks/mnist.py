@@ -26,7 +26,7 @@ SEED = 0
 def in_batches(power: float, n_inducing: int) -> list[dict]:
     """Stochastic Power EP with Adam, 30 passes over batches of 1000."""
     job = {"data": "mnist", "split": 0, "power": power, "M": n_inducing, "seed": SEED}
-    rows = mnist.fit(job, training=Adam(batch_size=1000, n_epochs=30))
+    rows = mnist.fit(job, n_epochs=30, batch_size=1000)
     return [{"method": "batches", "step": row["epoch"], **{key: row[key] for key in COLUMNS[2:]}} for row in rows]
 
 

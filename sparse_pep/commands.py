@@ -53,13 +53,13 @@ from sparse_pep.datasets import (
     snelson_like,
 )
 from .estimators import SparsePEPClassifier, SparsePEPRegressor, load
-from .training import LBFGS
 from .estimators.base import PowerEPEstimator
 from .estimators.checks import generators
 from .features import InducingPoints
 from .numerics.files import write_aside
 from .numerics.validation import is_names
 from .shards import Piece
+from .training import LBFGS
 from sparse_pep.trials import (
     CLASSIFIERS,
     COUNTS,

@@ -18,12 +18,11 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from . import __version__
+from . import __version__, plots
 from .data.columns import is_table
 from .estimators import SparsePEPClassifier, SparsePEPRegressor
 from .estimators.base import PowerEPEstimator
 from .numerics.validation import as_floats, require_finite
-from . import plots
 
 # %% ../nbs/internals/report.ipynb #eb8e74bd
 def as_text(value: object) -> str:

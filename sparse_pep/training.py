@@ -641,7 +641,7 @@ def train(
     data: "Piece | Source",
     power: float | np.ndarray = 0.5,
     jitter: float = 1e-8,
-    training: LBFGS | Adam = LBFGS(),
+    training: LBFGS | Adam = LBFGS(),  # noqa: B008
     fixed: Collection[str] = (),
     memory: Memory | None = None,
     tight: bool = False,
@@ -690,7 +690,7 @@ def train(
     rng, limit = rng or np.random.default_rng(0), limit or TimeLimit(training.max_time)
     (n_data,) = data.total(weight_of)
     if isinstance(training, Adam):
-        return train_by_batches(
+        return train_by_batches(  # noqa: F821
             model, data, power, jitter, training, fixed, memory, tight, rng, limit, progress, n_data, callback
         )
     record = None
@@ -771,7 +771,7 @@ def held_out_power(
     rng: np.random.Generator,
     powers: Sequence[float] = POWERS,
     jitter: float = 1e-8,
-    training: LBFGS = LBFGS(),
+    training: LBFGS = LBFGS(),  # noqa: B008
     fixed: Collection[str] = (),
     tight: bool = False,
     limit: TimeLimit | None = None,
@@ -1133,7 +1133,7 @@ class Batches:
     def __init__(
         self,
         model: Model,
-        data: "Piece | Source",
+        data: "Piece | Source",  # noqa: F821
         power: float,
         jitter: float,
         memory: Memory | None,
@@ -1190,7 +1190,7 @@ FEWEST_EPOCHS = 8  # from which it can be told whether training has converged
 
 def train_by_batches(
     model: Model,
-    data: "Piece | Source",
+    data: "Piece | Source",  # noqa: F821
     power: float | np.ndarray,
     jitter: float,
     options: Adam,

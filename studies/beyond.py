@@ -71,7 +71,7 @@ def study(size: str) -> Study:
     sets = (*REGRESSION, *CLASSIFICATION) if at_hand() else ("diabetes", "breast_cancer")
     sets = ("boston", "breast") if quick and at_hand() else sets
     fits = grid_of(sets, {"quick": 2, "standard": 5, "full": 10}[size], (0.0, 0.5) if quick else (0.0, 0.5, 0.8, 1.0), (50,))
-    settings = {"training": LBFGS(max_iter=100 if quick else 1000, tol=1e-3), "most_rows": 1000}
+    settings = {"max_iter": 100 if quick else 1000, "tol": 1e-3, "most_rows": 1000}
     return Study(study_name("beyond", size), forms_of(fits, 20), fit, settings)
 
 

@@ -13,7 +13,7 @@ def study(size: str) -> Study:
     quick = size == "quick"
     counts, powers = ((256,), (0.0,)) if quick else ((256, 512), (0.0, 0.5))
     fits = grid_of(["kin40k" if at_hand() else "diabetes"], {"quick": 1, "standard": 2, "full": 5}[size], powers, counts)
-    settings = {"training": LBFGS(max_iter=30 if quick else 300, tol=1e-3), "most_rows": 5000}
+    settings = {"max_iter": 30 if quick else 300, "tol": 1e-3, "most_rows": 5000}
     return Study(study_name("kin40k", size), forms_of(fits, 10), fit, settings)
 
 

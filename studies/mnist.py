@@ -79,7 +79,7 @@ def study(size: str) -> Study:
         "full": (FIVE_POWERS, (100, 200), 60, 1000),
     }[size]
     name = "mnist" if at_hand() and size != "quick" else "digits"
-    return Study(study_name("mnist", size), grid_of([name], 1, powers, counts), fit, {"training": Adam(batch_size=batch_size, n_epochs=n_epochs)})
+    return Study(study_name("mnist", size), grid_of([name], 1, powers, counts), fit, {"n_epochs": n_epochs, "batch_size": batch_size})
 
 
 def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:

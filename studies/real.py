@@ -68,7 +68,7 @@ def jobs_of(kind: str, size: str) -> list[dict]:
 
 def study(kind: str, size: str) -> Study:
     """All powers on all data sets."""
-    return Study(study_name(kind, size), jobs_of(kind, size), fit, {"kind": kind, "training": LBFGS(max_iter=2000, tol=1e-4)})
+    return Study(study_name(kind, size), jobs_of(kind, size), fit, {"kind": kind, "max_iter": 2000, "tol": 1e-4})
 
 
 def compared_sets(rows: pd.DataFrame) -> pd.DataFrame:

@@ -58,7 +58,7 @@ def counted(limit, calls):
     return mortal
 
 
-LIMITS = {"training": LBFGS(max_iter=8, n_restarts=1)}
+LIMITS = {"max_iter": 8, "n_restarts": 1}
 LIKELIHOODS = {"gaussian": Gaussian(0.1), "probit": Probit(), "poisson": Poisson()}
 
 
@@ -102,7 +102,7 @@ def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_pa
     def trained(max_iter, **options):
         return train(start(Probit()), Piece(0, X, np.sign(y)), 0.5, training=LBFGS(max_iter=max_iter, **options))
 
-    calls, kept = [], {"training": LBFGS(checkpoint=tmp_path / "c.npz")}
+    calls, kept = [], {"checkpoint": tmp_path / "c.npz"}
     first = trained(4, **kept)
     monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", counted(None, calls))
     again = trained(4, **kept)
@@ -213,14 +213,13 @@ def test_what_is_saved_comes_back(tmp_path):
 
 @pytest.mark.parametrize(("estimator", "targets"), [(SparsePEPRegressor, y), (SparsePEPClassifier, y > 0)])
 def test_estimators_take_a_checkpoint(estimator, targets, tmp_path):
-    options = {"n_inducing": 5, "random_state": 0, "training": LBFGS(max_iter=5, tol=1e-9, n_restarts=1)}
-    plain = estimator(**options).fit(X, targets)
-    first = estimator(**options, training=LBFGS(checkpoint=tmp_path / "c.npz")).fit(X, targets)
-    second = estimator(**options, training=LBFGS(checkpoint=tmp_path / "c.npz")).fit(X, targets)
+    few = LBFGS(max_iter=5, tol=1e-9, n_restarts=1)
+    saved = LBFGS(max_iter=5, tol=1e-9, n_restarts=1, checkpoint=tmp_path / "c.npz")
+    plain, first, second = (estimator(n_inducing=5, training=each, random_state=0).fit(X, targets) for each in (few, saved, saved))
     for model in (first, second):
         assert np.array_equal(np.array(model.predict_f(X)), np.array(plain.predict_f(X)))
     first.save(tmp_path / "model.npz")
-    assert load(tmp_path / "model.npz").checkpoint is None
+    assert load(tmp_path / "model.npz").training.checkpoint is None
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")

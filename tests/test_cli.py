@@ -682,10 +682,10 @@ def test_every_option_of_compare_arrives(monkeypatch):
         return ({"data": data.name, "power": power, "name": "", "split": split} | scores, None)
 
     monkeypatch.setattr("sparse_pep.commands.run_split", record)
-    options = {"inducing": "auto", "kernel": "matern32", "training": LBFGS(max_iter=9, tol=0.5, max_time=60.0), "seed": 4, "blocks": 6}
+    options = {"inducing": "auto", "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "seed": 4, "blocks": 6}
     words = [word for name, value in options.items() for word in (f"--{name}".replace("_", "-"), value)]
     accept("compare", "--powers", "0.25", "--splits", 2, "--tight", *words)
-    arrived = {"n_inducing": "auto", "kernel": "matern32", "training": LBFGS(max_iter=9, tol=0.5, max_time=60.0), "random_state": 4}
+    arrived = {"n_inducing": "auto", "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "random_state": 4}
     arrived |= {"likelihood": "gaussian", "blocks": 6, "tight": True}
     assert seen == [("diabetes", split, 0.25, arrived) for split in (0, 1)]
 

@@ -30,7 +30,7 @@ class Problem:
         self.X, self.y, self.model = X, y, Model(kernel, InducingPoints(Z), likelihood)
 
     def search(self, power, **options):
-        return adapter.search(self.model, in_memory(self.X, self.y), power, **{"training": LBFGS(tol=1e-10)} | options)
+        return adapter.search(self.model, in_memory(self.X, self.y), power, **{"tol": 1e-10} | options)
 
     def predict(self, fit, X):
         return adapter.model_predict(self.model, fit.posteriors, X)

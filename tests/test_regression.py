@@ -35,7 +35,7 @@ def everything(model, X, y, power, X_test, **options):
     f_mean, f_var = model_predict(model, fit.posteriors, X_test)
     precision, shift = gaussian_sites(y, fit.dff, model.likelihood.noise_variance, power)
     results = {"log_evidence": fit.log_evidence, "q_mean": q_mean, "q_cov": q_cov, "f_mean": f_mean, "f_var": f_var}
-    return results | {"shift": shift} | gradient
+    return results | {"precision": precision, "shift": shift} | gradient
 
 
 @properties
@@ -132,7 +132,7 @@ def test_units_of_inputs_and_targets(p, decade, other_decade):
     here, there = everything(p.model, p.X, p.y, p.power, p.X_test), everything(model, x * p.X, c * p.y, p.power, x * p.X_test)
     shift, N = len(p.y) * np.log(c), len(p.y)
     assert error(there["log_evidence"], here["log_evidence"] - shift, abs(here["log_evidence"]) + N + abs(shift)) < 1e-12
-    units = {"q_mean": c, "q_cov": c**2, "f_mean": c, "f_var": c**2, "shift": 1 / c}
+    units = {"q_mean": c, "q_cov": c**2, "f_mean": c, "f_var": c**2, "precision": c**-2, "shift": 1 / c}
     assert all(error(there[key], unit * here[key]) < 1e-10 for key, unit in units.items())
     there["features.Z"], size = x * there["features.Z"], abs(here["log_evidence"]) + N
     for key in names:

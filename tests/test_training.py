@@ -195,7 +195,7 @@ def test_where_the_latent_function_starts():
 def test_the_optimisers_are_parameters_of_scikit_learn():
     for optimiser in (LBFGS(tol=1e-3), Adam(batch_size=7)):
         assert clone(optimiser).get_params() == optimiser.get_params()
-    assert LBFGS().set_params(training=LBFGS(max_iter=3)).max_iter == 3
+    assert LBFGS().set_params(max_iter=3).max_iter == 3
 
 
 # ---- the way up

@@ -50,14 +50,14 @@ def test_the_nll_of_a_sure_mistake_is_not_infinite(labels):
 def test_a_row_says_what_was_trained():
     X, y = snelson_like(80)
     data = Dataset("one", X, y, ("x",), random_splits(80, 2))
-    row, model = run_split(data, 1, 0.0, n_inducing=6, training=LBFGS(max_iter=500, tol=1e-3))
+    row, model = run_split(data, 1, 0.0, n_inducing=6, tol=1e-3, max_iter=500)
     assert list(row) == ["data", "power", "name", "split", "log ML/N", "SMSE", "SMLL", "converged", "seconds"]
     assert (row["data"], row["power"], row["name"], row["split"]) == ("one", 0.0, "VFE", 1)
     assert row["log ML/N"] == model.log_marginal_likelihood_value_ / 72
     assert row["converged"] == "yes" and row["seconds"] > 0.0
     np.testing.assert_allclose(model.y_mean_, np.mean(y[data.splits[1][0]]), rtol=1e-12)
     np.testing.assert_allclose(model.x_mean_, np.mean(X[data.splits[1][0]]), rtol=1e-12)
-    assert run_split(data, 1, 0.0, n_inducing=6, training=LBFGS(max_iter=1))[0]["converged"] == "no"
+    assert run_split(data, 1, 0.0, n_inducing=6, max_iter=1)[0]["converged"] == "no"
 
 
 def test_a_table_is_aligned():
@@ -174,11 +174,11 @@ def test_scores_of_labels_and_counts(labels):
 def test_a_quiet_split_leaves_warnings_to_python(capsys):
     X, y = snelson_like(40)
     data, said = Dataset("one", X, y, ("x",), random_splits(40, 1)), []
-    run_split(data, 0, 0.5, said, n_inducing=4, training=LBFGS(max_iter=1))
+    run_split(data, 0, 0.5, said, n_inducing=4, max_iter=1)
     assert len(said) == 1 and said[0].startswith("one, power 0.5, split 0: ")
     assert capsys.readouterr().err == f"Warning: {said[0]}\n"
     with pytest.warns(UserWarning, match="1 iteration"):
-        run_split(data, 0, 0.5, said, quiet=True, n_inducing=4, training=LBFGS(max_iter=1))
+        run_split(data, 0, 0.5, said, quiet=True, n_inducing=4, max_iter=1)
     assert capsys.readouterr().err == "" and len(said) == 1
 
 
