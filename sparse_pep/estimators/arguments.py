@@ -237,7 +237,44 @@ NONE, ABOVE_ZERO = type(None), np.nextafter(0.0, 1.0)
 POSITIVE = Rule("be a positive number", interval=(ABOVE_ZERO, np.inf))
 COUNT = Rule("be a positive whole number", interval=(1, np.inf), whole=True)
 FLAG = Rule("be True or False", interval=(0, 2), whole=True, kinds=(bool, np.bool_))
-RULES = {**dict.fromkeys(("tol", "learning_rate"), POSITIVE), "noise_variance": Rule("be a positive number, or a GroupedGaussian", interval=POSITIVE.interval, kinds=(GroupedGaussian,)), **dict.fromkeys(("max_iter", "batch_size", "n_epochs"), COUNT), "n_inducing": Rule("be a positive whole number, or 'auto'", interval=COUNT.interval, whole=True, texts=("auto",)), "tight": FLAG, **dict.fromkeys(("ard", "standardize"), Rule("be True, False or 'auto'", interval=FLAG.interval, whole=True, texts=("auto",), kinds=FLAG.kinds)), "n_restarts": Rule("be a whole number, 0 or more", interval=(0, np.inf), whole=True), "max_time": Rule("be a positive number of seconds, or None", interval=POSITIVE.interval, kinds=(NONE,)), "verbose": Rule("be True, False or a whole number, 0 or more", interval=(0, np.inf), whole=True, kinds=(bool,)), "jitter": Rule("lie in [0, 1), relative to the diagonal of Kuu", interval=(0.0, 1.0)), "training": Rule("be 'lbfgs', 'adam', an LBFGS or Adam object, or None", texts=("lbfgs", "adam"), kinds=(NONE, LBFGS, Adam)), "local": Rule("be the number of neighbours, 'auto', 'blocks' or None", interval=COUNT.interval, whole=True, texts=LOCAL_NAMES, kinds=(NONE,)), "column_types": Rule("be 'from_dtype' or a dictionary such as {'zip': 'category'}", texts=("from_dtype",), kinds=(dict,)), "power": Rule(f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}", texts=POWER_NAMES, kinds=(object,)), "fixed": Rule("be a list of names, such as ['features.Z']", entries=str), "kernel": Rule(f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None", texts=KERNELS, kinds=(NONE, Kernel)), "priors": Rule("be a dictionary from names of parameters to priors, or 'weak', or None", texts=("weak",), kinds=(NONE, Mapping)), "features": Rule("be a sparse_pep Features object, or a list of them, or None", kinds=(NONE, Features), entries=Features, fewest=1)}  # fmt: skip
+RULES = {
+    **dict.fromkeys(("tol", "learning_rate"), POSITIVE),
+    **dict.fromkeys(("max_iter", "batch_size", "n_epochs"), COUNT),
+    "n_restarts": Rule("be a whole number, 0 or more", interval=(0, np.inf), whole=True),
+    "max_time": Rule("be a positive number of seconds, or None", interval=POSITIVE.interval, kinds=(NONE,)),
+    "noise_variance": Rule("be a positive number, or a GroupedGaussian", interval=POSITIVE.interval, kinds=(GroupedGaussian,)),
+    "n_inducing": Rule("be a positive whole number, or 'auto'", interval=COUNT.interval, whole=True, texts=("auto",)),
+    "tight": FLAG,
+    **dict.fromkeys(
+        ("ard", "standardize"),
+        Rule("be True, False or 'auto'", interval=FLAG.interval, whole=True, texts=("auto",), kinds=FLAG.kinds),
+    ),
+    "verbose": Rule("be True, False or a whole number, 0 or more", interval=(0, np.inf), whole=True, kinds=(bool,)),
+    "jitter": Rule("lie in [0, 1), relative to the diagonal of Kuu", interval=(0.0, 1.0)),
+    "training": Rule(
+        "be 'lbfgs', 'adam', an LBFGS or Adam object, or None", texts=("lbfgs", "adam"), kinds=(NONE, LBFGS, Adam)
+    ),
+    "local": Rule(
+        "be the number of neighbours, 'auto', 'blocks' or None",
+        interval=COUNT.interval, whole=True, texts=LOCAL_NAMES, kinds=(NONE,),
+    ),
+    "column_types": Rule(
+        "be 'from_dtype' or a dictionary such as {'zip': 'category'}", texts=("from_dtype",), kinds=(dict,)
+    ),
+    "power": Rule(
+        f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}", texts=POWER_NAMES, kinds=(object,)
+    ),
+    "fixed": Rule("be a list of names, such as ['features.Z']", entries=str),
+    "kernel": Rule(
+        f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None", texts=KERNELS, kinds=(NONE, Kernel)
+    ),
+    "priors": Rule(
+        "be a dictionary from names of parameters to priors, or 'weak', or None", texts=("weak",), kinds=(NONE, Mapping)
+    ),
+    "features": Rule(
+        "be a sparse_pep Features object, or a list of them, or None", kinds=(NONE, Features), entries=Features, fewest=1
+    ),
+}
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #6e0c4778
 def require_defaults(given: Arguments, names: Sequence[str], words: str) -> None:
