@@ -7,23 +7,17 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from sparse_pep import datasets
 from sparse_pep.datasets import (
     banana_like,
-    classification_error,
     data_directory,
-    drop_column,
     list_datasets,
     load_classification,
-    load_mnist,
     load_regression,
-    mean_nll,
     random_splits,
-    read_idx,
     read_splits,
     read_table,
     smll,
@@ -224,7 +218,7 @@ def labelled_folder(tmp_path):
 def test_a_folder_of_labelled_data(tmp_path, monkeypatch):
     folder = labelled_folder(tmp_path)
     shipped = {"breast_cancer", "digits", "iris", "wine"}
-    known = tuple(sorted(shipped | {"banana", "breast", "breast_with_id", "words"}))
+    known = tuple(sorted(shipped | {"banana", "breast", "words"}))
     assert list_datasets(folder, "classification") == known
     monkeypatch.setenv("SPARSE_PEP_DATA", str(folder))
     words = load_classification("words")
@@ -236,23 +230,9 @@ def test_a_folder_of_labelled_data(tmp_path, monkeypatch):
     (folder / "toy" / "banana_test.csv.gz").unlink()
     assert "banana" not in list_datasets(kind="classification")
     (folder / "classification" / "breast_splits.json.gz").unlink()
-    assert not {"breast", "breast_with_id"} & set(list_datasets(kind="classification"))
+    assert "breast" not in list_datasets(kind="classification")
 
 
-def test_the_sample_number_is_an_input_only_where_it_is_asked_for(tmp_path):
-    folder = labelled_folder(tmp_path)
-    measured, whole = load_classification("breast", folder), load_classification("breast_with_id", folder)
-    assert measured.name == "breast" and measured.feature_names == ("clump", "size")
-    np.testing.assert_array_equal(measured.X, [[5, 1], [8, 2], [6, 3]])
-    assert measured.X.flags.c_contiguous
-    assert whole.name == "breast_with_id" and whole.feature_names == ("sample_id", "clump", "size")
-    np.testing.assert_array_equal(whole.X, [[1000, 5, 1], [1001, 8, 2], [1002, 6, 3]])
-    for data in (measured, whole):
-        assert data.y.tolist() == [-1, 1, -1]
-        assert [part.tolist() for part in data.splits[0]] == [[2], [1]]
-    again = drop_column(measured, "sample_id")
-    assert again.feature_names == measured.feature_names
-    np.testing.assert_array_equal(again.X, measured.X)
 
 
 def test_banana_is_one_set_with_one_split(tmp_path):
@@ -278,7 +258,6 @@ def test_a_set_of_the_other_kind_is_named_with_its_loader(monkeypatch, tmp_path)
 TABLE_OF_THE_PAPER = {  # training rows, test rows, inputs, positive, negative; the last two over the rows of a split
     "australian_a1": (621, 69, 14, 222, 468),
     "breast": (614, 68, 9, 239, 443),
-    "breast_with_id": (614, 68, 10, 239, 443),
     "crabs": (180, 20, 6, 100, 100),
     "iono": (315, 35, 34, 126, 224),
     "pima": (690, 77, 8, 500, 267),
@@ -292,9 +271,7 @@ TABLE_OF_THE_PAPER = {  # training rows, test rows, inputs, positive, negative; 
 def test_real_labelled_data(data_dir, name):
     n_train, n_test, d, positive, negative = TABLE_OF_THE_PAPER[name]
     data = load_classification(name, data_dir)
-    assert data.X.shape[1] == d == len(data.feature_names) and ("sample_id" in data.feature_names) == (
-        name == "breast_with_id"
-    )
+    assert data.X.shape[1] == d == len(data.feature_names) and "sample_id" not in data.feature_names
     assert data.y.dtype == np.int64 and len(data.splits) == 10
     for train, test in data.splits:
         assert (len(train), len(test)) == (n_train, n_test)
@@ -406,84 +383,19 @@ def test_a_splits_file_may_be_plain_or_gzipped(tmp_path):
 # ---- scores of labels and probabilities -----------------------------------------------------------------------------
 
 
-@given(data=st.data(), n=st.integers(1, 30), kind=st.sampled_from([int, float, str]))
-def test_the_error_is_the_share_of_wrong_labels(data, n, kind):
-    draw = st.lists(st.integers(-1, 2).map(kind), min_size=n, max_size=n)
-    y, guess = data.draw(draw), data.draw(draw)
-    share = sum(a != b for a, b in zip(y, guess, strict=True)) / n
-    assert classification_error(y, guess) == pytest.approx(share, abs=1e-15)
-    assert classification_error(y, y) == 0.0
 
 
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10**6), n=st.integers(1, 20), count=st.integers(1, 5))
-def test_mean_nll_is_the_sum_by_hand(seed, n, count):
-    rng = np.random.default_rng(seed)
-    classes = rng.permutation(["a", "b", "c", "d", "e"])[:count]
-    places, proba = rng.integers(count, size=n), rng.dirichlet(np.ones(count), size=n)
-    expected = -sum(math.log(proba[i, place]) for i, place in enumerate(places)) / n
-    assert mean_nll(classes[places], proba, classes) == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
-def test_mean_nll_at_its_ends():
-    certain = [[1.0, 0.0], [0.0, 1.0]]
-    score = mean_nll([-1, 1], certain, [-1, 1])
-    assert score == 0.0 and math.copysign(1.0, score) == 1.0
-    with np.errstate(all="raise"):
-        assert mean_nll([1, 1], certain, [-1, 1]) == math.inf
-    assert mean_nll([7, 7, 7], [[1.0]] * 3, [7]) == 0.0
-    assert type(score) is float and type(classification_error([1], [1])) is float
 
 
-def test_labels_match_classes_by_value():
-    proba = [[0.2, 0.8], [0.2, 0.8]]
-    expected = -math.log(0.16) / 2
-    assert mean_nll(np.array([1.0, -1.0]), proba, np.array([-1, 1])) == pytest.approx(expected, rel=1e-14)
-    assert mean_nll(np.array(["no", "yes"], dtype=object), proba, ["yes", "no"]) == pytest.approx(expected, rel=1e-14)
 
 
-def test_probabilities_may_be_rounded():
-    assert mean_nll([1], [[0.3333333, 0.3333333, 0.3333329]], [1, 2, 3]) == pytest.approx(math.log(3), abs=1e-6)
-    with pytest.raises(ValueError, match="sum 0.999998"):
-        mean_nll([1], [[0.333333, 0.333333, 0.333332]], [1, 2, 3])
 
 
 HALVES = [[0.5, 0.5], [0.5, 0.5]]
 
 
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        (
-            lambda: classification_error([1, 2], [1]),
-            r"`y_pred` must have the shape of `y_true`, \(2,\); its shape is \(1,\)",
-        ),
-        (lambda: classification_error([1, 2], [[1], [2]]), r"`y_pred` must have the shape.* \(2, 1\)"),
-        (lambda: classification_error([[1, 0]], [[1, 0]]), r"`y_true` must be a vector.* \(1, 2\)"),
-        (lambda: classification_error([], []), "`y_true` must be a vector with at least one label"),
-        (lambda: classification_error(1, 1), "`y_true` must be a vector"),
-        (lambda: classification_error([1, -1], ["1", "-1"]), "Mix of label input types"),
-        (lambda: classification_error([0.5, 1.5], [0.5, 1.5]), "continuous"),
-        (lambda: mean_nll([], [], [0, 1]), "`y_true` must be a vector"),
-        (lambda: mean_nll([[0], [1]], HALVES, [0, 1]), "`y_true` must be a vector"),
-        (lambda: mean_nll([0, 1], HALVES, []), "`classes` must be a vector"),
-        (lambda: mean_nll([0, 1], HALVES, [[0, 1]]), "`classes` must be a vector"),
-        (lambda: mean_nll([0, 1], HALVES, [1, 1]), "`classes` names a class twice"),
-        (lambda: mean_nll([0, 2], HALVES, [0, 1]), r"holds the label 2, which is not one of the `classes` \[0, 1\]"),
-        (lambda: mean_nll(["0", "1"], HALVES, [0, 1]), "holds the label '0'"),
-        (lambda: mean_nll([0.0, math.nan], HALVES, [0, 1]), "holds the label nan"),
-        (lambda: mean_nll([0, 1], HALVES[:1], [0, 1]), r"`proba` must have.* \(1, 2\)"),
-        (lambda: mean_nll([0, 1], HALVES, [0, 1, 2]), r"3 classes; its shape is \(2, 2\)"),
-        (lambda: mean_nll([0, 1], [0.5, 0.5], [0, 1]), r"`proba` must have.* \(2,\)"),
-        (lambda: mean_nll([0, 1], [[0.5, 0.5], [0.5, 0.6]], [0, 1]), "row 1 must hold.*its sum 1.1"),
-        (lambda: mean_nll([0, 1], [[0.5, 0.4], [0.5, 0.5]], [0, 1]), "row 0 must hold.*its sum 0.9"),
-        (lambda: mean_nll([0, 1], [[0.5, 0.5], [1.5, -0.5]], [0, 1]), "row 1 must hold.*smallest value is -0.5"),
-        (lambda: mean_nll([0, 1], [[0.5, 0.5], [0.5, math.nan]], [0, 1]), "row 1 must hold.*nan"),
-    ],
-)
-def test_bad_scores_of_labels(call, words):
-    with pytest.raises(ValueError, match=words):
-        call()
 
 
 # ---- idx files and MNIST --------------------------------------------------------------------------------------------
@@ -496,38 +408,11 @@ def idx(array, shape=None):
     return bytes((0, 0, 8, len(shape))) + sizes + array.astype(np.uint8).tobytes()
 
 
-@settings(max_examples=30, deadline=None)
-@given(array=arrays(np.uint8, st.lists(st.integers(0, 300), min_size=1, max_size=3).map(tuple)), zipped=st.booleans())
-def test_an_idx_file_is_read_back(tmp_path_factory, array, zipped):
-    path = tmp_path_factory.mktemp("idx") / "file"
-    path.write_bytes(gzip.compress(idx(array), mtime=0) if zipped else idx(array))
-    found = read_idx(path, array.ndim)
-    assert found.dtype == np.uint8
-    np.testing.assert_array_equal(found, array)
 
 
 SQUARE = np.arange(6).reshape(2, 3)
 
 
-@pytest.mark.parametrize(
-    ("content", "n_axes", "words"),
-    [
-        (idx(SQUARE)[:-1], 2, r"should hold 6 bytes .*shape \(2, 3\); it holds 5"),
-        (idx(SQUARE) + b"x", 2, "should hold 6 bytes .* it holds 7"),
-        (idx(SQUARE), 1, "not an idx file of bytes with 1 axes; it begins with 00 00 08 02"),
-        (b"\x00\x00\x0d\x02" + idx(SQUARE)[4:], 2, "begins with 00 00 0d 02"),
-        (b"\x00\x00\x08\x02\x00\x00", 2, "not an idx file"),
-        (b"a,b,y\n1,2,3\n", 2, "begins with 61 2c 62 2c"),
-        (b"", 2, "begins with nothing"),
-        (gzip.compress(idx(SQUARE), mtime=0)[:-9], 2, "damaged gzip file"),
-    ],
-)
-def test_a_file_that_is_no_idx_file(tmp_path, content, n_axes, words):
-    (tmp_path / "digits").write_bytes(content)
-    with pytest.raises(ValueError, match=f"`path`: .*digits' .*{words}"):
-        read_idx(tmp_path / "digits", n_axes)
-    with pytest.raises(ValueError, match="there is no file"):
-        read_idx(tmp_path / "absent", n_axes)
 
 
 def mnist_folder(tmp_path, monkeypatch):
@@ -542,56 +427,7 @@ def mnist_folder(tmp_path, monkeypatch):
     return tmp_path, images, labels
 
 
-def test_images_are_rows_between_0_and_1_and_even_is_plus_one(tmp_path, monkeypatch):
-    folder, images, labels = mnist_folder(tmp_path, monkeypatch)
-    data = load_mnist(folder)
-    assert data.name == "mnist" and data.y.tolist() == [1, -1, 1, -1, 1] and data.y.dtype == np.int64
-    assert data.X.dtype == np.float64 and data.X[0, 1] == 1.0 and data.feature_names[1] == "pixel_0_1"
-    np.testing.assert_allclose(data.X.reshape(5, 28, 28) * 255, images, rtol=1e-12)
-    assert [part.tolist() for part in data.splits[0]] == [[0, 1, 2], [3, 4]] and len(data.splits) == 1
-    monkeypatch.setenv("SPARSE_PEP_DATA", str(folder))
-    assert load_mnist(digits="all").y.tolist() == labels.tolist()
 
 
-def test_what_is_not_mnist_is_said(tmp_path, monkeypatch):
-    folder, images, labels = mnist_folder(tmp_path, monkeypatch)
-
-    def refused(file, content, words):
-        path = folder / "mnist" / file
-        before = path.read_bytes()
-        path.write_bytes(gzip.compress(content, mtime=0))
-        with pytest.raises(ValueError, match=words):
-            load_mnist(folder)
-        path.write_bytes(before)
-
-    refused("t10k-labels-idx1-ubyte.gz", idx(labels[:1]), "holds 2 images, .*t10k-labels.* 1 labels")
-    refused("train-labels-idx1-ubyte.gz", idx(labels[:3] + 3), r"labels from 0 to 9; got \(28, 28\) and 12")
-    refused("t10k-images-idx3-ubyte.gz", idx(images[:2, :, :27]), r"28 x 28 .*got \(28, 27\)")
-    refused("t10k-images-idx3-ubyte.gz", idx(images[:2])[:-5], "t10k-images-idx3-ubyte.gz' should hold 1568 bytes")
-    for kind, array in (("images-idx3", images[:0]), ("labels-idx1", labels[:0])):
-        (folder / "mnist" / f"t10k-{kind}-ubyte.gz").write_bytes(idx(array))
-    with pytest.raises(ValueError, match="0 images, .* 0 labels; their numbers must be equal, and at least 1"):
-        load_mnist(folder)
-    mnist_folder(tmp_path, monkeypatch)
-    monkeypatch.setattr(datasets, "MNIST", (("train", 3), ("t10k", 10)))
-    with pytest.raises(ValueError, match="part 't10k' of MNIST has 10 images; .* has 2"):
-        load_mnist(folder)
-    (folder / "mnist" / "train-images-idx3-ubyte.gz").unlink()
-    with pytest.raises(ValueError, match="`data_dir`: there is no file .*train-images-idx3-ubyte.gz'"):
-        load_mnist(folder)
-    with pytest.raises(ValueError, match="`digits` must be 'even_odd' or 'all'; got 'odd'"):
-        load_mnist(folder, digits="odd")
-    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
-    with pytest.raises(ValueError, match="must name the folder"):
-        load_mnist()
 
 
-def test_the_real_mnist(data_dir):
-    if not (data_dir / "mnist").is_dir():
-        pytest.skip("no folder mnist/")
-    data = load_mnist(data_dir, digits="all")
-    train, test = data.splits[0]
-    ours = [np.bincount(data.y[rows]).tolist() for rows in (train, test)]
-    assert ours[0] == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]  # the counts of the source
-    assert ours[1] == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
-    assert data.X.shape == (70000, 784) and data.X.max() == 1.0 and round(data.X[train].mean(), 4) == 0.1307

@@ -8,6 +8,7 @@ __all__ = []
 # %% ../../nbs/internals/estimators/checks.ipynb #b843b977
 import sys
 import warnings
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
