@@ -207,18 +207,18 @@ def test_an_edge_out_of_a_folder_is_seen():
 
 # A budget is lowered when something leaves, and never raised: a new feature names what leaves for it.
 BUDGETS = {
-    "lines": 24500,
-    "code_lines": 14000,
-    "lines_of_tests": 19700,
-    "entered_by_regressor": 230,
-    "entered_by_classifier": 262,
-    "entered_by_command_line": 350,
+    "lines": 21615,
+    "code_lines": 12688,
+    "lines_of_tests": 19133,
+    "entered_by_regressor": 228,
+    "entered_by_classifier": 261,
+    "entered_by_command_line": 346,
     "constructor_arguments": 18,
-    "options_of_fit": 31,
-    "public_names": 160,
+    "options_of_fit": 30,
+    "public_names": 159,
     "floors": 15,
     "circles": 2,
-    "modules": 52,
+    "modules": 50,
 }
 
 
