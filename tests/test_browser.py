@@ -168,7 +168,7 @@ addEventListener("DOMContentLoaded", async () => {
   }
 });
 """
-WORDS = ["log1p_ratio", "notation", "cavity mean", "zzzqqq", "cavity zzzqqq", "GaussianBlur", "predict_proba", "read_table"]
+WORDS = ["log1p_ratio", "notation", "cavity mean", "zzzqqq", "cavity zzzqqq", "GaussianBlur", "predict_proba", "load_regression"]
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -266,7 +266,7 @@ def test_search_finds_words_and_its_links_lead_there(seen):
     assert found[1][1].endswith("some/where/internals/numerics/linalg.html#log1p_ratio")
     assert any(heading == "Notation" for heading, _ in seen["search"]["notation"]["found"])
     assert len(seen["search"]["cavity mean"]["found"]) > 0
-    for name, page in (("GaussianBlur", "interdomain"), ("read_table", "datasets")):
+    for name, page in (("GaussianBlur", "interdomain"), ("load_regression", "datasets")):
         heading, link = seen["search"][name]["found"][0]
         assert heading == name
         assert link.endswith(f"some/where/reference/{page}.html#{name}")
