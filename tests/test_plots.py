@@ -161,6 +161,12 @@ def test_the_trace_marks_the_best_and_leaves_out_failed_steps():
     assert ax.lines[2].get_color() == ax.lines[3].get_color() != line.get_color()
 
 
+@pytest.mark.parametrize("wrong", [[], [np.nan, np.nan], [[1.0, 2.0]]])
+def test_a_trace_without_values_in_a_row_is_refused(wrong):
+    with pytest.raises(ValueError, match="values"):
+        plot_energy_trace(wrong)
+
+
 def test_traces_are_told_apart_by_colour_and_dashes_and_have_whole_steps():
     ax = plt.gca()
     for label in range(7):
