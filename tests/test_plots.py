@@ -158,13 +158,10 @@ def test_the_trace_marks_the_best_and_leaves_out_failed_steps():
     assert best.get_xydata().tolist() == [[2.0, -1.0]]
     again = plot_energy_trace([-3.0, -2.5], ax=ax, label="b")
     assert again is ax and labels(ax) == ["a", "b"] and len(plt.get_fignums()) == 1
+    for wrong in ([], [np.nan, np.nan], [[1.0, 2.0]]):
+        with pytest.raises(ValueError, match="values"):
+            plot_energy_trace(wrong)
     assert ax.lines[2].get_color() == ax.lines[3].get_color() != line.get_color()
-
-
-@pytest.mark.parametrize("wrong", [[], [np.nan, np.nan], [[1.0, 2.0]]])
-def test_a_trace_without_values_in_a_row_is_refused(wrong):
-    with pytest.raises(ValueError, match="values"):
-        plot_energy_trace(wrong)
 
 
 def test_traces_are_told_apart_by_colour_and_dashes_and_have_whole_steps():
