@@ -15,13 +15,7 @@ from numpy.typing import ArrayLike
 
 from .inference import Fit, infer
 from .likelihoods import Likelihood
-from sparse_pep.numerics.linalg import (
-    add_rank_one,
-    add_weighted,
-    column_dots,
-    log1p_ratio,
-    solve_lower,
-)
+from .numerics.linalg import add_rank_one, add_weighted, column_dots, log1p_ratio, solve_lower
 from .numerics.threads import chunk_slices
 from .numerics.validation import as_floats
 from .shards import Shard
@@ -115,9 +109,7 @@ def clusters(scaled: np.ndarray, size: int, rng: np.random.Generator) -> list[np
     return parts
 
 # %% ../nbs/12_blocks.ipynb #36d5f865
-def clustered_blocks(
-    X: np.ndarray, size: int, rng: np.random.Generator, shared: Sequence[ArrayLike] = ()
-) -> Partition:
+def clustered_blocks(X: np.ndarray, size: int, rng: np.random.Generator, shared: Sequence[ArrayLike] = ()) -> Partition:
     """Blocks of at most `size` inputs that lie close together.
 
     Parameters
@@ -171,10 +163,7 @@ class BlockChunk:
     def columns(self) -> tuple[slice, ...]:
         """Slice of `rows` that each array of `members` occupies."""
         stops = np.cumsum([group.size for group in self.members])
-        return tuple(
-            slice(int(stop) - group.size, int(stop))
-            for stop, group in zip(stops, self.members)
-        )
+        return tuple(slice(int(stop) - group.size, int(stop)) for stop, group in zip(stops, self.members))
 
     def views(self, V: np.ndarray) -> list[np.ndarray]:
         """V (M, n) as stacks (G, M, b), one for each array of `members`; no copies."""
@@ -228,9 +217,7 @@ def log_det_ratio(S: np.ndarray, power: np.ndarray, lower: np.ndarray) -> np.nda
     """
     safe = np.where(power == 0.0, 1.0, power)[:, None]
     below = np.tril(lower, -1) / safe[..., None]
-    pivots = np.einsum("gkk->gk", S) - power[:, None] * np.einsum(
-        "gkj,gkj->gk", below, below
-    )
+    pivots = np.einsum("gkk->gk", S) - power[:, None] * np.einsum("gkj,gkj->gk", below, below)
     x = power[:, None] * pivots
     small = np.abs(x) < 0.5
     by_series = pivots * log1p_ratio(np.where(small, x, 0.0))
@@ -253,11 +240,7 @@ def inverse_lower(lower: np.ndarray) -> np.ndarray:
 
 # %% ../nbs/12_blocks.ipynb #a8ec3085
 def gaussian_block_sites(
-    y: np.ndarray,
-    D: np.ndarray,
-    noise_variance: np.ndarray,
-    power: np.ndarray,
-    share: np.ndarray | None = None,
+    y: np.ndarray, D: np.ndarray, noise_variance: np.ndarray, power: np.ndarray, share: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sites of G blocks of size b at the fixed point, for Gaussian noise.
 
@@ -494,9 +477,7 @@ class BlockShard(Shard):
         self.release(i)
         return float(terms)
 
-    def marginals_of(
-        self, c: int, i: int, V: np.ndarray, posterior: Posterior
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def marginals_of(self, c: int, i: int, V: np.ndarray, posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (n,) of each fₙ under the tilted density of its block."""
         blocks, (precision, shift) = self.chunks[i], self.state.sites[:, c]
         half, JT = solve_lower(posterior.B, V), np.empty_like(V)

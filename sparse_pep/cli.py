@@ -71,9 +71,7 @@ class OneLineErrors(click.Group):
         except expected_errors() as error:
             message = str(error)
         except OSError as error:
-            message = (
-                f"'{error.filename}': {error.strerror}." if error.filename else str(error)
-            )
+            message = f"'{error.filename}': {error.strerror}." if error.filename else str(error)
         except (click.Abort, KeyboardInterrupt):
             click.echo("Stopped.", err=True)
             sys.exit(130)
@@ -128,9 +126,7 @@ class Power(click.ParamType):
 
     name = "power"
 
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float | str:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
         """The value as a number, or the name of a rule; a usage error if it is neither."""
         if value in POWER_NAMES:
             return value
@@ -140,9 +136,7 @@ class Power(click.ParamType):
             number = math.nan
         if not 0.0 <= number <= 1.0:
             names = ", ".join(POWER_NAMES)
-            self.fail(
-                f"{value!r} is not a number from 0 to 1, nor one of {names}.", param, ctx
-            )
+            self.fail(f"{value!r} is not a number from 0 to 1, nor one of {names}.", param, ctx)
         return number
 
 # %% ../nbs/internals/cli.ipynb #7115cf1d

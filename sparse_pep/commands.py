@@ -32,26 +32,8 @@ from .blocks import clustered_blocks
 from .data.cluster import DaskSource, connect
 from .data.columns import KINDS, unforeseen_text
 from .data.sources import ArraySource, Source
-from sparse_pep.data.tables import (
-    TABLES,
-    BadCell,
-    Layout,
-    TableArrays,
-    arrays_of,
-    names_in,
-    require_column,
-    table_files,
-    table_layout,
-)
-from sparse_pep.datasets import (
-    Dataset,
-    banana_like,
-    list_datasets,
-    load_classification,
-    load_regression,
-    random_splits,
-    snelson_like,
-)
+from .data.tables import TABLES, BadCell, Layout, TableArrays, arrays_of, names_in, require_column, table_files, table_layout
+from .datasets import Dataset, banana_like, list_datasets, load_classification, load_regression, random_splits, snelson_like
 from .estimators import SparsePEPClassifier, SparsePEPRegressor, load
 from .estimators.base import PowerEPEstimator
 from .estimators.checks import generators
@@ -60,21 +42,7 @@ from .numerics.files import write_aside
 from .numerics.validation import is_names
 from .shards import Piece
 from .training import LBFGS
-from sparse_pep.trials import (
-    CLASSIFIERS,
-    COUNTS,
-    NUMERIC,
-    check_classes,
-    estimator_for,
-    format_table,
-    one_line_warnings,
-    power_name,
-    predictions,
-    require_learnable,
-    require_squares,
-    run_split,
-    score_rows,
-)
+from .trials import CLASSIFIERS, COUNTS, NUMERIC, check_classes, estimator_for, format_table, one_line_warnings, power_name, predictions, require_learnable, require_squares, run_split, score_rows
 
 # %% ../nbs/internals/commands.ipynb #d146f651
 def check_output(path: str | os.PathLike, option: str = "--out") -> Path:
@@ -111,9 +79,7 @@ def check_files(inputs: Sequence[str | None], outputs: Mapping[str, str | None])
         taken[real] = f"is the file of {option} too"
 
 # %% ../nbs/internals/commands.ipynb #e08d92f3
-def write_csv(
-    path: str | os.PathLike, names: Sequence[str], rows: Iterable[Sequence]
-) -> int:
+def write_csv(path: str | os.PathLike, names: Sequence[str], rows: Iterable[Sequence]) -> int:
     """Write a CSV file, completely or not at all, and return the number of its rows. `-` stands for
     standard output. `names` is the header, and numbers keep every digit.
     """
@@ -143,14 +109,10 @@ def write_report(path: str | os.PathLike, page: str) -> None:
 
 def save_figure(path: str | os.PathLike, figure: object) -> None:
     """Write a Matplotlib figure as PNG, completely or not at all."""
-    write_aside(
-        check_output(path), lambda file: figure.savefig(file, format="png", dpi=150)
-    )
+    write_aside(check_output(path), lambda file: figure.savefig(file, format="png", dpi=150))
 
 
-def save_model(
-    path: str | os.PathLike, model: PowerEPEstimator, names: Sequence[str], target: str
-) -> None:
+def save_model(path: str | os.PathLike, model: PowerEPEstimator, names: Sequence[str], target: str) -> None:
     """Write a model, completely or not at all, with the names of its inputs in the order of
     training, and of the column that it predicts.
     """
@@ -180,9 +142,7 @@ def print_result(text: str, result: Mapping, as_json: bool) -> None:
 def check_json(as_json: bool, out: str | None) -> None:
     """Raise a ValueError if both a CSV file and a document should go to standard output."""
     if as_json and out == "-":
-        raise ValueError(
-            "--out: - is standard output, where --json writes; name a file, or leave out --out or --json."
-        )
+        raise ValueError("--out: - is standard output, where --json writes; name a file, or leave out --out or --json.")
 
 # %% ../nbs/internals/commands.ipynb #5f5d9690
 SCORES = {
@@ -217,9 +177,7 @@ def demo_posterior(path: str | os.PathLike) -> None:
     X, y = snelson_like()
     Z_start = np.linspace(2.4, 3.6, 12)  # all in the gap
     with one_line_warnings("one-dimensional set: "):
-        model = SparsePEPRegressor(
-            features=InducingPoints(Z_start[:, None]), power=0.5, noise_variance=0.1
-        ).fit(X, y)
+        model = SparsePEPRegressor(features=InducingPoints(Z_start[:, None]), power=0.5, noise_variance=0.1).fit(X, y)
     figure = Figure(figsize=(7.0, 4.0), layout="constrained")  # needs no display
     ax = plot_posterior_1d(model, X, y, ax=figure.subplots(), Z_start=Z_start)
     ax.set_title("Power EP, power 0.5: 200 data points, 12 inducing points")
@@ -291,9 +249,7 @@ def demo(out: str, n_inducing: int, max_iter: int, quick: bool) -> None:
         demo_boundary(boundary, 200 if quick else 400, max_iter)
         bar.update()
     click.echo(f"{first}\n{second}")
-    click.echo(
-        f"wrote {posterior}, {boundary}, {model_file} (diabetes, power 0.5), {held_out}"
-    )
+    click.echo(f"wrote {posterior}, {boundary}, {model_file} (diabetes, power 0.5), {held_out}")
     click.echo(f"next: sparse-pep predict {model_file} {held_out} --out predictions.csv")
 
 # %% ../nbs/internals/commands.ipynb #b666f0a7
@@ -352,9 +308,7 @@ def column_kinds(columns: Sequence[str]) -> dict[str, str]:
     return {name: kind for name, _, kind in pairs}
 
 
-def read_training(
-    layout: Layout, likelihood: str, cache_dir: str | None = None, verbose: bool = False
-) -> TableArrays:
+def read_training(layout: Layout, likelihood: str, cache_dir: str | None = None, verbose: bool = False) -> TableArrays:
     """The rows to train on, in memory or in files of `cache_dir`. ValueError if the targets do not
     suit the likelihood. If they are text instead of numbers, it says how to train on labels.
     """
@@ -371,9 +325,7 @@ def read_training(
     require_squares(rows.columns["X"], y, rows.feature_names, target)
     if likelihood in (*COUNTS, "ordinal") and np.any((y < 0.0) | (y % 1.0 != 0.0)):
         what = "counts" if likelihood in COUNTS else "the numbers of ordered classes"
-        raise ValueError(
-            f"--likelihood {likelihood}: the target {target!r} does not hold {what} (0, 1, 2, ...)."
-        )
+        raise ValueError(f"--likelihood {likelihood}: the target {target!r} does not hold {what} (0, 1, 2, ...).")
     for part in OPTIONS_OF_PARTS.keys() & layout.parts & rows.columns.keys():
         option, column, values = OPTIONS_OF_PARTS[part], layout.parts[part], rows.columns[part]
         negative = np.flatnonzero(values < 0.0)
@@ -448,9 +400,7 @@ def fit_text(result: Mapping) -> str:
     return "\n".join([*lines, f"wrote {' and '.join(files)}"])
 
 # %% ../nbs/internals/commands.ipynb #0994ccd4
-def check_held_out(
-    y: np.ndarray, train: np.ndarray, test: np.ndarray, likelihood: str, name: str
-) -> None:
+def check_held_out(y: np.ndarray, train: np.ndarray, test: np.ndarray, likelihood: str, name: str) -> None:
     """Raise a ValueError, before anything is trained, if the rows `test` of the targets y (N,) cannot
     be scored: labels that no row of `train` has, or numbers that are all the same.
     """
@@ -463,9 +413,7 @@ def check_held_out(
         )
 
 
-def held_out_rows(
-    y: np.ndarray, fraction: float | None, seed: int, likelihood: str
-) -> tuple[np.ndarray, np.ndarray]:
+def held_out_rows(y: np.ndarray, fraction: float | None, seed: int, likelihood: str) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of the rows to train on and of those held out at random. Without a fraction none
     are held out.
     """
@@ -501,9 +449,7 @@ def check_options(
         raise ValueError("--cache-dir belongs to --in-pieces; leave it out.")
     whole = {"--test-fraction": test_fraction, "--report": report, "standard input": data == "-" or None}
     for option in (option for option, value in whole.items() if value is not None and large):
-        raise ValueError(
-            f"{option} does not go with --in-pieces and --scheduler; leave it out."
-        )
+        raise ValueError(f"{option} does not go with --in-pieces and --scheduler; leave it out.")
 
 
 class BlockedSource(Source):
@@ -552,11 +498,7 @@ def without_logs() -> Iterator[None]:
 
 @contextmanager
 def rows_to_fit(
-    layout: Layout,
-    training: Mapping,
-    cache_dir: str | None,
-    scheduler: str | None,
-    large: bool,
+    layout: Layout, training: Mapping, cache_dir: str | None, scheduler: str | None, large: bool
 ) -> Iterator[Source]:
     """A context with the rows of a table, in memory, in files of `cache_dir`, or with the workers of
     the cluster at the address `scheduler`. Workers read Parquet files themselves, unless rows are in blocks or targets are censored.
@@ -623,9 +565,7 @@ def tell_columns(rows: Source, show: bool) -> None:
         click.echo(f"{rows.encoded_by.describe()}\n")
 
 
-def fit_source(
-    rows: Source, target: str, standardize: bool, training: Mapping, show: bool
-) -> PowerEPEstimator:
+def fit_source(rows: Source, target: str, standardize: bool, training: Mapping, show: bool) -> PowerEPEstimator:
     """The estimator trained on all rows of a source. The blocks are those of the source."""
     require_different(rows, target)
     tell_columns(rows, show)
@@ -633,12 +573,7 @@ def fit_source(
 
 
 def fit_arrays(
-    rows: TableArrays,
-    target: str,
-    standardize: bool,
-    test_fraction: float | None,
-    training: Mapping,
-    show: bool,
+    rows: TableArrays, target: str, standardize: bool, test_fraction: float | None, training: Mapping, show: bool
 ) -> tuple[PowerEPEstimator, np.ndarray, np.ndarray]:
     """The trained estimator, and the numbers of the training and of the held-out rows."""
     X, y, seed = rows.columns["X"], rows.targets(), training["random_state"]
@@ -754,19 +689,13 @@ def check_many(data: str, out: str | None) -> None:
     outside of it.
     """
     if out in (None, "-") or data == "-":
-        raise ValueError(
-            "--in-pieces reads a file or a folder and writes to a file; name it with --out."
-        )
+        raise ValueError("--in-pieces reads a file or a folder and writes to a file; name it with --out.")
     path = check_output(out)
     if path.parent == Path(data).resolve() and path.name.lower().endswith(TABLES):
-        raise ValueError(
-            f"--out: '{out}' would be one of the files of '{data}'; name a file elsewhere."
-        )
+        raise ValueError(f"--out: '{out}' would be one of the files of '{data}'; name a file elsewhere.")
 
 # %% ../nbs/internals/commands.ipynb #e52ee02d
-def predict(
-    model: str, data: str, out: str | None, in_pieces: bool, decimal: str, as_json: bool
-) -> None:
+def predict(model: str, data: str, out: str | None, in_pieces: bool, decimal: str, as_json: bool) -> None:
     """Write the predictions of a model file for the rows of a file, or print them as JSON."""
     check_json(as_json, out)
     if out is None and not as_json:
@@ -813,16 +742,12 @@ def parse_powers(text: str) -> list[float]:
         except ValueError:
             power = np.nan
         if not 0.0 <= power <= 1.0:
-            raise ValueError(
-                f"--powers: {part.strip()!r} is not a number from 0 to 1; write them as 0,0.5,1."
-            )
+            raise ValueError(f"--powers: {part.strip()!r} is not a number from 0 to 1; write them as 0,0.5,1.")
         powers.append(power)
     return list(dict.fromkeys(powers))
 
 # %% ../nbs/internals/commands.ipynb #4f3e3b1f
-def load_named(
-    name: str, likelihood: str | None, data_dir: str | None
-) -> tuple[Dataset, str]:
+def load_named(name: str, likelihood: str | None, data_dir: str | None) -> tuple[Dataset, str]:
     """A data set by name, and its likelihood: the given one, or gaussian for numbers and auto for
     labels. ValueError if there is no such data set, or if the likelihood does not suit it.
     """
@@ -923,10 +848,7 @@ def score_tables(rows: Sequence[Mapping]) -> str:
         kinds.setdefault(tuple(score_columns([row])), []).append(row)
     parts = []
     for group in kinds.values():
-        means = [
-            row | {"converged": f"{row['converged']}/{row['splits']}"}
-            for row in average_rows(group)
-        ]
+        means = [row | {"converged": f"{row['converged']}/{row['splits']}"} for row in average_rows(group)]
         for title, table, split in (("each split", group, "split"), ("averages", means, "splits")):
             columns = {"data": "", "power": "g", "name": "", split: "d"} | score_columns(group)
             parts.append(f"{title}\n{format_table(table, columns)}")
@@ -973,12 +895,7 @@ def compare(
     chosen = parse_powers(powers)
     reading = {"columns": columns, "drop": drop, "only": only, "decimal": decimal}
     sets = chosen_data(data, target, names, data_dir, splits, likelihood, **reading)
-    jobs = [
-        (one, kind, power, split)
-        for one, kind in sets
-        for power in chosen
-        for split in range(len(one.splits))
-    ]
+    jobs = [(one, kind, power, split) for one, kind in sets for power in chosen for split in range(len(one.splits))]
     rows = []
     with tqdm(jobs, desc="compare", unit="fit", disable=quiet) as bar:
         for one, kind, power, split in bar:

@@ -162,9 +162,7 @@ def parts_of(features: Features) -> tuple[Features, ...]:
     return features.features if isinstance(features, Mixture) else (features,)
 
 
-def prior_draws(
-    kernel: Kernel, n_dims: int, n_draws: int, n_features: int, rng: np.random.Generator
-) -> PriorDraws:
+def prior_draws(kernel: Kernel, n_dims: int, n_draws: int, n_features: int, rng: np.random.Generator) -> PriorDraws:
     """`n_draws` draws from the prior with mean 0, with `n_features` waves for each term of the kernel."""
     xi, gamma, slopes = [], [], np.zeros((n_dims, n_draws))
     for term in expanded(kernel):

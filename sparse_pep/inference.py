@@ -16,19 +16,7 @@ from .likelihoods import Likelihood
 from .numerics.linalg import Factor, factorise
 from .numerics.threads import one_blas_thread
 from .quadrature import Accuracy
-from sparse_pep.shards import (
-    Piece,
-    Projection,
-    Shard,
-    Shards,
-    Step,
-    Sums,
-    per_row,
-    project,
-    projections,
-    site_sums,
-    step_sites,
-)
+from .shards import Piece, Projection, Shard, Shards, Step, Sums, per_row, project, projections, site_sums, step_sites
 from .sites import Posterior, posterior_from_sums
 
 # %% ../nbs/11_inference.ipynb #d2f6b40e
@@ -339,9 +327,7 @@ def fixed_point(
             raise np.linalg.LinAlgError(
                 "q(u) is not a distribution even without sites; check the parameters of the kernel."
             )
-    fit = Fit(
-        *state, search.converged, sweep, search.change, search.shortest, np.array(search.trace), shards
-    )
+    fit = Fit(*state, search.converged, sweep, search.change, search.shortest, np.array(search.trace), shards)
     if shards.source is not None:
         return replace(fit, start=shards.state)
     data = shards.local[0]

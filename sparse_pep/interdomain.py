@@ -15,31 +15,9 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from .features import Features, InducingPoints
-from sparse_pep.kernels import (
-    Constant,
-    Kernel,
-    Linear,
-    Matern12,
-    Matern32,
-    Matern52,
-    SquaredExponential,
-    Sum,
-    White,
-)
-from sparse_pep.numerics.devices import (
-    Array,
-    concatenate,
-    exp_in_place,
-    full,
-    require_host,
-    to_device,
-    total_product,
-)
-from sparse_pep.numerics.distances import (
-    Pairs,
-    moments_of_differences,
-    quadratic_of_differences,
-)
+from .kernels import Constant, Kernel, Linear, Matern12, Matern32, Matern52, SquaredExponential, Sum, White
+from .numerics.devices import Array, concatenate, exp_in_place, full, require_host, to_device, total_product
+from .numerics.distances import Pairs, moments_of_differences, quadratic_of_differences
 from .numerics.parameters import added, numbered, with_numbered
 from .numerics.validation import as_floats
 
@@ -139,17 +117,13 @@ class Side:
 def side(P: np.ndarray, A: Windows, B: Windows, d: int, sign: float) -> Side:
     """Dimension d of windows A (M of them) and B (n), with the frequencies of B times `sign`."""
     none = np.zeros((1, 1))
-    q, omega = (
-        (none, none) if A.plain else (A.width[:, d, None] ** 2, A.frequency[:, d, None])
-    )
+    q, omega = (none, none) if A.plain else (A.width[:, d, None] ** 2, A.frequency[:, d, None])
     r, eta = (none, none) if B.plain else (B.width[:, d] ** 2, sign * B.frequency[:, d])
     delta = A.centre[:, d, None] - B.centre[:, d]
     return Side(q, r, omega, eta, delta, P[d], 1j if A.waves or B.waves else 0.0)
 
 # %% ../nbs/04_interdomain.ipynb #3b4f5a0d
-def slope_factors(
-    P: np.ndarray, A: Windows, B: Windows, sign: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def slope_factors(P: np.ndarray, A: Windows, B: Windows, sign: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The factor of the rows, the factor of the columns and the correction of the table, each
     (M, n), or a number where nothing is differentiated.
     """
@@ -202,9 +176,7 @@ def no_gradient(A: Windows) -> dict[str, np.ndarray]:
     return {key: np.zeros(shape) for key in ("Z", "log_width", "frequency")}
 
 
-def wave_vjp(
-    variance: float, P: np.ndarray, A: Windows, B: Windows
-) -> tuple[np.ndarray, Callable]:
+def wave_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable]:
     """Covariances (M, n) of two sets of windows (with `level` 0) of a function whose kernel
     is variance · exp(−½ Σ_d P_d (x_d − x_d′)²), and their pull-back.
 
@@ -273,27 +245,21 @@ def centred(P: np.ndarray, Z: np.ndarray, X: Array) -> tuple[Pairs, bool]:
     return Pairs(z, x) if expand else Pairs(Z, X), expand
 
 
-def data_waves(
-    variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand: bool
-) -> Array:
+def data_waves(variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand: bool) -> Array:
     """variance · exp(Σ_d φ_d + i phase), (M, n), for pairs of windows and points; real if there
     are no waves.
     """
     q, omega, none = A.width**2, A.frequency, np.zeros_like(A.centre)
     tau = 1.0 + P * q
     size = np.log(variance) - 0.5 * np.sum(np.log1p(P * q) + omega**2 * q / tau, axis=1)
-    H = exp_in_place(
-        quadratic_of_differences(size, none, -0.5 * P / tau, pairs, expand)
-    )
+    H = exp_in_place(quadratic_of_differences(size, none, -0.5 * P / tau, pairs, expand))
     if not A.waves:
         return H
     angle = quadratic_of_differences(A.phase, -P / tau * omega * q, none, pairs, expand)
     return H * np.cos(angle) + 1j * (H * np.sin(angle))
 
 
-def data_vjp(
-    variance: float, P: np.ndarray, A: Windows, X: Array
-) -> tuple[Array, Callable]:
+def data_vjp(variance: float, P: np.ndarray, A: Windows, X: Array) -> tuple[Array, Callable]:
     """`wave_vjp` for windows A with the function values at X (n, D), for which no
     derivatives are returned. Cost: products of 2Mn(2D + 1) flops both ways.
     """
@@ -324,23 +290,15 @@ def data_vjp(
     return K, pull
 
 
-def data_sums(
-    P: np.ndarray, A: Windows, W: tuple, U: np.ndarray
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def data_sums(P: np.ndarray, A: Windows, W: tuple, U: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Derivatives with respect to the log lengthscales (D,) and the windows' parameters, from
     the moments of the adjoints of φ and φ′.
     """
     q, i = A.width**2, 1j if A.waves else 0.0
     tau = 1.0 + P * q
     p, t, v = P / tau, -i * A.frequency * q, i * A.frequency / tau
-    lengthscale = (
-        p * q * W[0]
-        + p / tau * (t * (t * W[0] - 2 * W[1]) + W[2])
-        - 2 * p / tau * (t * U[0] - U[1])
-    )
-    width = (
-        (v**2 - p) * W[0] + p * (p * W[2] - 2 * v * W[1]) - 2 * p * (v * U[0] - p * U[1])
-    )
+    lengthscale = p * q * W[0] + p / tau * (t * (t * W[0] - 2 * W[1]) + W[2]) - 2 * p / tau * (t * U[0] - U[1])
+    width = (v**2 - p) * W[0] + p * (p * W[2] - 2 * v * W[1]) - 2 * p * (v * U[0] - p * U[1])
     return np.real(lengthscale).sum(0), {
         "Z": np.real(p * (t * W[0] - W[1] - U[0])),
         "log_width": q * np.real(width),
@@ -353,9 +311,7 @@ def with_blurs(A: Windows) -> Windows:
     if not A.level.any():
         return A
     still = replace(A, frequency=0.0 * A.frequency, phase=0.0 * A.phase)
-    both = {
-        name: np.concatenate([getattr(A, name), getattr(still, name)]) for name in ARRAYS
-    }
+    both = {name: np.concatenate([getattr(A, name), getattr(still, name)]) for name in ARRAYS}
     return replace(A, **both)
 
 
@@ -402,9 +358,7 @@ def matern_series(kernel: Kernel, r: np.ndarray) -> list[np.ndarray]:
     return [c**j * factor * decay for j, factor in enumerate(first)]
 
 
-def matern_vjp(
-    kernel: Kernel, P: np.ndarray, A: Windows, B: Windows
-) -> tuple[np.ndarray, Callable]:
+def matern_vjp(kernel: Kernel, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable]:
     """`wave_vjp` for points and derivatives of a Matérn 3/2 or 5/2 function."""
 
     def along():
@@ -446,10 +400,7 @@ def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Call
     def means(A: Windows) -> tuple[np.ndarray, Callable]:
         area, own = A.width**2, (A.dims < 0)[:, None]
         size = np.exp(-0.5 * np.sum(A.frequency**2 * area, axis=1))[:, None]
-        cosine, sine = (
-            size * np.cos(A.phase)[:, None],
-            size * np.sin(A.phase)[:, None] * own,
-        )
+        cosine, sine = size * np.cos(A.phase)[:, None], size * np.sin(A.phase)[:, None] * own
         place = np.where(own, A.centre, A.dims[:, None] == np.arange(A.centre.shape[1]))
         mean = cosine * place - sine * A.frequency * area
 
@@ -474,9 +425,7 @@ def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Call
     return K, pull
 
 # %% ../nbs/04_interdomain.ipynb #89cefa6f
-def values_vjp(
-    kernel: Kernel, A: Windows, B: Windows, one_set: bool
-) -> tuple[np.ndarray, Callable]:
+def values_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable]:
     """Covariances (M, n) of function values, computed by the kernel itself, and their pull-back."""
     K, pull_K = kernel.vjp(A.centre, None if one_set else B.centre)
 
@@ -491,20 +440,14 @@ def values_vjp(
     return K, pull
 
 
-def white_vjp(
-    kernel: White, A: Windows, B: Windows, one_set: bool
-) -> tuple[np.ndarray, Callable]:
+def white_vjp(kernel: White, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable]:
     """Covariances (M, n) of windows of white noise, which are its variance for a point with
     itself and otherwise 0, and their pull-back.
     """
     K = full((len(A.centre), B.centre.shape[0]), 0.0, like=B.centre)
     if one_set:
         np.fill_diagonal(K, np.where(A.width.any(axis=1), 0.0, kernel.variance))
-    return K, lambda K_bar: (
-        {"log_variance": total_product(K_bar, K)},
-        no_gradient(A),
-        no_gradient(B),
-    )
+    return K, lambda K_bar: ({"log_variance": total_product(K_bar, K)}, no_gradient(A), no_gradient(B))
 
 
 def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, Callable]:
@@ -535,9 +478,7 @@ def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, 
     return K, pull
 
 # %% ../nbs/04_interdomain.ipynb #41c8d8c1
-def sum_vjp(
-    kernel: Sum, A: Windows, B: Windows, one_set: bool
-) -> tuple[np.ndarray, Callable]:
+def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable]:
     """Covariances (M, n) of windows under a sum of kernels, and their pull-back."""
     matrices, pulls = zip(*(pair_vjp(part, A, B, one_set) for part in kernel.kernels))
 
@@ -548,9 +489,7 @@ def sum_vjp(
     return sum(matrices), pull
 
 
-def pair_vjp(
-    kernel: Kernel, A: Windows, B: Windows, one_set: bool
-) -> tuple[np.ndarray, Callable]:
+def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable]:
     """Covariances (M, n) of windows A with windows B (with A themselves if `one_set`), and
     their pull-back to the parameters of the kernel, of A and of B. Levels are left to
     `windows_vjp`. Raises NotImplementedError if there is no closed form.
@@ -578,9 +517,7 @@ def no_closed_form(kinds: str, kernel: Kernel) -> NotImplementedError:
     )
 
 
-def windows_vjp(
-    kernel: Kernel, A: Windows, B: Windows | None = None
-) -> tuple[np.ndarray, Callable]:
+def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[np.ndarray, Callable]:
     """Covariances (M, n) of windows A with windows B, or with themselves, and their pull-back,
     which takes K_bar (M, n) to dictionaries for the kernel, for A and for B.
     """
@@ -642,10 +579,7 @@ class WindowFeatures(Features):
 
     def gradient(self, bars: dict) -> dict[str, np.ndarray]:
         """Derivatives with the keys of `parameters()`, from those for the single windows."""
-        return {
-            key: bars[key].sum(0) if value.ndim == 1 else bars[key]
-            for key, value in self.parameters().items()
-        }
+        return {key: bars[key].sum(0) if value.ndim == 1 else bars[key] for key, value in self.parameters().items()}
 
 # %% ../nbs/04_interdomain.ipynb #86de2025
 def per_dimension(value: ArrayLike, Z: np.ndarray, name: str) -> np.ndarray:
@@ -745,21 +679,15 @@ class Wavelet(WindowFeatures):
     def __post_init__(self):
         Z, phase = InducingPoints(self.Z).Z, as_floats(self.phase, "phase")
         if phase.shape not in ((), (len(Z),)) or not np.all(np.isfinite(phase)):
-            raise ValueError(
-                f"`phase` must be finite and one number or of shape {(len(Z),)}; got {phase}."
-            )
-        checked = {
-            name: per_dimension(getattr(self, name), Z, name) for name in self.trained[1:]
-        }
+            raise ValueError(f"`phase` must be finite and one number or of shape {(len(Z),)}; got {phase}.")
+        checked = {name: per_dimension(getattr(self, name), Z, name) for name in self.trained[1:]}
         checked |= {"Z": Z, "phase": phase, "zero_mean": bool(self.zero_mean)}
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
     def windows(self) -> Windows:
         """The windows of the features."""
-        width, frequency = (
-            np.broadcast_to(v, self.Z.shape) for v in (self.width, self.frequency)
-        )
+        width, frequency = (np.broadcast_to(v, self.Z.shape) for v in (self.width, self.frequency))
         phase = np.broadcast_to(self.phase, len(self.Z))
         level = np.cos(phase) * np.exp(-0.5 * np.sum((frequency * width) ** 2, axis=1))
         return replace(
@@ -829,24 +757,18 @@ def decay_rate(kernel: Kernel) -> tuple[int, float]:
     return order, math.sqrt(2 * order - 1) / lengthscale
 
 
-def waves_product(
-    g: np.ndarray, h: np.ndarray, omega: np.ndarray, length: float
-) -> np.ndarray:
+def waves_product(g: np.ndarray, h: np.ndarray, omega: np.ndarray, length: float) -> np.ndarray:
     """∫ Re[gₘ exp(iωₘx)] Re[hₙ exp(iωₙx)] dx from 0 to `length`, for all pairs (M, M)."""
 
     def integral(delta: np.ndarray) -> np.ndarray:
-        return (
-            length * np.exp(0.5j * delta * length) * np.sinc(delta * length / (2 * np.pi))
-        )
+        return length * np.exp(0.5j * delta * length) * np.sinc(delta * length / (2 * np.pi))
 
     apart = np.outer(g, h.conj()) * integral(omega[:, None] - omega)
     together = np.outer(g, h) * integral(omega[:, None] + omega)
     return 0.5 * np.real(apart + together)
 
 
-def state_at_start(
-    p: int, lam: float, omega: np.ndarray, g: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def state_at_start(p: int, lam: float, omega: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """States (J, M) of the waves Re[g exp(iωx)] at x = 0, whitened with the state's covariance
     in a Matérn process of variance 1, and their derivatives in log γ, (J, M).
     """
@@ -858,9 +780,7 @@ def state_at_start(
         return np.array([f, df / lam]), np.array([none, -df / lam])
     slope, bend = np.sqrt(3.0) * df / lam, 3 / np.sqrt(8.0) * ddf / lam**2
     # f″ given f has mean −γ²f/3 and variance 8γ⁴/9
-    return np.array([f, slope, bend + f / np.sqrt(8.0)]), np.array(
-        [none, -slope, -2 * bend]
-    )
+    return np.array([f, slope, bend + f / np.sqrt(8.0)]), np.array([none, -slope, -2 * bend])
 
 # %% ../nbs/04_interdomain.ipynb #6d790401
 def waves_at(
@@ -921,9 +841,7 @@ class Fourier(Features):
     def __post_init__(self):
         a, b = as_floats(self.a, "a"), as_floats(self.b, "b")
         if a.ndim or b.ndim or not (np.isfinite(a) and np.isfinite(b) and a < b):
-            raise ValueError(
-                f"`a` must be less than `b`, both finite; got a = {a}, b = {b}."
-            )
+            raise ValueError(f"`a` must be less than `b`, both finite; got a = {a}, b = {b}.")
         a, b, omega = float(a), float(b), np.asarray(self.frequencies)
         if omega.ndim == 0 and np.issubdtype(omega.dtype, np.integer) and omega > 0:
             omega = 2 * np.pi / (b - a) * np.arange(omega)
@@ -971,9 +889,7 @@ class Fourier(Features):
         """Kuf (M, N) and its pull-back, to the kernel's parameters and to X (N, 1)."""
         require_host(X, "Fourier features")
         if X.shape[1] != 1:
-            raise ValueError(
-                f"`X` must have one column for Fourier features; it has {X.shape[1]} columns."
-            )
+            raise ValueError(f"`X` must have one column for Fourier features; it has {X.shape[1]} columns.")
         p, lam = decay_rate(kernel)
         arrays = waves_at(p, lam, self.frequencies, self.a, self.b, X[:, 0])
         K, dx, dlam = (self.real(array) for array in arrays)
@@ -989,10 +905,7 @@ def kernel_gradient(kernel: Kernel, variance: float, rate: float) -> dict[str, n
     """The derivatives with respect to a Matérn kernel's parameters, from those in the log
     variance and in log γ; log γ is a constant minus log ℓ.
     """
-    return {
-        "log_variance": variance,
-        "log_lengthscale": np.full(kernel.lengthscale.shape, -rate),
-    }
+    return {"log_variance": variance, "log_lengthscale": np.full(kernel.lengthscale.shape, -rate)}
 
 # %% ../nbs/04_interdomain.ipynb #331468db
 def windows_of(features: Features) -> Windows | None:
@@ -1002,9 +915,7 @@ def windows_of(features: Features) -> Windows | None:
     return features.windows() if isinstance(features, WindowFeatures) else None
 
 
-def cross_vjp(
-    kernel: Kernel, one: Features, other: Features
-) -> tuple[np.ndarray, Callable]:
+def cross_vjp(kernel: Kernel, one: Features, other: Features) -> tuple[np.ndarray, Callable]:
     """Covariances (M₁, M₂) of two sets of features and their pull-back, which takes K_bar
     (M₁, M₂) to dictionaries for the kernel, for `one` and for `other`.
     """
@@ -1068,18 +979,14 @@ class Mixture(Features):
         parts = self.features
         several = isinstance(parts, (list, tuple))
         if not several or not all(isinstance(f, Features) for f in parts):
-            raise ValueError(
-                "`features` must be a list of features, such as [InducingPoints(Z), Derivative(Z, dims)]."
-            )
+            raise ValueError("`features` must be a list of features, such as [InducingPoints(Z), Derivative(Z, dims)].")
         parts = [f.features if isinstance(f, Mixture) else (f,) for f in parts]
         object.__setattr__(self, "features", tuple(f for part in parts for f in part))
         if not self.features:
             raise ValueError("`features` must hold at least one set of features; got none.")
         columns = {1 if isinstance(f, Fourier) else f.Z.shape[1] for f in self.features}
         if len(columns) > 1:
-            raise ValueError(
-                f"all `features` must have the same number of input columns; got {sorted(columns)}."
-            )
+            raise ValueError(f"all `features` must have the same number of input columns; got {sorted(columns)}.")
 
     def __len__(self) -> int:
         return sum(map(len, self.features))

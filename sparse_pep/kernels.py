@@ -16,26 +16,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sparse_pep.numerics.devices import (
-    Array,
-    as_numpy,
-    concatenate,
-    divide_or_zero,
-    full,
-    namespace_of,
-    rows_times,
-    select_columns,
-    to_device,
-    total_product,
-)
+from .numerics.devices import Array, as_numpy, concatenate, divide_or_zero, full, namespace_of, rows_times, select_columns, to_device, total_product
 from .numerics.distances import Pairs, StackedPairs, centred_pairs
 from .numerics.parameters import Parametric, numbered, with_numbered
-from sparse_pep.numerics.validation import (
-    as_floats,
-    inputs_2d,
-    require_kind,
-    shown,
-)
+from .numerics.validation import as_floats, inputs_2d, require_kind, shown
 
 # %% ../nbs/01_kernels.ipynb #e1cd2b9b
 class Kernel(Parametric):
@@ -77,9 +61,7 @@ class Kernel(Parametric):
             fits = value.ndim == 0 or (value.ndim == 1 and value.size and vector)
             if not fits or not np.all(np.isfinite(value) & (value > 0)):
                 shape = "a number or a vector (D,)" if vector else "one number"
-                raise ValueError(
-                    f"`{name}` of {kind} must be positive and finite, {shape}; got {value}."
-                )
+                raise ValueError(f"`{name}` of {kind} must be positive and finite, {shape}; got {value}.")
             object.__setattr__(self, name, value)
         if self.active_dims is not None:
             dims = np.atleast_1d(np.asarray(self.active_dims, dtype=object))
@@ -122,9 +104,7 @@ class Kernel(Parametric):
         X1 = as_numpy(inputs_2d(X1, "X1"))
         X2 = None if X2 is None else inputs_2d(X2, "X2")
         if X2 is not None and X1.shape[1] != X2.shape[1]:
-            raise ValueError(
-                f"`X2` must have as many columns as `X1`, {X1.shape[1]}; got {X2.shape[1]}."
-            )
+            raise ValueError(f"`X2` must have as many columns as `X1`, {X1.shape[1]}; got {X2.shape[1]}.")
         return self.vjp(X1, X2)[0]
 
     def diag(self, X: ArrayLike) -> np.ndarray:
@@ -157,9 +137,7 @@ class Kernel(Parametric):
         """
         X, value = self.columns(X), getattr(self, name)
         if value.ndim and len(value) != X.shape[1]:
-            raise ValueError(
-                f"`{name}` has {len(value)} entries, but X has {X.shape[1]} (active) columns."
-            )
+            raise ValueError(f"`{name}` has {len(value)} entries, but X has {X.shape[1]} (active) columns.")
         return X, value
 
     def spread(self, part: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -351,11 +329,7 @@ class RationalQuadratic(Stationary):
         ratio = squares / (2.0 * shape)
         level = namespace_of(ratio).log1p(ratio)
         K = float(self.variance) * namespace_of(ratio).exp(-shape * level)
-        return (
-            K,
-            lambda: K / (1.0 + ratio),
-            lambda: {"log_shape": shape * K * (ratio / (1.0 + ratio) - level)},
-        )
+        return K, lambda: K / (1.0 + ratio), lambda: {"log_shape": shape * K * (ratio / (1.0 + ratio) - level)}
 
 # %% ../nbs/01_kernels.ipynb #845ae82c
 def circle(angle: Array) -> tuple[Array, Array]:
@@ -413,19 +387,14 @@ class Periodic(Kernel):
             ell2 = to_device(ell, E2)
             E2_bar = Pairs(E2 / ell2, E1 / ell).moments((K_bar * K).T)[0] / ell2
             D = E1.shape[1] // 2
-            turn1, turn2 = (
-                (E_bar * dE)[:, :D] + (E_bar * dE)[:, D:]
-                for E_bar, dE in ((E1_bar, dE1), (E2_bar, dE2))
-            )
+            turn1, turn2 = ((E_bar * dE)[:, :D] + (E_bar * dE)[:, D:] for E_bar, dE in ((E1_bar, dE1), (E2_bar, dE2)))
             per_dim = np.add(*np.split(inner["log_lengthscale"], 2))
             gradient = {
                 "log_variance": inner["log_variance"],
                 "log_lengthscale": per_dim if self.lengthscale.ndim else per_dim.sum(),
                 "log_period": -rate * (np.vdot(turn1, x1) + total_product(turn2, x2)),
             }
-            return gradient, self.spread(
-                rate * (turn1 + turn2 if X2 is None else turn1), X1
-            )
+            return gradient, self.spread(rate * (turn1 + turn2 if X2 is None else turn1), X1)
 
         return K, pull
 
@@ -543,10 +512,7 @@ class Level(Kernel):
     def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
         """The matrix K (M, n), the variance times the pattern, and its pull-back."""
         K = float(self.variance) * self.pattern(X1, X2)
-        return K, lambda K_bar: (
-            {"log_variance": total_product(K_bar, K)},
-            np.zeros_like(X1),
-        )
+        return K, lambda K_bar: ({"log_variance": total_product(K_bar, K)}, np.zeros_like(X1))
 
 # %% ../nbs/01_kernels.ipynb #bc67ec08
 class Constant(Level):
@@ -599,9 +565,7 @@ def _terms(kind: type, kernel: Kernel) -> tuple[Kernel, ...]:
     the kernel alone. So a + b + c has three terms and not two.
     """
     if not isinstance(kernel, Kernel):
-        raise TypeError(
-            f"a kernel can be combined with another Kernel only; got {type(kernel).__name__}."
-        )
+        raise TypeError(f"a kernel can be combined with another Kernel only; got {type(kernel).__name__}.")
     return kernel.kernels if isinstance(kernel, kind) else (kernel,)
 
 # %% ../nbs/01_kernels.ipynb #b6831b31
@@ -697,9 +661,7 @@ class Product(Combination):
 
         def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
-            gradients, X1_bars = zip(
-                *(p(K_bar * _others(matrices, i)) for i, p in enumerate(pulls))
-            )
+            gradients, X1_bars = zip(*(p(K_bar * _others(matrices, i)) for i, p in enumerate(pulls)))
             return numbered(gradients), sum(X1_bars)
 
         return reduce(mul, matrices), pull
@@ -750,9 +712,7 @@ def kernel_to_config(kernel: Kernel) -> dict:
     fields = {name: np.asarray(getattr(kernel, name)).tolist() for name in kernel.trained}
     if isinstance(kernel, Combination):
         fields["kernels"] = [kernel_to_config(k) for k in kernel.kernels]
-    dims = (
-        {"active_dims": list(kernel.active_dims)} if kernel.active_dims is not None else {}
-    )
+    dims = {"active_dims": list(kernel.active_dims)} if kernel.active_dims is not None else {}
     return {"kind": type(kernel).__name__, **fields, **dims}
 
 
@@ -773,9 +733,7 @@ def kernel_from_config(config: dict) -> Kernel:
             fields["kernels"] = tuple(kernel_from_config(part) for part in config["kernels"])
         return kind(**fields)
     except (KeyError, TypeError) as error:
-        raise ValueError(
-            f"not the description of a kernel: {config!r}. Known kinds: {', '.join(KINDS)}."
-        ) from error
+        raise ValueError(f"not the description of a kernel: {config!r}. Known kinds: {', '.join(KINDS)}.") from error
 
 # %% ../nbs/structured_kernels.ipynb #a1c0de08
 from scipy.special import expit, logit
@@ -1067,9 +1025,7 @@ class Categorical(Coded):
     def __post_init__(self):
         super().__post_init__()
         if self.correlation >= 1.0:
-            raise ValueError(
-                f"`correlation` of Categorical must be between 0 and 1; got {self.correlation}."
-            )
+            raise ValueError(f"`correlation` of Categorical must be between 0 and 1; got {self.correlation}.")
 
     def parameters(self) -> dict[str, np.ndarray]:
         """The logarithm of the variance and the log odds of the correlation."""
@@ -1188,10 +1144,7 @@ class Coregion(Coded):
         H1 = self.indicators(X1)
         H2 = H1 if X2 is None else self.indicators(X2)
         K = to_device(H1 @ self.covariance, H2) @ H2.T
-        return K, lambda K_bar: (
-            self.pull_back(rows_times(H1.T, K_bar @ H2)),
-            np.zeros_like(X1),
-        )
+        return K, lambda K_bar: (self.pull_back(rows_times(H1.T, K_bar @ H2)), np.zeros_like(X1))
 
     def diag_vjp(self, X: Array) -> tuple[np.ndarray, Callable]:
         """The diagonal (N,) of H Ω Hᵀ, on the host, and its pull-back."""
@@ -1266,6 +1219,4 @@ def unstack_outputs(values: ArrayLike, n_outputs: int) -> np.ndarray:
     return as_floats(values, "values").reshape(n_outputs, -1).T
 
 # %% ../nbs/structured_kernels.ipynb #a1c0de04
-KINDS |= {
-    kind.__name__: kind for kind in (SphericalMatern32, SpectralMixture, Changepoint, Categorical, Coregion)
-}
+KINDS |= {kind.__name__: kind for kind in (SphericalMatern32, SpectralMixture, Changepoint, Categorical, Coregion)}

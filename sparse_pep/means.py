@@ -151,12 +151,8 @@ def starting_mean(
     shape = y.shape[1:] if y is not None else () if n_functions is None else (n_functions,)
     if isinstance(mean, ZeroMean):
         return fitting_mean(mean, X, shape)
-    if not (
-        mean is None or isinstance(mean, str) and mean in ("zero", "constant", "linear")
-    ):
-        raise ValueError(
-            f"`mean` must be None, 'zero', 'constant', 'linear' or a mean function; got {shown(mean)}."
-        )
+    if not (mean is None or isinstance(mean, str) and mean in ("zero", "constant", "linear")):
+        raise ValueError(f"`mean` must be None, 'zero', 'constant', 'linear' or a mean function; got {shown(mean)}.")
     if mean in (None, "zero"):
         return ZeroMean()
     columns = np.ones((len(X), 1)) if mean == "constant" else np.c_[np.ones(len(X)), X]

@@ -23,12 +23,7 @@ from .likelihoods import Gaussian, Likelihood
 from .means import ZeroMean
 from .numerics.linalg import Factor, factorise
 from .numerics.parameters import added
-from sparse_pep.numerics.threads import (
-    WORTH_A_THREAD,
-    chunk_slices,
-    map_chunks,
-    one_blas_thread,
-)
+from .numerics.threads import WORTH_A_THREAD, chunk_slices, map_chunks, one_blas_thread
 from .priors import Priors
 from .regression import predict_f, predict_f_cov, upper_bound
 from .shards import Piece, Shard, Shards, SiteState, per_row
@@ -112,15 +107,11 @@ def from_vector(vector: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np
         if end <= len(vector):
             parts[name] = vector[start:end].reshape(np.shape(value))
     if len(vector) != end:
-        raise ValueError(
-            f"expected {end} parameters ({', '.join(like)}); got {len(vector)}."
-        )
+        raise ValueError(f"expected {end} parameters ({', '.join(like)}); got {len(vector)}.")
     return parts
 
 # %% ../nbs/17_model.ipynb #2d877b65
-def chunk_covariances(
-    model: Model, X: np.ndarray, rows: slice
-) -> tuple[np.ndarray, np.ndarray, Callable]:
+def chunk_covariances(model: Model, X: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray, Callable]:
     """Kuf (M, n), kff (n,) and their pull-back, for some rows of X (N, D).
 
     The pull-back turns the adjoints of both into one vector: the derivatives with respect to the
@@ -141,9 +132,7 @@ def chunk_covariances(
 TILE = 48  # rows of the matrix that several small blocks share
 
 
-def within_blocks(
-    kernel: Kernel, X: np.ndarray, members: np.ndarray
-) -> tuple[np.ndarray, Callable]:
+def within_blocks(kernel: Kernel, X: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, Callable]:
     """Kbb (G, b, b) of G blocks of b inputs each, rows `members` (G, b) of X, and its pull-back
     to the parameters of the kernel. Cost O(Gb² + Gb·48) evaluations of the kernel.
     """
@@ -433,9 +422,7 @@ def model_gradient(
     return fit, model.by_name(gradient)
 
 # %% ../nbs/17_model.ipynb #2d7b57ba
-def gradient_of(
-    model: Model, pulled: np.ndarray, likelihood_bar: np.ndarray, mean_bar: np.ndarray
-) -> np.ndarray:
+def gradient_of(model: Model, pulled: np.ndarray, likelihood_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
     """The gradient (P,) with respect to `model.theta`, from `pulled`, which has the derivatives with
     respect to the parameters of the kernel, then of the features, and those of the likelihood and of
     the mean function.
@@ -477,8 +464,7 @@ def model_predict(
     return one_or_all(mean) + model.mean(X).T, one_or_all(var)
 
 # %% ../nbs/17_model.ipynb #6e2b8f11
-def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray
-) -> np.ndarray:
+def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray) -> np.ndarray:
     """The mean that `model_predict` returns, without the variance, which takes most of the time.
     Cost 2SM flops for each posterior, in addition to Kuf.
     """
@@ -499,9 +485,7 @@ def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray
 
 # %% ../nbs/17_model.ipynb #32ed7ad4
 @one_blas_thread()
-def model_bounds(
-    model: Model, data: "Piece | Source", jitter: float = 0.0,
-) -> tuple[float, float]:
+def model_bounds(model: Model, data: "Piece | Source", jitter: float = 0.0) -> tuple[float, float]:
     """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with
     this kernel and Gaussian noise. Arguments as in `model_gradient`. Cost 4NM² flops. The lower
     bound is the tight form at power 0; blocks of the data make it higher.
@@ -510,9 +494,7 @@ def model_bounds(
     low = fit_at(model, data, 0.0, Kuu, tight=True, private=False)
     inflation = 1.0 + low.sums.trace
     high = fit_at(model, data, 0.0, Kuu, private=False, inflation=inflation)
-    above = upper_bound(
-        low.posteriors[0], high.posteriors[0], high.log_evidence, inflation, low.sums.weight
-    )
+    above = upper_bound(low.posteriors[0], high.posteriors[0], high.log_evidence, inflation, low.sums.weight)
     return low.log_evidence, above
 
 # %% ../nbs/17_model.ipynb #bf536997
@@ -542,9 +524,7 @@ def model_left_out(
     return mean + np.concatenate(offsets, axis=-1), var
 
 # %% ../nbs/17_model.ipynb #85a84304
-def predictive_log_density(
-    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray
-) -> np.ndarray:
+def predictive_log_density(likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
     """Log predictive density (S,), in nats, of targets y (S,) or (S, K), given the mean (S,),
     (C, S) or (K, S) and the variance of f.
     """
@@ -576,9 +556,7 @@ def model_leave_one_out(
 
 # %% ../nbs/17_model.ipynb #e5a10002
 @one_blas_thread()
-def model_covariance(
-    model: Model, posteriors: Sequence[Posterior], X: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def model_covariance(model: Model, posteriors: Sequence[Posterior], X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and joint covariance of f at X (S, D), including the mean function.
 
     Returns

@@ -359,9 +359,7 @@ def add_panels(total: np.ndarray, owner: np.ndarray, values: np.ndarray) -> None
         row += np.bincount(owner, value, len(row))
 
 
-def many_nodes(
-    at: TiltedDensities, rows: np.ndarray, accuracy: Accuracy = STRICT
-) -> tuple[np.ndarray, np.ndarray]:
+def many_nodes(at: TiltedDensities, rows: np.ndarray, accuracy: Accuracy = STRICT) -> tuple[np.ndarray, np.ndarray]:
     """Sums (7 + E, n) of the data points `rows` by panels that are halved until they agree, and
     their estimated relative error (n,).
     """

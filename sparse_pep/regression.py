@@ -11,17 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sparse_pep.numerics.linalg import (
-    Factor,
-    add_rank_one,
-    add_weighted,
-    column_dots,
-    factorise,
-    inverse_gram,
-    log1p_ratio,
-    mirror,
-    solve_lower,
-)
+from .numerics.linalg import Factor, add_rank_one, add_weighted, column_dots, factorise, inverse_gram, log1p_ratio, mirror, solve_lower
 from .sites import Posterior, posterior_from_sums, q_moments, unexplained_variance
 
 # %% ../nbs/06_regression.ipynb #24dc7df4
@@ -72,10 +62,7 @@ def site_form(
 
 
 def site_ratio(
-    dff: np.ndarray,
-    noise_variance: float | np.ndarray,
-    power: float | np.ndarray,
-    share: float | np.ndarray,
+    dff: np.ndarray, noise_variance: float | np.ndarray, power: float | np.ndarray, share: float | np.ndarray
 ) -> float | np.ndarray:
     """ξ (N,), which makes τξ = 1/(κD + σ²); it is 1 in Power EP. Arguments as in `gaussian_sites`."""
     return 1.0 / (1.0 + (1.0 - share) * power * dff / noise_variance)
@@ -205,9 +192,7 @@ def upper_bound(low: Posterior, high: Posterior, log_evidence: float, inflation:
     return float(log_evidence + low.b[0].size * log_dets)
 
 # %% ../nbs/06_regression.ipynb #fc940e95
-def predict_f(
-    posterior: Posterior, Kus: np.ndarray, kss: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def predict_f(posterior: Posterior, Kus: np.ndarray, kss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The predictive mean (S,) and variance (S,) of f at S test inputs.
 
     Parameters
@@ -235,9 +220,7 @@ def predict_f(
     return posterior.b.T @ T, unexplained + column_dots(T, T)
 
 
-def predict_f_cov(
-    posterior: Posterior, Kus: np.ndarray, Kss: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def predict_f_cov(posterior: Posterior, Kus: np.ndarray, Kss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The predictive mean (S,) and full covariance (S, S) of f at S test inputs.
 
     `Kus` (M, S) is left as it is, and `Kss` (S, S) is the prior covariance at the test inputs.
@@ -351,9 +334,7 @@ def short_adjoint_chunk(
     return bar, -0.5 * total, d1
 
 
-def way_through(
-    Kuu: Factor, beta: np.ndarray, cov: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def way_through(Kuu: Factor, beta: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """G (M, M), β (M,) and Luu⁻ᵀβ (M,), which `short_adjoint_chunk` needs. Cost O(M³)."""
     G = solve_lower(Kuu, np.eye(len(cov)) - cov, transpose=True)
     return G, beta, solve_lower(Kuu, beta, transpose=True)
@@ -368,10 +349,7 @@ def whitened_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
 
 
 def Kuu_adjoint(
-    Kuu: Factor,
-    whitened: tuple[np.ndarray, np.ndarray],
-    precision: np.ndarray,
-    outer: np.ndarray,
+    Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], precision: np.ndarray, outer: np.ndarray
 ) -> np.ndarray:
     """∂ log Z / ∂ Kuu (M, M), symmetric, for Kuu before jitter is added.
 

@@ -15,25 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .likelihoods import Likelihood
-from sparse_pep.numerics.linalg import (
-    Factor,
-    add_weighted,
-    log1p_ratio,
-    mirror,
-    solve_lower,
-)
+from .numerics.linalg import Factor, add_weighted, log1p_ratio, mirror, solve_lower
 from .numerics.threads import chunk_slices, map_chunks
 from .quadrature import STRICT, Accuracy
-from sparse_pep.regression import (
-    adjoint_chunk,
-    gaussian_sites,
-    log_noise_adjoint,
-    short_adjoint_chunk,
-    single_datum_terms,
-    site_form,
-    site_ratio,
-    way_through,
-)
+from .regression import adjoint_chunk, gaussian_sites, log_noise_adjoint, short_adjoint_chunk, single_datum_terms, site_form, site_ratio, way_through
 from .sites import Posterior, cavity, marginals, new_site, unexplained_variance
 
 # %% ../nbs/10_shards.ipynb #85d4309c
@@ -139,12 +124,7 @@ def project(
 
 # %% ../nbs/10_shards.ipynb #b4f94b2b
 def datum_terms(
-    log_z: np.ndarray,
-    mean: np.ndarray,
-    var: np.ndarray,
-    precision: np.ndarray,
-    shift: np.ndarray,
-    power: np.ndarray,
+    log_z: np.ndarray, mean: np.ndarray, var: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np.ndarray
 ) -> np.ndarray:
     """The terms of log Z that involve one data point each, (N,), in nats.
 
@@ -444,9 +424,7 @@ class Shard:
         add_weighted(S, V, weight * precision[rows])
         return float(weight @ self.terms[rows]) if self.known else 0.0
 
-    def marginals_of(
-        self, c: int, i: int, V: np.ndarray, posterior: Posterior
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def marginals_of(self, c: int, i: int, V: np.ndarray, posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
         """The means and variances (n,) under q from which the cavities of chunk i are computed."""
         return marginals(posterior, V)
 
@@ -566,11 +544,7 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
 
 # %% ../nbs/10_shards.ipynb #637235e5
 def projections(
-    shard: Shard,
-    posteriors: Sequence[Posterior],
-    accuracy: Accuracy,
-    memory: int,
-    scale: np.ndarray | float = 1.0,
+    shard: Shard, posteriors: Sequence[Posterior], accuracy: Accuracy, memory: int, scale: np.ndarray | float = 1.0
 ) -> Projection:
     """The sums over the rows of a shard of what the projections return, given q(u).
 
@@ -632,9 +606,7 @@ def projections(
     )
 
 
-NOTHING_TO_PROJECT = Projection(
-    0.0, 0.0, 0.0, Largest(0.0), Largest(-np.inf), Largest(0.0), 0.0, 0.0
-)
+NOTHING_TO_PROJECT = Projection(0.0, 0.0, 0.0, Largest(0.0), Largest(-np.inf), Largest(0.0), 0.0, 0.0)
 
 # %% ../nbs/10_shards.ipynb #0b3ef890
 def step_sites(shard: Shard, step: Step) -> Sums:
@@ -694,9 +666,7 @@ def adjoints(
     return Adjoints(mirror(outer), pulled, np.atleast_1d(slope), shard.pull_mean(f_bar))
 
 # %% ../nbs/10_shards.ipynb #585d985b
-def answer_of(
-    piece: Piece, own: tuple | None, make: Callable, question: Callable, *arguments: object
-) -> tuple:
+def answer_of(piece: Piece, own: tuple | None, make: Callable, question: Callable, *arguments: object) -> tuple:
     """The new state of a piece, and the answer of the shard that is made of it. `own` is the state
     that the source has kept for the piece, or None.
     """

@@ -13,13 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sparse_pep.numerics.linalg import (
-    Factor,
-    column_dots,
-    factorise,
-    log1p_ratio,
-    solve_lower,
-)
+from .numerics.linalg import Factor, column_dots, factorise, log1p_ratio, solve_lower
 
 # %% ../nbs/05_sites.ipynb #13f015f6
 def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, int]:
@@ -94,20 +88,14 @@ def determined_directions(posterior: Posterior) -> float:
     return M - float(np.vdot(root, root))
 
 # %% ../nbs/05_sites.ipynb #06def244
-def marginals(
-    posterior: Posterior, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def marginals(posterior: Posterior, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean μ (N,) and variance a (N,) of wₙᵀu under q(u), from V = Luu⁻¹ Kuf (M, N). Cost NM² flops."""
     T = solve_lower(posterior.B, V)
     return posterior.b.T @ T, column_dots(T, T)
 
 # %% ../nbs/05_sites.ipynb #e2e04d3c
 def cavity(
-    mean: np.ndarray,
-    var: np.ndarray,
-    precision: np.ndarray,
-    shift: np.ndarray,
-    power: float | np.ndarray,
+    mean: np.ndarray, var: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: float | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean (N,) and variance (N,) of wₙᵀu with the fraction `power` of its own site removed.
 
@@ -173,20 +161,12 @@ def gaussian_tilted(
     ratio = cavity_var / noise_variance
     precision = 1.0 / (noise_variance + power * cavity_var)
     residual = y - cavity_mean
-    log_z = -0.5 * (
-        np.log(2 * np.pi * noise_variance)
-        + ratio * log1p_ratio(power * ratio)
-        + precision * residual**2
-    )
+    log_z = -0.5 * (np.log(2 * np.pi * noise_variance) + ratio * log1p_ratio(power * ratio) + precision * residual**2)
     return log_z, precision * residual, -precision
 
 # %% ../nbs/05_sites.ipynb #b37f7363
 def new_site(
-    d1: np.ndarray,
-    d2: np.ndarray,
-    cavity_mean: np.ndarray,
-    cavity_var: np.ndarray,
-    power: float | np.ndarray,
+    d1: np.ndarray, d2: np.ndarray, cavity_mean: np.ndarray, cavity_var: np.ndarray, power: float | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Precision τ* (N,) and shift ν* (N,) of the new sites, at full strength.
 
@@ -224,9 +204,7 @@ def site_step(
     cavity_mean, cavity_var = cavity(mean, var, precision, shift, power)
     _, d1, d2 = tilted(rows, cavity_mean, cavity_var + dff, power)
     new_precision, new_shift = new_site(d1, d2, cavity_mean, cavity_var, power)
-    return (1 - step) * precision + step * new_precision, (
-        1 - step
-    ) * shift + step * new_shift
+    return (1 - step) * precision + step * new_precision, (1 - step) * shift + step * new_shift
 
 # %% ../nbs/05_sites.ipynb #46b0212f
 def parallel_sweep(
@@ -289,9 +267,7 @@ def sequential_sweep(
         c = cov @ v
         mean, var = v @ beta, v @ c
         old = precision[n], shift[n]
-        precision[n], shift[n] = site_step(
-            mean, var, dff[n], tilted, *old, power[n], step[n], rows=n
-        )
+        precision[n], shift[n] = site_step(mean, var, dff[n], tilted, *old, power[n], step[n], rows=n)
         more_precision, more_shift = precision[n] - old[0], shift[n] - old[1]
         gain = 1.0 + more_precision * var
         beta += c * (more_shift - more_precision * mean) / gain

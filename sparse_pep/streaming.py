@@ -54,9 +54,7 @@ class Memory:
         return sum(map(len, self.weights))
 
 
-def remember(
-    posteriors: Sequence[Posterior], log_evidence: float, features: Features
-) -> Memory:
+def remember(posteriors: Sequence[Posterior], log_evidence: float, features: Features) -> Memory:
     """The memory of a fit, from its posteriors (one for each latent function), its log
     evidence and its inducing features. Cost O(M³).
 
@@ -79,9 +77,7 @@ def remember(
     return Memory(features, weights, observations, constant, posteriors[0].Kuu.jitter)
 
 # %% ../nbs/16_streaming.ipynb #611a2758
-def memory_covariances(
-    memory: Memory, features: Features, kernel: Kernel
-) -> tuple[np.ndarray, np.ndarray, Callable]:
+def memory_covariances(memory: Memory, features: Features, kernel: Kernel) -> tuple[np.ndarray, np.ndarray, Callable]:
     """Covariances of the new inducing variables with the memory's observations (M, R), prior
     variances of these (R,), and the pull-back of both to dictionaries of derivatives for the
     kernel and for the features. Cost O(M³ + R M²).

@@ -46,9 +46,7 @@ class Surrogate:
     def divided(self, numerator: np.ndarray, otherwise: float) -> np.ndarray:
         """The quotient numerator / τ (C, N), or `otherwise` where τ = 0."""
         there = self.precision != 0.0
-        return np.divide(
-            numerator, self.precision, out=np.full(there.shape, otherwise), where=there
-        )
+        return np.divide(numerator, self.precision, out=np.full(there.shape, otherwise), where=there)
 
     def log_scale(self) -> float:
         """The sum of log z̃ₙ over all sites with τ > 0, in nats.
@@ -68,9 +66,7 @@ class Surrogate:
                 f"{bad.size} are not; use `precision`, `shift` and `log_constant` instead."
             )
         tau, nu = tau[tau > 0.0], nu[tau > 0.0]
-        return self.log_constant + 0.5 * float(
-            np.sum(np.log(2 * np.pi / tau) + nu**2 / tau)
-        )
+        return self.log_constant + 0.5 * float(np.sum(np.log(2 * np.pi / tau) + nu**2 / tau))
 
 
 def surrogate(fit: Fit) -> Surrogate:
@@ -96,9 +92,7 @@ def surrogate(fit: Fit) -> Surrogate:
     Bui, Yan and Turner (2017), section 3.2.
     """
     if fit.site_precision is None or not fit.own_sites:
-        raise ValueError(
-            "`fit` must have a site for each data point, in memory; for blocks use `compress`."
-        )
+        raise ValueError("`fit` must have a site for each data point, in memory; for blocks use `compress`.")
     constant = fit.log_evidence - posterior_terms(fit.posteriors)
     return Surrogate(fit.site_precision, fit.site_shift, constant)
 

@@ -22,15 +22,7 @@ from tqdm import tqdm
 from .inference import Fit
 from .kernels import Kernel, SquaredExponential
 from .likelihoods import Gaussian, Likelihood
-from sparse_pep.model import (
-    Model,
-    evidence_and_gradient,
-    from_vector,
-    model_evidence,
-    model_predict,
-    predictive_log_density,
-    to_vector,
-)
+from .model import Model, evidence_and_gradient, from_vector, model_evidence, model_predict, predictive_log_density, to_vector
 from .numerics.checkpoints import Answer, Checkpoint, Sites
 from .numerics.files import digest
 from .numerics.linalg import factorise, solve_lower
@@ -90,9 +82,7 @@ def kmeans_points(
     return Z
 
 # %% ../nbs/18_training.ipynb #06076a0b
-def column_spread(
-    X: np.ndarray, weight: np.ndarray | None = None, constant: float | np.ndarray = 1.0
-) -> np.ndarray:
+def column_spread(X: np.ndarray, weight: np.ndarray | None = None, constant: float | np.ndarray = 1.0) -> np.ndarray:
     """Standard deviation of each column (D,), and `constant`, () or (D,), for a constant column;
     `weight` (N,) has the weights of the rows.
     """
@@ -103,11 +93,7 @@ def column_spread(
 
 # %% ../nbs/18_training.ipynb #37867365
 def greedy_points(
-    kernel: Kernel,
-    X: np.ndarray,
-    n_inducing: int,
-    tolerance: float = 1e-10,
-    given: np.ndarray | None = None,
+    kernel: Kernel, X: np.ndarray, n_inducing: int, tolerance: float = 1e-10, given: np.ndarray | None = None
 ) -> np.ndarray:
     """Rows of X chosen one by one, each where the unexplained variance is largest.
 
@@ -148,10 +134,7 @@ def greedy_points(
 
 # %% ../nbs/18_training.ipynb #fefa9142
 def initial_kernel(
-    X: np.ndarray,
-    y: np.ndarray,
-    likelihood: Likelihood | None = None,
-    weight: np.ndarray | None = None,
+    X: np.ndarray, y: np.ndarray, likelihood: Likelihood | None = None, weight: np.ndarray | None = None
 ) -> SquaredExponential:
     """An ARD squared exponential on the scale of the data. The likelihood, Gaussian by default,
     determines the variance from y; the lengthscales are √D times the standard deviations of the
@@ -630,9 +613,7 @@ def check_fixed(model: Model, fixed: Collection[str]) -> None:
     """Raise a ValueError if `fixed` contains names that are not parameters of the model."""
     unknown = sorted(set(fixed) - set(model.parameters()))
     if unknown:
-        raise ValueError(
-            f"`fixed` must name parameters of the model ({', '.join(model.parameters())}); got {unknown}."
-        )
+        raise ValueError(f"`fixed` must name parameters of the model ({', '.join(model.parameters())}); got {unknown}.")
 
 # %% ../nbs/18_training.ipynb #e8bb56bf
 @one_blas_thread()
@@ -789,9 +770,7 @@ def held_out_power(
     learning, judging, trained, scores = data.at(learners), data.at(judges), [], []
     for power in powers:
         try:
-            result = train(
-                model, learning, power, jitter, training, fixed, tight=tight, limit=limit, progress=progress
-            )
+            result = train(model, learning, power, jitter, training, fixed, tight=tight, limit=limit, progress=progress)
         except np.linalg.LinAlgError:  # this power cannot be judged
             scores.append(-np.inf)
             trained.append(model)
@@ -818,16 +797,7 @@ from .model import gradient_of, shards_of
 from .numerics.linalg import Factor
 from .quadrature import Accuracy
 from .regression import through_factor, whitened_moments
-from sparse_pep.shards import (
-    Projection,
-    Shard,
-    Step,
-    Sums,
-    adjoints,
-    projections,
-    site_sums,
-    step_sites,
-)
+from .shards import Projection, Shard, Step, Sums, adjoints, projections, site_sums, step_sites
 from .sites import Posterior, posterior_from_sums
 from .streaming import Memory
 
@@ -889,9 +859,7 @@ def random_batches(
     before = np.cumsum(sizes[order]) - sizes[order]  # rows of the blocks before
     batch = np.empty(len(sizes), dtype=int)
     batch[order] = before * n_batches // n_data
-    return [
-        rows for b in range(n_batches) if len(rows := np.flatnonzero(batch[numbers] == b))
-    ]
+    return [rows for b in range(n_batches) if len(rows := np.flatnonzero(batch[numbers] == b))]
 
 # %% ../nbs/19_stochastic.ipynb #ca3d9c6a
 LARGE = 1 << 27  # numbers in the sums of all batches: 1 GB
@@ -955,18 +923,14 @@ class Visit(NamedTuple):
     stale: np.ndarray
 
 
-def posteriors_with(
-    batch: Batch, own: Sums, others: tuple[np.ndarray, np.ndarray]
-) -> list[Posterior] | None:
+def posteriors_with(batch: Batch, own: Sums, others: tuple[np.ndarray, np.ndarray]) -> list[Posterior] | None:
     """q(u) of each latent function from the sums of a batch and those of all others, or None
     if one of them is not a distribution.
     """
     total = own._replace(precision=own.precision + others[0], shift=own.shift + others[1])
     for shard in batch.earlier:
         more = site_sums(shard)
-        total = total._replace(
-            precision=total.precision + more.precision, shift=total.shift + more.shift
-        )
+        total = total._replace(precision=total.precision + more.precision, shift=total.shift + more.shift)
     try:
         parts = zip(total.precision, total.shift)
         posteriors = [posterior_from_sums(batch.Kuu, *part) for part in parts]
@@ -986,12 +950,7 @@ def is_proper(shard: Shard, posteriors: list[Posterior] | None) -> bool:
 STEPS = (0.0, 0.5, 0.5, 1.0)  # after a full step, steps back to the sizes 1, 1/2, 1/4 and 0
 
 
-def visit(
-    batch: Batch,
-    held: HeldSums,
-    k: int,
-    sites: np.ndarray | None = None,
-) -> Visit | None:
+def visit(batch: Batch, held: HeldSums, k: int, sites: np.ndarray | None = None) -> Visit | None:
     """Update the sites (2, C, n) of batch k by one parallel step, and the held sums with them.
 
     The step is shortened until q(u) and all cavities are distributions. Returns None, and
@@ -1027,11 +986,7 @@ def visit(
 
 # %% ../nbs/19_stochastic.ipynb #e3dbb1f4
 def share_of_Kuu_adjoint(
-    Kuu: Factor,
-    whitened: tuple[np.ndarray, np.ndarray],
-    precision: np.ndarray,
-    shift: np.ndarray,
-    outer: np.ndarray,
+    Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], precision: np.ndarray, shift: np.ndarray, outer: np.ndarray
 ) -> np.ndarray:
     """The contribution of some of the data to ∂ log Z / ∂ Kuu (M, M).
 
@@ -1214,9 +1169,7 @@ def train_by_batches(
     Bui, Yan and Turner (2017), section 3.8; Kingma and Ba (2015), Adam.
     """
     if not hasattr(data, "at"):
-        raise ValueError(
-            "mini-batches draw rows by their numbers; give arrays, memory maps or a converted table."
-        )
+        raise ValueError("mini-batches draw rows by their numbers; give arrays, memory maps or a converted table.")
     if np.ndim(power):
         data, power = data._replace(power=power), 0.5
     rows = random_batches(data.n_data, options.batch_size, rng, data.blocks)

@@ -24,10 +24,7 @@ from .training import LBFGS
 
 # %% ../nbs/internals/trials.ipynb #d1e0985b
 def require_squares(
-    X: np.ndarray,
-    y: np.ndarray,
-    names: Sequence[str] | None = None,
-    target: str | None = None,
+    X: np.ndarray, y: np.ndarray, names: Sequence[str] | None = None, target: str | None = None
 ) -> None:
     """Raise a ValueError, which names the column, if values of X (N, D) or y (N,) are too large to be
     squared. `names` and `target` are the names of the columns.
@@ -39,9 +36,7 @@ def require_squares(
         largest = np.append(largest, max(np.max(y), -np.min(y)))
     for column, value in zip(called, largest):
         if value > LARGEST:
-            raise ValueError(
-                f"{column} holds values too large to standardise (their squares overflow); rescale it."
-            )
+            raise ValueError(f"{column} holds values too large to standardise (their squares overflow); rescale it.")
 
 
 def target_called(target: str | None) -> str:
@@ -50,10 +45,7 @@ def target_called(target: str | None) -> str:
 
 
 def require_learnable(
-    X: np.ndarray,
-    y: np.ndarray,
-    names: Sequence[str] | None = None,
-    target: str | None = None,
+    X: np.ndarray, y: np.ndarray, names: Sequence[str] | None = None, target: str | None = None
 ) -> None:
     """Raise a ValueError, which names the column, if the target is constant, or if values of X
     (N, D) or y (N,) are too large to be squared. `names` and `target` are the names of the columns.
@@ -155,10 +147,7 @@ def score_rows(
     first, second = predictions(model, X[test])
     if isinstance(model, SparsePEPRegressor):
         more = 0.0 if known_variance is None else known_variance[test]
-        return {
-            "SMSE": smse(y[test], first),
-            "SMLL": smll(y[test], first, second**2 + more, y[train]),
-        }
+        return {"SMSE": smse(y[test], first), "SMLL": smll(y[test], first, second**2 + more, y[train])}
     nll = -float(np.mean(model.predict_log_density(X[test], y[test])))
     if isinstance(model, SparsePEPClassifier):
         return {"error": float(np.mean(y[test] != first)), "NLL": nll}
@@ -187,12 +176,7 @@ def power_name(power: float, likelihood: str = "gaussian") -> str:
 
 # %% ../nbs/internals/trials.ipynb #b36ef0c0
 def run_split(
-    data: Dataset,
-    split: int,
-    power: float,
-    said: list[str] | None = None,
-    quiet: bool = False,
-    **options: object,
+    data: Dataset, split: int, power: float, said: list[str] | None = None, quiet: bool = False, **options: object
 ) -> tuple[dict, PowerEPEstimator]:
     """Train on one split of a data set at one power, and score it.
 
@@ -256,10 +240,7 @@ def format_table(rows: Sequence[Mapping], columns: Mapping[str, str]) -> str:
     str
         One line for each row, below a line of names.
     """
-    lines = [
-        list(columns),
-        *([format(row[key], spec) for key, spec in columns.items()] for row in rows),
-    ]
+    lines = [list(columns), *([format(row[key], spec) for key, spec in columns.items()] for row in rows)]
     widths = [max(map(len, cells)) for cells in zip(*lines)]
     sides = [">" if spec else "<" for spec in columns.values()]
     return "\n".join(

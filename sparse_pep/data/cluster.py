@@ -44,9 +44,7 @@ class ClusterLost(RuntimeError):
     """
 
 # %% ../../nbs/internals/data/cluster.ipynb #aa802827
-def connect(
-    address: "str | int | Client | None" = None, timeout: float = 10.0, processes: bool = True
-) -> "Client":
+def connect(address: "str | int | Client | None" = None, timeout: float = 10.0, processes: bool = True) -> "Client":
     """A Dask client, connected to a scheduler or to workers on this machine.
 
     Parameters
@@ -235,9 +233,7 @@ def tasks_of(
             f"{type(X).__name__}. `ArraySource(X, y)` makes a source of arrays."
         )
     if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(
-            f"`X` must be a table (N, D) of one row and one column or more; got shape {X.shape}."
-        )
+        raise ValueError(f"`X` must be a table (N, D) of one row and one column or more; got shape {X.shape}.")
     X = X.rechunk({1: -1})
     parts = {name: _aligned(v, X, name) for name, v in {"X": X, **others}.items()}
     return [delayed(rows_of_arrays)(dict(zip(parts, each)), labelled) for each in zip(*parts.values())]
@@ -305,9 +301,7 @@ def classes_of(labels: bool | Iterable, found: Iterable[set]) -> np.ndarray:
     """
     classes = np.array(_in_order(set().union(*found) if labels is True else labels, "y"))
     if len(classes) < 2:
-        raise ValueError(
-            f"`y` holds {'one class only' if len(classes) else 'no label'}; two or more are needed."
-        )
+        raise ValueError(f"`y` holds {'one class only' if len(classes) else 'no label'}; two or more are needed.")
     return classes
 
 
@@ -486,9 +480,7 @@ class DaskSource(Source):
 
             frame = dd.read_parquet(path, index=False)  # a named index is a column
         except ImportError as error:
-            raise ValueError(
-                "Parquet files need pyarrow: pip install 'sparse_pep[tables]'."
-            ) from error
+            raise ValueError("Parquet files need pyarrow: pip install 'sparse_pep[tables]'.") from error
         except OSError as error:
             raise ValueError(f"`path`: '{path}' cannot be read: {error}") from error
         return cls(frame, target, client=client, columns=columns, **options)
@@ -516,9 +508,7 @@ class DaskSource(Source):
     def _rows_of_source(self, source: Source, others: dict[str, object]) -> "list[Future]":
         """The rows of another source, sent to workers piece by piece."""
         if others:
-            raise ValueError(
-                f"`{next(iter(others))}` belongs to the source: give it where the source is made."
-            )
+            raise ValueError(f"`{next(iter(others))}` belongs to the source: give it where the source is made.")
         self.classes = getattr(source, "classes", None)
         self.feature_names = getattr(source, "feature_names", None)
         self.encoded_by = getattr(source, "encoded_by", None)

@@ -26,9 +26,7 @@ def predict_piece(
     return piece.first, *local_predict(model, posteriors, piece.X, local)
 
 
-def mean_piece(
-    piece: Piece, model: Model, posteriors: Sequence[Posterior]
-) -> tuple[int, np.ndarray]:
+def mean_piece(piece: Piece, model: Model, posteriors: Sequence[Posterior]) -> tuple[int, np.ndarray]:
     """Number of the first row, and the mean of f, in the shapes of `model_mean`."""
     return piece.first, model_mean(model, posteriors, piece.X)
 
@@ -39,10 +37,7 @@ def noise_piece(piece: Piece, likelihood: Likelihood) -> np.ndarray:
 
 # %% ../../nbs/internals/data/passes.ipynb #7ac9d336
 def source_predict(
-    model: Model,
-    posteriors: Sequence[Posterior],
-    source: Source,
-    local: LocalRows | None = None,
+    model: Model, posteriors: Sequence[Posterior], source: Source, local: LocalRows | None = None
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Mean and variance of f at all rows of a source, piece by piece and in order.
 

@@ -90,9 +90,7 @@ def ahead(pieces: Iterator) -> Iterator:
             yield piece
 
 # %% ../../nbs/internals/data/sources.ipynb #c514ebe7
-def read_array(
-    file: BinaryIO, dtype: str, shape: Sequence[int], checksum: int
-) -> np.ndarray:
+def read_array(file: BinaryIO, dtype: str, shape: Sequence[int], checksum: int) -> np.ndarray:
     """The next array of a file, with this shape. ValueError if its checksum is wrong."""
     array = np.fromfile(file, dtype, math.prod(shape)).reshape(shape)
     if zlib.crc32(array) != checksum:
@@ -113,9 +111,7 @@ class Shelf:
         try:
             self.folder = tempfile.TemporaryDirectory(prefix="sites-", dir=folder)
         except OSError as error:
-            raise ValueError(
-                f"`sites_dir`: nothing can be written to '{folder}': {error.strerror}."
-            ) from None
+            raise ValueError(f"`sites_dir`: nothing can be written to '{folder}': {error.strerror}.") from None
         self.size = 0
 
     def __len__(self) -> int:
@@ -158,9 +154,7 @@ def rows_of_piece(n_dims: int, piece_rows: int | None = None) -> int:
     if piece_rows is None:
         return int(np.clip(PIECE_ENTRIES // max(1, n_dims), *FEWEST_AND_MOST))
     if not (isinstance(piece_rows, (int, np.integer)) and piece_rows >= 1):
-        raise ValueError(
-            f"`piece_rows` must be a whole number of 1 or more; got {piece_rows!r}."
-        )
+        raise ValueError(f"`piece_rows` must be a whole number of 1 or more; got {piece_rows!r}.")
     return int(piece_rows)
 
 # %% ../../nbs/internals/data/sources.ipynb #4f466c4a
@@ -271,10 +265,7 @@ def joined(pieces: Iterable[Piece]) -> Piece:
         values = [getattr(piece, name) for piece in pieces]
         if all(np.ndim(value) == 0 for value in values) and len(set(values)) == 1:
             return values[0]
-        each = [
-            value if np.ndim(value) else np.full(len(piece.X), value)
-            for value, piece in zip(values, pieces)
-        ]
+        each = [value if np.ndim(value) else np.full(len(piece.X), value) for value, piece in zip(values, pieces)]
         return np.concatenate(each)
 
     return Piece(0, *map(column, Piece._fields[1:]))
@@ -363,27 +354,19 @@ class ArraySource(Source):
         }
         X = self.columns["X"]
         if X.ndim != 2 or 0 in X.shape:
-            raise ValueError(
-                f"`X` must be a table (N, D) of one row and one column or more; got shape {X.shape}."
-            )
+            raise ValueError(f"`X` must be a table (N, D) of one row and one column or more; got shape {X.shape}.")
         allowed = {"X": (2,), "y": (1, 2)}
         for name, value in self.columns.items():
             if value is None:
                 continue
-            if value.ndim not in allowed.get(name, (0, 1)) or (
-                value.ndim and len(value) != len(X)
-            ):
+            if value.ndim not in allowed.get(name, (0, 1)) or (value.ndim and len(value) != len(X)):
                 raise ValueError(
                     f"`{name}` must have a value for each of the {len(X)} rows of `X`; "
                     f"got shape {value.shape}."
                 )
         self.n_dims, self.counted = X.shape[1], len(X)
         in_memory = on_device(X) or mapping_of(X) is None
-        self.piece_rows = (
-            len(X)
-            if in_memory and piece_rows is None
-            else rows_of_piece(self.n_dims, piece_rows)
-        )
+        self.piece_rows = len(X) if in_memory and piece_rows is None else rows_of_piece(self.n_dims, piece_rows)
         self.resident = in_memory and self.piece_rows >= len(X)
 
     def read(self, first: int, rows: slice | np.ndarray) -> Piece:

@@ -19,14 +19,7 @@ from sklearn.base import BaseEstimator
 from ..blocks import Partition
 from .checks import POWER_NAMES
 from ..features import Features
-from sparse_pep.kernels import (
-    Kernel,
-    Matern12,
-    Matern32,
-    Matern52,
-    RationalQuadratic,
-    SquaredExponential,
-)
+from ..kernels import Kernel, Matern12, Matern32, Matern52, RationalQuadratic, SquaredExponential
 from ..likelihoods import GroupedGaussian
 from ..means import ZeroMean
 from ..numerics.validation import is_number, shown
@@ -300,9 +293,7 @@ def check_arguments(given: Arguments) -> None:
     if file is not None:
         path = Path(file) if isinstance(file, (str, os.PathLike)) else None
         if path is None or path.is_dir() or not path.parent.is_dir():
-            raise ValueError(
-                f"`checkpoint` must name a file in a folder that exists, or None; got {shown(file)}."
-            )
+            raise ValueError(f"`checkpoint` must name a file in a folder that exists, or None; got {shown(file)}.")
         if given.n_inducing == "auto" and given.features is None:
             raise ValueError("`checkpoint` holds one training run, but `n_inducing='auto'` makes several; leave it out.")
     held_out = isinstance(given.power, str) and given.power == "held_out"

@@ -16,82 +16,25 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
-from sparse_pep.data.columns import (
-    ASKED,
-    BadCell,
-    Columns,
-    columns_if_mixed,
-    is_table,
-    unforeseen_text,
-)
+from ..data.columns import ASKED, BadCell, Columns, columns_if_mixed, is_table, unforeseen_text
 from ..data.passes import mean_piece, noise_piece, source_predict
 from ..data.sources import Source, require_counted, require_targets
 from ..draws import SampledFunctions, sampled_functions
 from . import diagnostics, persistence
-from sparse_pep.estimators.arguments import (
-    Arguments,
-    check_arguments,
-    check_for_source,
-    check_local,
-    estimator,
-    require_defaults,
-)
-from sparse_pep.estimators.checks import (
-    counted,
-    distinct_rows,
-    generators,
-    require_power,
-    seeded,
-    warn_caller,
-)
+from .arguments import Arguments, check_arguments, check_for_source, check_local, estimator, require_defaults
+from .checks import counted, distinct_rows, generators, require_power, seeded, warn_caller
 from .encoding import EncodedSource, Encoding, source_of, targets_of
-from sparse_pep.estimators.fitting import (
-    Data,
-    Outcome,
-    choose_power,
-    diagnostics_of,
-    rows_for_prediction,
-    starting_model,
-    train_fit,
-    with_priors,
-)
+from .fitting import Data, Outcome, choose_power, diagnostics_of, rows_for_prediction, starting_model, train_fit, with_priors
 from .relevance import Relevance, relevance
 from ..features import InducingPoints
 from ..likelihoods import GaussianByRow, Likelihood
 from ..local import local_covariance, local_predict
-from sparse_pep.model import (
-    Model,
-    from_vector,
-    model_evidence,
-    model_gradient,
-    model_leave_one_out,
-    model_left_out,
-    model_mean,
-    model_posterior,
-    one_or_all,
-    predictive_log_density,
-    to_vector,
-)
+from ..model import Model, from_vector, model_evidence, model_gradient, model_leave_one_out, model_left_out, model_mean, model_posterior, one_or_all, predictive_log_density, to_vector
 from ..numerics.devices import as_numpy
-from sparse_pep.numerics.validation import (
-    as_floats,
-    inputs_2d,
-    is_number,
-    require_each,
-    require_finite,
-    require_real,
-    require_rows,
-    require_unmasked,
-    shown,
-)
+from ..numerics.validation import as_floats, inputs_2d, is_number, require_each, require_finite, require_real, require_rows, require_unmasked, shown
 from ..shards import Piece
 from ..streaming import remember
-from sparse_pep.training import (
-    SAMPLE_ROWS,
-    TimeLimit,
-    check_fixed,
-    greedy_points,
-)
+from ..training import SAMPLE_ROWS, TimeLimit, check_fixed, greedy_points
 
 # %% ../../nbs/internals/estimators/base.ipynb #6609569d
 def require_count(value: object, name: str, largest: int | None = None) -> int:
@@ -180,10 +123,7 @@ class PowerEPEstimator(Arguments):
     _many_outputs = False
 
     def fit(
-        self,
-        X: ArrayLike | Source,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> "PowerEPEstimator":
         """Train on X (N, D) and y (N,), and return this estimator. Training takes some hundred
         evaluations at 7NM² flops each, and more flops where sites have to be found by iteration.
@@ -208,10 +148,7 @@ class PowerEPEstimator(Arguments):
         return self._fit(X, y, sample_weight)
 
     def partial_fit(
-        self,
-        X: ArrayLike | Source,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> "PowerEPEstimator":
         """Update the fitted model with new data, without the earlier ones, and return this
         estimator.
@@ -403,9 +340,7 @@ class PowerEPEstimator(Arguments):
         few = few.at(few.weight > 0.0) if np.ndim(few.weight) else few
         return Data(source, distinct_rows(few)[0], power=power)
 
-    def _conclude(
-        self, outcome: Outcome, data: Data, jitter: float, tight: bool, local: int | str | None
-    ) -> None:
+    def _conclude(self, outcome: Outcome, data: Data, jitter: float, tight: bool, local: int | str | None) -> None:
         """Set the fitted attributes from the final model, and warn if it has learned nothing."""
         model = outcome.model
         fit = model_evidence(model, start=outcome.sites, **data.asked(jitter, tight)).released()
@@ -564,9 +499,7 @@ class PowerEPEstimator(Arguments):
         away = data is not None and isinstance(data.rows, Source)
         return {k: v for k, v in state.items() if not (away and k == "_data")}
 
-    def predict_f(
-        self, X: ArrayLike, blocks: ArrayLike | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def predict_f(self, X: ArrayLike, blocks: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the latent function at X (S, D): each (S,), or (S, C) for C
         latent functions or outputs. Their units are those of f and f²; where f is the mean of
         y, those are the units of y. (Of a mean and a log noise variance, only the first has the
@@ -603,10 +536,7 @@ class PowerEPEstimator(Arguments):
         return found
 
     def sample_f(
-        self,
-        X: ArrayLike,
-        n_samples: int = 1,
-        random_state: int | np.random.RandomState | None = 0,
+        self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
     ) -> np.ndarray:
         """Joint draws (S, n_samples) of the latent function at X (S, D), or (S, C, n_samples)
         for C latent functions or outputs, in the units of `predict_f`. Cost O(S³).
@@ -620,10 +550,7 @@ class PowerEPEstimator(Arguments):
         return np.moveaxis(scaled, -1, 1)
 
     def sample_y(
-        self,
-        X: ArrayLike,
-        n_samples: int = 1,
-        random_state: int | np.random.RandomState | None = 0,
+        self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
     ) -> np.ndarray:
         """Draws (S, n_samples) of y at X (S, D), each column from one draw of f. Cost O(S³)."""
         X = self._test_inputs(X, "`sample_y`")
@@ -633,10 +560,7 @@ class PowerEPEstimator(Arguments):
         return self._encoding.back(self.likelihood_.sample(f, rng))
 
     def sample_functions(
-        self,
-        n: int = 1,
-        random_state: int | np.random.RandomState | None = 0,
-        n_features: int = 1000,
+        self, n: int = 1, random_state: int | np.random.RandomState | None = 0, n_features: int = 1000
     ) -> SampledFunctions:
         """`n` joint draws of the latent function that can be evaluated anywhere, with their
         gradients, at a cost that is linear in the number of inputs.
@@ -672,9 +596,7 @@ class PowerEPEstimator(Arguments):
         pairs = zip(means, covs)
         return one_or_all([random.multivariate_normal(*pair, n_samples).T for pair in pairs])
 
-    def _latent(
-        self, X: ArrayLike, blocks: ArrayLike | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _latent(self, X: ArrayLike, blocks: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of f at X, each (S,) or (C, S), in the model's units."""
         source = self._source_of(X)
         if source is None:
@@ -738,9 +660,7 @@ class PowerEPEstimator(Arguments):
     def _require_columns(self, source: Source) -> None:
         """Raise a ValueError unless a source has the same columns as in the fit, in the same order."""
         if source.n_dims != len(self.x_mean_):
-            raise ValueError(
-                f"the source has {source.n_dims} columns; the model was fitted to {len(self.x_mean_)}."
-            )
+            raise ValueError(f"the source has {source.n_dims} columns; the model was fitted to {len(self.x_mean_)}.")
         names = getattr(source, "feature_names", None)
         own = getattr(self, "feature_names_in_", None) if self.columns_ is None else self.columns_.names
         if names is not None and own is not None and list(names) != list(own):
@@ -820,16 +740,12 @@ class PowerEPEstimator(Arguments):
         mean, scale = self._units
         return mean + scale * f
 
-    def _log_density(
-        self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
-    ) -> np.ndarray:
+    def _log_density(self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None) -> np.ndarray:
         """`predict_log_density`, with noise of known variance (S,) added if it is given."""
         mean, var = self._latent(X)
         y, shape = np.asarray(y), mean.shape[-1:] + self._outputs
         if y.shape != shape:
-            raise ValueError(
-                f"`y` must have shape {shape}, one row for each of X; got {y.shape}."
-            )
+            raise ValueError(f"`y` must have shape {shape}, one row for each of X; got {y.shape}.")
         encoding = self._encoding
         if known_variance is not None:
             what = "the known noise variance of each y"
@@ -935,9 +851,7 @@ class PowerEPEstimator(Arguments):
         rows = np.asarray(points)
         whole = rows.dtype.kind in "iu" and rows.ndim == 1
         if not whole or np.any((rows < 0) | (rows >= len(Z))):
-            raise ValueError(
-                f"`points` must be row numbers from 0 to {len(Z) - 1}; got {shown(points)}."
-            )
+            raise ValueError(f"`points` must be row numbers from 0 to {len(Z) - 1}; got {shown(points)}.")
         if len(left := np.delete(Z, rows, axis=0)) == 0:
             raise ValueError("`points` must leave at least one inducing point.")
         return self._with_points(left)
@@ -998,9 +912,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         few, likelihood = data.few, self._starting_likelihood(data)
         real, several = likelihood.real_targets, few.y.ndim == 2
         if several and not self._many_outputs:
-            raise ValueError(
-                "the source must have one target per row for this estimator; it has several."
-            )
+            raise ValueError("the source must have one target per row for this estimator; it has several.")
         if several and self._scales and np.any(few.known_variance):
             raise ValueError(
                 "`known_variance` needs `standardize=False` where `y` has several columns, because each column has its own scale."

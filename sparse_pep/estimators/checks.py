@@ -47,18 +47,14 @@ def generators(random_state: object) -> tuple[np.random.Generator, np.random.Gen
     return np.random.default_rng(seed), np.random.default_rng((seed, 1))
 
 
-def require_power(
-    power: float | ArrayLike, n_data: int, blocks: Partition | None = None
-) -> np.ndarray:
+def require_power(power: float | ArrayLike, n_data: int, blocks: Partition | None = None) -> np.ndarray:
     """`power` as a float64 array, () or (N,), with values in [0, 1]. With `blocks` it may also be
     given as one power for each block. ValueError otherwise.
     """
     given = np.asarray(power) if not isinstance(power, (list, tuple)) else None
     truth = given is not None and given.dtype.kind == "b"
     if truth or power is None or isinstance(power, str):
-        raise ValueError(
-            f"`power` must be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}; got {shown(power)}."
-        )
+        raise ValueError(f"`power` must be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}; got {shown(power)}.")
     power = as_floats(power, "power")
     if blocks is not None and power.ndim:
         return blocks.powers(power)
@@ -68,17 +64,12 @@ def require_power(
         )
     bad = power[~((power >= 0.0) & (power <= 1.0))]
     if bad.size:
-        raise ValueError(
-            f"`power` must lie in [0, 1], from variational (0) to EP (1); got {bad.flat[0]}."
-        )
+        raise ValueError(f"`power` must lie in [0, 1], from variational (0) to EP (1); got {bad.flat[0]}.")
     return power
 
 # %% ../../nbs/internals/estimators/checks.ipynb #2c82135e
 def counted(
-    piece: Piece,
-    sample_weight: ArrayLike | None,
-    known_variance: ArrayLike | None = None,
-    keep_all: bool = False,
+    piece: Piece, sample_weight: ArrayLike | None, known_variance: ArrayLike | None = None, keep_all: bool = False
 ) -> Piece:
     """The rows of a piece with a positive weight, or all with `keep_all`, with their weights
     and known variances.
@@ -99,9 +90,7 @@ def counted(
     weight = require_each(sample_weight, "sample_weight", n_data, "one per row")
     rows = np.flatnonzero(weight)
     if len(rows) < 2:
-        raise ValueError(
-            f"`sample_weight` must leave at least two rows: it is zero in all but {len(rows)}."
-        )
+        raise ValueError(f"`sample_weight` must leave at least two rows: it is zero in all but {len(rows)}.")
     piece = piece._replace(weight=1.0 if np.all(weight == 1.0) else weight)
     return piece if keep_all else piece.at(rows)
 
@@ -142,9 +131,7 @@ def distinct_rows(piece: Piece) -> tuple[Piece, np.ndarray | None]:
     return piece.at(order[new])._replace(weight=weight), inverse
 
 # %% ../../nbs/internals/estimators/checks.ipynb #fe9618bf
-def partition_of(
-    blocks: int | ArrayLike | Partition, rows: Piece, rng: np.random.Generator
-) -> Partition:
+def partition_of(blocks: int | ArrayLike | Partition, rows: Piece, rng: np.random.Generator) -> Partition:
     """The partition of the rows that `blocks` describes: blocks of at most so many neighbouring
     rows with the same weight and power, or of rows with the same label. ValueError for other
     values.

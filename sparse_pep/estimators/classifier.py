@@ -40,9 +40,7 @@ def classifier_likelihood(likelihood: str | Likelihood, n_classes: int) -> Likel
     }
     found = likelihood_named(likelihood, kinds)
     single = found.n_latent == 1
-    if n_classes != (2 if single else found.n_latent) or (
-        single and not isinstance(found, Binary)
-    ):
+    if n_classes != (2 if single else found.n_latent) or (single and not isinstance(found, Binary)):
         two = "Only binary classification is supported: " * isinstance(found, Binary)
         raise ValueError(
             f"{two}`likelihood` {type(found).__name__} is not for the {n_classes} classes that `y` has; use 'auto' or another one."
@@ -54,9 +52,7 @@ def require_classes(classes: ArrayLike) -> np.ndarray:
     """The labels of the argument `classes`, sorted. ValueError if they are fewer than two."""
     given = np.asarray(classes)
     if given.ndim != 1 or len(given) < 2:
-        raise ValueError(
-            f"`classes` must be a list of at least two labels; got {shown(classes)}."
-        )
+        raise ValueError(f"`classes` must be a list of at least two labels; got {shown(classes)}.")
     try:
         require_labels(given)
         require_finite(given if given.dtype.kind == "f" else np.zeros(1), "`classes`")
@@ -179,9 +175,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
             raise ValueError(f"`y`: {error}") from error
         if given is None and len(found) < 2:
             where = "" if away else f" in all {len(rows.X)} rows"
-            raise ValueError(
-                f"`y` must have at least two classes; it has one class only ({shown(found[0])}{where})."
-            )
+            raise ValueError(f"`y` must have at least two classes; it has one class only ({shown(found[0])}{where}).")
         self.classes_ = found if given is None else require_classes(given)
         likelihood = classifier_likelihood(self.likelihood, len(self.classes_))
         numbered = away and getattr(rows, "classes", None) is not None
@@ -222,12 +216,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         proba = self.predict_proba(X)
         return self.classes_[np.argmax(proba, axis=1)]
 
-    def score(
-        self,
-        X: ArrayLike | Source,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
+    def score(self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """The fraction of labels y at X that are predicted correctly, as for scikit-learn's
         classifiers. A source brings its own y and weights.
         """

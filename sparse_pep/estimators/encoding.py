@@ -15,12 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.columns import Columns
-from sparse_pep.data.sources import (
-    Source,
-    class_numbers,
-    require_counted,
-    require_targets,
-)
+from ..data.sources import Source, class_numbers, require_counted, require_targets
 from ..likelihoods import Binary, Likelihood
 from ..numerics.files import digest
 from ..shards import Piece
@@ -113,9 +108,7 @@ def is_text(labels: np.ndarray) -> bool:
     return labels.dtype.kind in "US" or isinstance(labels.ravel()[0], (str, bytes))
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #483a7d7b
-def encoded(
-    encoding: Encoding, work: Callable, piece: Piece, *arguments: object
-) -> tuple:
+def encoded(encoding: Encoding, work: Callable, piece: Piece, *arguments: object) -> tuple:
     """The result of `work` on the encoded piece."""
     return work(encoding.piece(piece), *arguments)
 

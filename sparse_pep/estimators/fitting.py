@@ -17,12 +17,7 @@ from ..blocks import Partition
 from ..data.passes import Moments, source_moments
 from ..data.sources import Source, chosen_rows
 from .arguments import KERNELS, N_NEIGHBOURS, Arguments
-from sparse_pep.estimators.checks import (
-    distinct_rows,
-    partition_of,
-    require_power,
-    warn_caller,
-)
+from .checks import distinct_rows, partition_of, require_power, warn_caller
 from .encoding import EncodedSource, Encoding
 from ..features import Features, InducingPoints
 from ..inference import Fit
@@ -31,32 +26,12 @@ from ..kernels import Combination, Kernel
 from ..likelihoods import Gaussian, Likelihood
 from ..local import LocalRows, local_gain, local_rows
 from ..means import starting_mean
-from sparse_pep.model import (
-    Model,
-    model_bounds,
-    model_evidence,
-    model_leave_one_out,
-    model_predict,
-    predictive_log_density,
-)
+from ..model import Model, model_bounds, model_evidence, model_leave_one_out, model_predict, predictive_log_density
 from ..numerics.validation import as_floats
 from ..priors import check_priors, log_prior, weak_priors
 from ..shards import Piece
 from ..streaming import Memory
-from sparse_pep.training import (
-    LOG_LIMIT,
-    SAMPLE_ROWS,
-    TimeLimit,
-    advised_power,
-    check_fixed,
-    greedy_points,
-    held_out_power,
-    initial_kernel,
-    kmeans_points,
-    starting_lengthscale,
-    train,
-    weight_of,
-)
+from ..training import LOG_LIMIT, SAMPLE_ROWS, TimeLimit, advised_power, check_fixed, greedy_points, held_out_power, initial_kernel, kmeans_points, starting_lengthscale, train, weight_of
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #1dd93ae9
 @dataclass(frozen=True, eq=False)
@@ -113,9 +88,7 @@ class Data:
         chosen = chosen_rows(self.rows.n_data, SAMPLE_ROWS, rng)
         return replace(self, sample=distinct_rows(self.rows.at(chosen))[0])
 
-    def scaling(
-        self, name: str, unscaled: Sequence[int] = ()
-    ) -> tuple[float | np.ndarray, float | np.ndarray]:
+    def scaling(self, name: str, unscaled: Sequence[int] = ()) -> tuple[float | np.ndarray, float | np.ndarray]:
         """Mean and standard deviation of the columns of "X" or "y"; two numbers for a single target.
         The columns `unscaled` keep their values.
         """
@@ -267,9 +240,7 @@ def starting_features(
     return InducingPoints(Z)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #11433e78
-def starting_model(
-    few: Piece, options: Arguments, likelihood: Likelihood, rng: np.random.Generator
-) -> Model:
+def starting_model(few: Piece, options: Arguments, likelihood: Likelihood, rng: np.random.Generator) -> Model:
     """The model from which a fit starts.
 
     Its kernel, features, likelihood and mean are those that are given. With an optimizer, the
@@ -349,9 +320,7 @@ class Outcome:
     entries: dict | None = None
 
 
-def trained(
-    start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit
-) -> Outcome:
+def trained(start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit) -> Outcome:
     """The result of training from `start`, with the options in the arguments of the estimator,
     within a limit of time that began with the fit.
     """
@@ -397,9 +366,7 @@ def measured(outcome: Outcome, data: Data, options: Arguments) -> tuple[str, flo
     return "log_density", float(mean), gap
 
 
-def grown(
-    start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit
-) -> Outcome:
+def grown(start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit) -> Outcome:
     """The result of training with the number of inducing points that the data need."""
     few = data.judged
     weight = few.weight if np.ndim(few.weight) else None
@@ -437,9 +404,7 @@ def grown(
     return replace(kept, entries=kept.entries | entries, converged=kept.converged and not late)
 
 
-def train_fit(
-    start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit
-) -> Outcome:
+def train_fit(start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit) -> Outcome:
     """The result of training from `start`, with the number of inducing points that the arguments
     ask for. Warns if training did not converge.
     """

@@ -24,9 +24,7 @@ from ..numerics.validation import shown
 from ..shards import Piece
 
 # %% ../../nbs/internals/estimators/general.ipynb #4868d75f
-def likelihood_named(
-    likelihood: str | Likelihood, kinds: dict, name: str = "likelihood"
-) -> Likelihood:
+def likelihood_named(likelihood: str | Likelihood, kinds: dict, name: str = "likelihood") -> Likelihood:
     """The likelihood itself, or the one of `kinds` with this name. Case and punctuation do not
     matter: "student_t", "StudentT" and "student-t" are the same. ValueError for other names.
     """
@@ -37,9 +35,7 @@ def likelihood_named(
         for known, kind in kinds.items():
             if re.sub(r"[\W_]", "", known.lower()) == plain:
                 return kind()
-    raise ValueError(
-        f"`{name}` must be a sparse_pep likelihood or one of {', '.join(kinds)}; got {shown(likelihood)}."
-    )
+    raise ValueError(f"`{name}` must be a sparse_pep likelihood or one of {', '.join(kinds)}; got {shown(likelihood)}.")
 
 # %% ../../nbs/internals/estimators/general.ipynb #98307893
 @estimator
@@ -108,9 +104,7 @@ class SparsePEP(RealTargets):
             return Ordinal.from_targets(np.append(data.few.y, classes))
         return likelihood
 
-    def predict(
-        self, X: ArrayLike, return_std: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    def predict(self, X: ArrayLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Mean (S,) of the predictive distribution of y at X (S, D), and with `return_std` also its
         standard deviation (S,). Cost 2SM² flops, or 2SM in addition to Kuf if the mean of y needs
         no variance and is all that is asked for.
@@ -122,12 +116,7 @@ class SparsePEP(RealTargets):
         mean = self.y_mean_ + self.y_scale_ * mean
         return (mean, self.y_scale_ * np.sqrt(var)) if return_std else mean
 
-    def score(
-        self,
-        X: ArrayLike | Source,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
+    def score(self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log predictive density of y at X, in nats per row. A source brings its own y and
         weights.
         """

@@ -17,25 +17,14 @@ import numpy as np
 
 from ..data.columns import Columns
 from .arguments import COUNT, RULES, Rule
-from sparse_pep.features import (
-    FEATURE_KINDS,
-    Features,
-    features_from_config,
-    features_to_config,
-)
+from ..features import FEATURE_KINDS, Features, features_from_config, features_to_config
 from ..kernels import kernel_from_config, kernel_to_config
 from ..likelihoods import Likelihood
 from ..local import LocalRows
 from ..means import mean_from_config, mean_to_config
 from ..model import Model
 from ..multiclass import likelihood_from_config, likelihood_to_config
-from sparse_pep.numerics.files import (
-    DAMAGE,
-    as_plain,
-    read_archive,
-    without_arrays,
-    write_archive,
-)
+from ..numerics.files import DAMAGE, as_plain, read_archive, without_arrays, write_archive
 from ..numerics.linalg import Factor
 from ..numerics.validation import is_names, is_number, require_kind, shown
 from ..priors import check_priors, priors_from_config, priors_to_config
@@ -88,9 +77,7 @@ NOT_SAVED = ("kernel", "features", "power", "blocks", "random_state", "likelihoo
 
 def require_features(features: Features) -> None:
     """Raise a ValueError unless a file can hold these features."""
-    kinds = {
-        name: getattr(import_module(module), name) for name, module in FEATURE_KINDS.items()
-    }
+    kinds = {name: getattr(import_module(module), name) for name, module in FEATURE_KINDS.items()}
     for part in (features, *getattr(features, "features", ())):
         require_kind(part, kinds, "features")
 
@@ -110,9 +97,7 @@ def require_saved(path: str | Path, features: Features, extra: dict | None) -> N
     try:
         json.dumps(without_arrays(dict(extra or {}), {}), default=as_plain)
     except TypeError as error:
-        raise ValueError(
-            f"`extra` may hold only arrays and values that JSON can represent: {error}."
-        ) from error
+        raise ValueError(f"`extra` may hold only arrays and values that JSON can represent: {error}.") from error
 
 
 def classes_to_parts(classes: np.ndarray) -> dict:
@@ -409,9 +394,7 @@ def load(path: str | Path) -> "PowerEPEstimator":
     try:
         return restored(state)
     except KeyError as error:
-        raise ValueError(
-            f"`{path}` is a {FORMAT} file, but it is not complete: it has no {error}."
-        ) from error
+        raise ValueError(f"`{path}` is a {FORMAT} file, but it is not complete: it has no {error}.") from error
     except DAMAGE as error:
         fault = " ".join(str(error).split())
         raise ValueError(f"`{path}` is a {FORMAT} file, but it cannot be used: {fault}") from error

@@ -136,9 +136,7 @@ class SparsePEPRegressor(RealTargets):
         grouped = isinstance(self.noise_variance, GroupedGaussian)
         return self.noise_variance if grouped else Gaussian(self.noise_variance)
 
-    def predict_log_density(
-        self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
-    ) -> np.ndarray:
+    def predict_log_density(self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None) -> np.ndarray:
         """log p(y | X, training data) (S,) of each test row, in nats, noise included. With several
         outputs it is their joint log density.
 
@@ -173,12 +171,7 @@ class SparsePEPRegressor(RealTargets):
             return None
         return self.log_marginal_likelihood_bounds()
 
-    def score(
-        self,
-        X: ArrayLike | Source,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
+    def score(self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """R² of the predictions of y at X, defined as for scikit-learn's regressors. A source
         brings its own y and weights.
         """
@@ -230,10 +223,7 @@ class SparsePEPRegressor(RealTargets):
         return self._encoding.back(mean.T), cov
 
     def sample_y(
-        self,
-        X: ArrayLike,
-        n_samples: int = 1,
-        random_state: int | np.random.RandomState | None = 0,
+        self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
     ) -> np.ndarray:
         """Joint draws (S, n_samples) of y at X (S, D), or (S, K, n_samples) for K outputs, with
         the trained noise included. Cost O(S³).
@@ -242,8 +232,5 @@ class SparsePEPRegressor(RealTargets):
         mean, cov = self.predict(X, return_cov=True)
         if mean.ndim == 1:
             return random.multivariate_normal(mean, cov, n_samples).T
-        draws = [
-            random.multivariate_normal(mean[:, k], cov[..., k], n_samples).T
-            for k in range(mean.shape[1])
-        ]
+        draws = [random.multivariate_normal(mean[:, k], cov[..., k], n_samples).T for k in range(mean.shape[1])]
         return np.stack(draws, axis=1)

@@ -61,15 +61,11 @@ def _address(name: str, array: np.ndarray, shape: tuple[int, ...]) -> int:
     ordered = array.flags.c_contiguous
     if not (ordered and array.dtype == np.float64 and array.shape == shape):
         order = "" if ordered else ", not C-ordered"
-        raise ValueError(
-            f"`{name}` must be a C-ordered float64 array {shape}; got {array.dtype} {array.shape}{order}."
-        )
+        raise ValueError(f"`{name}` must be a C-ordered float64 array {shape}; got {array.dtype} {array.shape}{order}.")
     return array.ctypes.data
 
 # %% ../../nbs/internals/numerics/blas.ipynb #20cee2e8
-def triangular(
-    L: np.ndarray, K: np.ndarray, transpose: bool = False, solve: bool = False
-) -> np.ndarray:
+def triangular(L: np.ndarray, K: np.ndarray, transpose: bool = False, solve: bool = False) -> np.ndarray:
     """L K, or L⁻¹ K with `solve`, where `transpose` replaces L by Lᵀ. K is overwritten.
 
     Parameters

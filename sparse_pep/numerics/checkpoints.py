@@ -134,11 +134,7 @@ class Checkpoint:
             name: np.array([row[name] for row in rows])
             for name in ("log_evidence", "gradient", "converged", "n_sweeps", "jitter")
         }
-        sites = {
-            str(i): answer.sites._asdict()
-            for i, answer in enumerate(self.answers)
-            if answer.sites is not None
-        }
+        sites = {str(i): answer.sites._asdict() for i, answer in enumerate(self.answers) if answer.sites is not None}
         questions = [answer.question for answer in self.answers]
         state = {"owner": self.owner, "questions": questions, "sites": sites, **columns}
         try:

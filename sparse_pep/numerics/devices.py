@@ -47,9 +47,7 @@ def namespace_of(array: Array) -> ModuleType:
     try:
         return compat().array_namespace(array)
     except TypeError as error:
-        raise ValueError(
-            f"expected an array of NumPy, CuPy, PyTorch or JAX; got {type(array).__name__}."
-        ) from error
+        raise ValueError(f"expected an array of NumPy, CuPy, PyTorch or JAX; got {type(array).__name__}.") from error
 
 # %% ../../nbs/internals/numerics/devices.ipynb #94c58141
 def compat() -> ModuleType:
@@ -57,9 +55,7 @@ def compat() -> ModuleType:
     try:
         return import_module("array_api_compat")
     except ImportError as error:
-        raise ValueError(
-            "arrays of libraries other than NumPy need `pip install sparse_pep[gpu]`."
-        ) from error
+        raise ValueError("arrays of libraries other than NumPy need `pip install sparse_pep[gpu]`.") from error
 
 # %% ../../nbs/internals/numerics/devices.ipynb #184b4955
 def to_device(values: Array, like: Array) -> Array:

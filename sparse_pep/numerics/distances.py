@@ -14,18 +14,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from sparse_pep.numerics.devices import (
-    Array,
-    as_numpy,
-    concatenate,
-    exp_in_place,
-    namespace_of,
-    on_device,
-    rows_times,
-    to_device,
-    total_product,
-    unit_roundoff,
-)
+from .devices import Array, as_numpy, concatenate, exp_in_place, namespace_of, on_device, rows_times, to_device, total_product, unit_roundoff
 from .linalg import row_dots, thin_product
 from .threads import chunk_slices, map_chunks
 
@@ -294,11 +283,7 @@ def promising(x: np.ndarray, right: np.ndarray, k: int) -> tuple[np.ndarray, np.
 
 # %% ../../nbs/internals/numerics/distances.ipynb #1dd221ac
 def quadratic_of_differences(
-    constant: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    pairs: Pairs,
-    expand: bool,
+    constant: np.ndarray, first: np.ndarray, second: np.ndarray, pairs: Pairs, expand: bool
 ) -> Array:
     """constant + Σ_d first Δ_d + second Δ_d² with Δ = a − b, (M, n); coefficients (M,),
     (M, D), (M, D).
@@ -315,9 +300,7 @@ def quadratic_of_differences(
     return total
 
 
-def moments_of_differences(
-    W: Array, pairs: Pairs, expand: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def moments_of_differences(W: Array, pairs: Pairs, expand: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Σₙ Wₘₙ Δʲ with Δ = a − b for j = 0 (M, 1), 1 and 2 (M, D), on the host; W may be
     complex.
     """

@@ -26,9 +26,7 @@ def write_aside(path: str | Path, write: Callable) -> None:
     """
     path, aside = Path(path), None
     try:
-        handle, aside = tempfile.mkstemp(
-            dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part"
-        )
+        handle, aside = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part")
         with os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
@@ -85,11 +83,7 @@ def write_archive(path: str | Path, state: dict, kind: str, version: int) -> Non
         Version of its format.
     """
     arrays: dict[str, np.ndarray] = {}
-    description = {
-        "format": kind,
-        "version": version,
-        "state": without_arrays(state, arrays),
-    }
+    description = {"format": kind, "version": version, "state": without_arrays(state, arrays)}
     text = json.dumps(description, default=as_plain)
     write_aside(path, lambda file: np.savez(file, description=np.array(text), **arrays))
 

@@ -14,14 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
 from .blas import dger, syrk, triangular
-from sparse_pep.numerics.devices import (
-    Array,
-    as_numpy,
-    device_copy,
-    namespace_of,
-    on_device,
-    to_device,
-)
+from .devices import Array, as_numpy, device_copy, namespace_of, on_device, to_device
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #b3cd4d99
 def log1p_ratio(x: ArrayLike) -> np.ndarray:
@@ -54,9 +47,7 @@ def log1p_ratio(x: ArrayLike) -> np.ndarray:
     """
     x = np.asarray(x, dtype=float)
     if not np.all(x > -1.0):
-        raise ValueError(
-            f"`x` must be greater than -1 everywhere; the smallest value is {np.min(x)}."
-        )
+        raise ValueError(f"`x` must be greater than -1 everywhere; the smallest value is {np.min(x)}.")
     safe = np.where(x == 0.0, 1.0, x)
     return np.where(x == 0.0, 1.0, np.log1p(safe) / safe)
 
@@ -187,9 +178,7 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
     )
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #ad858c0c
-def solve_lower(
-    factor: Factor, K: np.ndarray, transpose: bool = False, out: np.ndarray | None = None
-) -> np.ndarray:
+def solve_lower(factor: Factor, K: np.ndarray, transpose: bool = False, out: np.ndarray | None = None) -> np.ndarray:
     """L⁻¹ K, or L⁻ᵀ K if `transpose`.
 
     Parameters
@@ -241,9 +230,7 @@ def _solve_on_device(factor: Factor, K: Array, transpose: bool) -> Array:
     return xp.flip(xp.linalg.solve(xp.flip(lower), xp.flip(K, axis=0)), axis=0)
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #4a43e126
-def add_weighted(
-    S: np.ndarray, V: Array, weight: float | np.ndarray, work: np.ndarray | None = None
-) -> None:
+def add_weighted(S: np.ndarray, V: Array, weight: float | np.ndarray, work: np.ndarray | None = None) -> None:
     """Add V diag(weight) Vᵀ to the lower triangle of S (M, M), for V (M, n) and weights (n,) of any
     sign, or one weight for all. `work` (M, n) is overwritten and may be `V`; on the host the product
     is computed in the precision of V. Cost nM² flops.
@@ -273,9 +260,7 @@ def scale_columns(V: Array, c: np.ndarray, out: np.ndarray | None = None) -> Arr
     return V * to_device(c, V) if on_device(V) else np.multiply(V, c.astype(V.dtype, copy=False), out=out)
 
 
-def product(
-    A: np.ndarray, V: Array, weight: np.ndarray | None = None, out: np.ndarray | None = None
-) -> Array:
+def product(A: np.ndarray, V: Array, weight: np.ndarray | None = None, out: np.ndarray | None = None) -> Array:
     """A V, or A V diag(weight), for A (M, M), V (M, n) and weight (n,). A must not change afterwards.
     The result is in `out` unless V is on a device. On the host the product is computed in the
     precision of A, and the result has the type of V. Cost 2nM² flops.

@@ -57,14 +57,10 @@ class Parametric:
 # %% ../../nbs/internals/numerics/parameters.ipynb #777efe35
 def numbered(parts: Sequence[dict]) -> dict:
     """Join dictionaries under the prefixes "0.", "1.", …"""
-    return {
-        f"{i}.{key}": value for i, part in enumerate(parts) for key, value in part.items()
-    }
+    return {f"{i}.{key}": value for i, part in enumerate(parts) for key, value in part.items()}
 
 
-def with_numbered(
-    parts: Sequence[Parametric], parameters: dict[str, ArrayLike]
-) -> tuple[Parametric, ...]:
+def with_numbered(parts: Sequence[Parametric], parameters: dict[str, ArrayLike]) -> tuple[Parametric, ...]:
     """The parts at other values of their `numbered` parameters."""
     return tuple(
         part.with_parameters({key: parameters[f"{i}.{key}"] for key in part.parameters()})

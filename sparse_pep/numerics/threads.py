@@ -82,9 +82,7 @@ CHUNK_ENTRIES = 500_000  # of Kuf, in one chunk: 4 MB
 WORTH_A_THREAD = 75_000  # entries of Kuf that a thread should have at least
 
 # %% ../../nbs/internals/numerics/threads.ipynb #94440d38
-def chunk_slices(
-    n_data: int, n_inducing: int, chunk: int | None = None
-) -> list[slice]:
+def chunk_slices(n_data: int, n_inducing: int, chunk: int | None = None) -> list[slice]:
     """Slices of `chunk` rows that cover 0..n_data. By default they are equal, have at most half
     a million entries of Kuf each, and are as many for each thread. Where that would leave less than
     75 000 entries for each chunk, there are fewer chunks, down to one.

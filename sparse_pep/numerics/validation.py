@@ -59,9 +59,7 @@ def as_floats(values: ArrayLike, name: str) -> np.ndarray:
         if given.dtype.kind in "biufO":
             return np.asarray(given, dtype=float)
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"`{name}` must hold real numbers; got {shown(values)}."
-        ) from error
+        raise ValueError(f"`{name}` must hold real numbers; got {shown(values)}.") from error
     raise ValueError(f"`{name}` must hold real numbers; got {shown(values)}.")
 
 
@@ -73,9 +71,7 @@ def inputs_2d(X: ArrayLike, name: str = "X") -> Array:
         return require_device_inputs(X, name)
     X = as_floats(X, name)
     if X.ndim != 2:
-        raise ValueError(
-            f"`{name}` must have shape (N, D); got {X.shape}. Use X[:, None] for one-dimensional inputs."
-        )
+        raise ValueError(f"`{name}` must have shape (N, D); got {X.shape}. Use X[:, None] for one-dimensional inputs.")
     return X
 
 # %% ../../nbs/internals/numerics/validation.ipynb #6afaa037
@@ -112,9 +108,7 @@ def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.n
         If it has other objects (this is scikit-learn's rule).
     """
     if issparse(values):
-        raise ValueError(
-            f"`{name}` must be dense, not sparse: `{name}.toarray()` makes it so."
-        )
+        raise ValueError(f"`{name}` must be dense, not sparse: `{name}.toarray()` makes it so.")
     try:
         values = np.asarray(values)
     except ValueError as error:
@@ -167,9 +161,7 @@ def require_rows(n_rows: int, y: np.ndarray, several: bool = False) -> None:
         kind = "(N,) or (N, K)" if several else "(N,)"
         raise ValueError(f"`y` should be a 1d array, {kind}; got shape {shape}.")
     if shape[0] != n_rows:
-        raise ValueError(
-            f"`X` and `y` must have as many rows as each other; got {n_rows} and {shape[0]}."
-        )
+        raise ValueError(f"`X` and `y` must have as many rows as each other; got {n_rows} and {shape[0]}.")
 
 
 def require_labels(y: np.ndarray) -> None:
@@ -193,15 +185,11 @@ def require_each(values: ArrayLike, name: str, n_data: int, what: str) -> np.nda
     """
     values = as_floats(values, name)
     if values.shape not in ((), (n_data,)):
-        raise ValueError(
-            f"`{name}` must have shape ({n_data},), {what}; got {values.shape}."
-        )
+        raise ValueError(f"`{name}` must have shape ({n_data},), {what}; got {values.shape}.")
     values = np.broadcast_to(values, (n_data,))
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0)))
     if len(bad):
-        raise ValueError(
-            f"`{name}` must be finite and not negative; got {values[bad[0]]} in row {bad[0]}."
-        )
+        raise ValueError(f"`{name}` must be finite and not negative; got {values[bad[0]]} in row {bad[0]}.")
     return values
 
 # %% ../../nbs/internals/numerics/validation.ipynb #bf37c81a
