@@ -26,9 +26,7 @@ def seconds(work: Callable, clock: Callable) -> float:
     return clock() - start
 
 
-def compare(
-    size: str, block_size: int, power: float, repeats: int, clock: Callable
-) -> tuple[float, float]:
+def compare(size: str, block_size: int, power: float, repeats: int, clock: Callable) -> tuple[float, float]:
     """Median seconds without and with blocks, in runs that alternate."""
     n_data, n_inducing = map(int, size.split("x"))
     model, X, y = problem(n_data, n_inducing)
@@ -44,9 +42,7 @@ def compare(
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="+", default=["10000x200"], metavar="NxM")
     parser.add_argument("--block-sizes", nargs="+", type=int, default=[50])
     parser.add_argument("--powers", nargs="+", type=float, default=[0.0, 0.5, 1.0])
@@ -54,15 +50,11 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true")
     arguments = parser.parse_args()
     clock = time.process_time if arguments.cpu else time.perf_counter
-    print(
-        f"{'NxM':>12} {'block':>6} {'power':>6} {'without ms':>11} {'with ms':>9} {'ratio':>6}"
-    )
+    print(f"{'NxM':>12} {'block':>6} {'power':>6} {'without ms':>11} {'with ms':>9} {'ratio':>6}")
     for size in arguments.sizes:
         for block_size in arguments.block_sizes:
             for power in arguments.powers:
-                without, with_blocks = compare(
-                    size, block_size, power, arguments.repeats, clock
-                )
+                without, with_blocks = compare(size, block_size, power, arguments.repeats, clock)
                 print(
                     f"{size:>12} {block_size:6d} {power:6.2f} {1e3 * without:11.1f} "
                     f"{1e3 * with_blocks:9.1f} {with_blocks / without:6.2f}",

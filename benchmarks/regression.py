@@ -105,12 +105,7 @@ def peak_megabytes(n_data: int, n_inducing: int, power: float, evaluations: int)
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--sizes",
-        nargs="*",
-        default=["10000x100", "10000x500", "100000x200"],
-        metavar="NxM",
-    )
+    parser.add_argument("--sizes", nargs="*", default=["10000x100", "10000x500", "100000x200"], metavar="NxM")
     parser.add_argument("--powers", nargs="+", type=float, default=[0.0, 0.5, 1.0])
     parser.add_argument("--predict", nargs="*", default=["100000x200"], metavar="SxM", help="points and inducing points")
     parser.add_argument("--repeats", type=int, default=7)

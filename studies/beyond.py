@@ -8,17 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sparse_pep import LBFGS, SparsePEPClassifier, SparsePEPRegressor
-from studies.common import (
-    REGRESSION,
-    at_hand,
-    fitted,
-    formatted,
-    grid_of,
-    kind_of,
-    loaded,
-    scores_of,
-    study_name,
-)
+from studies.common import REGRESSION, at_hand, fitted, formatted, grid_of, kind_of, loaded, scores_of, study_name
 from studies.runner import Study
 from studies.statistics import gains, interval, paired
 

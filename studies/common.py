@@ -11,13 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sparse_pep.datasets import (
-    Dataset,
-    data_directory,
-    load_classification,
-    load_regression,
-    smse,
-)
+from sparse_pep.datasets import Dataset, data_directory, load_classification, load_regression, smse
 from sparse_pep.estimators import SparsePEPRegressor
 from sparse_pep.estimators.base import PowerEPEstimator
 

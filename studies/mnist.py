@@ -13,15 +13,7 @@ from sparse_pep.likelihoods import Probit
 from sparse_pep.model import Model, model_predict, predictive_log_density
 from sparse_pep.shards import Piece
 from sparse_pep.training import Adam, kmeans_points, train
-from studies.common import (
-    ENDS,
-    FIVE_POWERS,
-    at_hand,
-    formatted,
-    grid_of,
-    study_name,
-    train_and_test,
-)
+from studies.common import ENDS, FIVE_POWERS, at_hand, formatted, grid_of, study_name, train_and_test
 from studies.runner import Study
 
 

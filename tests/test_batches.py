@@ -19,22 +19,7 @@ from sparse_pep.model import Model, evidence_and_gradient, model_evidence, model
 from sparse_pep.quadrature import Accuracy
 from sparse_pep.shards import Piece, Sums, projections, site_sums
 from sparse_pep.streaming import remember
-from sparse_pep.training import (
-    LBFGS,
-    Adam,
-    AdamDirections,
-    Batches,
-    HeldSums,
-    batch_of,
-    decay,
-    is_proper,
-    judged,
-    posteriors_with,
-    random_batches,
-    step_lengths,
-    train,
-    visit,
-)
+from sparse_pep.training import LBFGS, Adam, AdamDirections, Batches, HeldSums, batch_of, decay, is_proper, judged, posteriors_with, random_batches, step_lengths, train, visit
 
 JITTER, rng = 1e-8, np.random.default_rng(5)
 ROWS = np.array_split(rng.permutation(N), 3)  # of 7, 7 and 6: not all alike

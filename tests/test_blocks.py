@@ -14,14 +14,7 @@ from sparse_pep.blocks import Partition, block_cholesky, block_chunks, clustered
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian, Logit, Poisson, Probit, StudentT
-from sparse_pep.model import (
-    Model,
-    model_evidence,
-    model_leave_one_out,
-    model_predict,
-    predictive_log_density,
-    within_blocks,
-)
+from sparse_pep.model import Model, model_evidence, model_leave_one_out, model_predict, predictive_log_density, within_blocks
 from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import log1p_ratio
 from sparse_pep.shards import Piece

@@ -28,15 +28,7 @@ import sparse_pep.estimators.fitting
 from sparse_pep import SparsePEP, SparsePEPRegressor, load, plots
 from sparse_pep.blocks import Partition, clustered_blocks
 from sparse_pep.cli import main
-from sparse_pep.commands import (
-    average_rows,
-    check_output,
-    demo_boundary,
-    parse_powers,
-    plain,
-    score_tables,
-    write_csv,
-)
+from sparse_pep.commands import average_rows, check_output, demo_boundary, parse_powers, plain, score_tables, write_csv
 from sparse_pep.data.cluster import ALONE, connect
 from sparse_pep.datasets import random_splits, snelson_like
 from sparse_pep.estimators.checks import generators

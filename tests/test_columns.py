@@ -11,15 +11,7 @@ from sklearn.base import clone
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data import columns as module
-from sparse_pep.data.columns import (
-    Columns,
-    Seen,
-    canonical,
-    cells_of,
-    columns_if_mixed,
-    days_in,
-    readings,
-)
+from sparse_pep.data.columns import Columns, Seen, canonical, cells_of, columns_if_mixed, days_in, readings
 from sparse_pep.estimators.persistence import FORMAT_VERSION
 from sparse_pep.numerics.files import read_archive, write_archive
 from sparse_pep.training import LBFGS

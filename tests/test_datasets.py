@@ -11,19 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparse_pep import datasets
-from sparse_pep.datasets import (
-    banana_like,
-    data_directory,
-    list_datasets,
-    load_classification,
-    load_regression,
-    random_splits,
-    read_splits,
-    read_table,
-    smll,
-    smse,
-    snelson_like,
-)
+from sparse_pep.datasets import banana_like, data_directory, list_datasets, load_classification, load_regression, random_splits, read_splits, read_table, smll, smse, snelson_like
 
 
 def quote(cell):

@@ -11,13 +11,7 @@ from sklearn.base import clone
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource, Source
 from sparse_pep.data.tables import convert_table
-from sparse_pep.estimators.encoding import (
-    EncodedSource,
-    Encoding,
-    classes_of,
-    source_of,
-    targets_of,
-)
+from sparse_pep.estimators.encoding import EncodedSource, Encoding, classes_of, source_of, targets_of
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit

@@ -27,28 +27,14 @@ from sparse_pep import training
 from sparse_pep.blocks import Partition
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.datasets import load_regression, smll, smse
-from sparse_pep.estimators import (
-    SparsePEP,
-    SparsePEPClassifier,
-    SparsePEPRegressor,
-    base,
-    load,
-)
+from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, base, load
 from sparse_pep.estimators.arguments import section_of
 from sparse_pep.estimators.classifier import classifier_likelihood
 from sparse_pep.estimators.general import likelihood_named
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Derivative, GaussianBlur, Mixture
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
-from sparse_pep.likelihoods import (
-    LIKELIHOODS,
-    Gaussian,
-    Logit,
-    NegativeBinomial,
-    NoisyProbit,
-    Poisson,
-    Probit,
-)
+from sparse_pep.likelihoods import LIKELIHOODS, Gaussian, Logit, NegativeBinomial, NoisyProbit, Poisson, Probit
 from sparse_pep.model import Model, model_evidence, to_vector
 from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Piece
@@ -254,9 +240,7 @@ def test_parameter_names_of_composite_kernels():
 
 def test_scaled_targets_are_a_change_of_units():
     shifted = 1e4 + 50 * y
-    plain, scaled = (
-        SparsePEPRegressor(**KEPT, noise_variance=0.1, standardize=n) for n in (False, True)
-    )
+    plain, scaled = (SparsePEPRegressor(**KEPT, noise_variance=0.1, standardize=n) for n in (False, True))
     scales = X.mean(axis=0), X.std(axis=0)
     plain.fit((X - scales[0]) / scales[1], (shifted - shifted.mean()) / shifted.std())
     scaled.fit(X, shifted)

@@ -9,39 +9,14 @@ import numpy as np
 import pytest
 from reference import dense
 from reference.compare import differences, error
-from reference.features import (
-    MaternSpace,
-    covariances,
-    point,
-    slope_covariance,
-    wave,
-    window,
-)
+from reference.features import MaternSpace, covariances, point, slope_covariance, wave, window
 from sklearn.base import clone
 
 import sparse_pep.features
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.features import InducingPoints, features_from_config, features_to_config
-from sparse_pep.interdomain import (
-    Derivative,
-    Fourier,
-    GaussianBlur,
-    Mixture,
-    Wavelet,
-    Windows,
-    points,
-    windows_vjp,
-)
-from sparse_pep.kernels import (
-    Constant,
-    Linear,
-    Matern12,
-    Matern32,
-    Matern52,
-    Periodic,
-    SquaredExponential,
-    White,
-)
+from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Mixture, Wavelet, Windows, points, windows_vjp
+from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_predict
 from sparse_pep.shards import Piece

@@ -8,18 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference.compare import error, properties
 
-from sparse_pep.numerics.linalg import (
-    add_weighted,
-    column_dots,
-    factorise,
-    inverse_gram,
-    log1p_ratio,
-    mirror,
-    product,
-    scale_columns,
-    solve_lower,
-    thin_product,
-)
+from sparse_pep.numerics.linalg import add_weighted, column_dots, factorise, inverse_gram, log1p_ratio, mirror, product, scale_columns, solve_lower, thin_product
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 12)

@@ -23,40 +23,15 @@ import scipy.sparse
 from click.testing import CliRunner
 from sklearn.exceptions import NotFittedError
 
-from sparse_pep import (
-    cli,
-    datasets,
-    inference,
-    means,
-    plots,
-    regression,
-    report,
-)
+from sparse_pep import cli, datasets, inference, means, plots, regression, report
 from sparse_pep.blocks import Partition
 from sparse_pep.data import tables
 from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.estimators.persistence import FORMAT_VERSION
 from sparse_pep.features import InducingPoints, features_from_config
 from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Mixture, Wavelet
-from sparse_pep.kernels import (
-    Kernel,
-    Linear,
-    Matern12,
-    Matern32,
-    Periodic,
-    SquaredExponential,
-    Sum,
-    White,
-    kernel_from_config,
-)
-from sparse_pep.likelihoods import (
-    Gaussian,
-    NegativeBinomial,
-    NoisyProbit,
-    Poisson,
-    Probit,
-    StudentT,
-)
+from sparse_pep.kernels import Kernel, Linear, Matern12, Matern32, Periodic, SquaredExponential, Sum, White, kernel_from_config
+from sparse_pep.likelihoods import Gaussian, NegativeBinomial, NoisyProbit, Poisson, Probit, StudentT
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
 from sparse_pep.model import Model
 from sparse_pep.multiclass import Softmax
@@ -635,10 +610,7 @@ BAD_X = {  # X, words of the message
     "two bad rows": (changed(X, ([3, 9], 0), NAN), ["row 3", "2 such"]),
     "a frame of words": (pd.DataFrame({"a": ["x"] * 12, "b": [1.0] * 12}), ["`X`", "'x'"]),
 }
-FIT_X = {
-    "one row": (X[:1], ["`X`", "1 sample"]),
-    "one row less": (X[:-1], ["X", "11", "12"]),
-}
+FIT_X = {"one row": (X[:1], ["`X`", "1 sample"]), "one row less": (X[:-1], ["X", "11", "12"])}
 
 
 @cases({f"{kind}, {name}": (kind, *given) for kind in KINDS for name, given in (BAD_X | FIT_X).items()})

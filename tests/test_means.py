@@ -8,15 +8,7 @@ from reference.problems import Problem
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
-from sparse_pep.means import (
-    MEANS,
-    ConstantMean,
-    LinearMean,
-    ZeroMean,
-    mean_from_config,
-    mean_to_config,
-    starting_mean,
-)
+from sparse_pep.means import MEANS, ConstantMean, LinearMean, ZeroMean, mean_from_config, mean_to_config, starting_mean
 from sparse_pep.model import Model, model_evidence, model_gradient, model_predict
 from sparse_pep.shards import Piece
 from sparse_pep.training import LBFGS

@@ -8,16 +8,7 @@ from scipy.stats import multivariate_normal
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
-from sparse_pep.kernels import (
-    Categorical,
-    Coregion,
-    Matern32,
-    SphericalMatern32,
-    SquaredExponential,
-    output_rows,
-    stack_outputs,
-    unstack_outputs,
-)
+from sparse_pep.kernels import Categorical, Coregion, Matern32, SphericalMatern32, SquaredExponential, output_rows, stack_outputs, unstack_outputs
 from sparse_pep.likelihoods import Gaussian, GroupedGaussian
 from sparse_pep.model import Model, model_evidence, model_gradient
 from sparse_pep.shards import Piece

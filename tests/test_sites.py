@@ -10,17 +10,7 @@ from scipy.stats import norm
 
 from sparse_pep.numerics.linalg import factorise
 from sparse_pep.regression import gaussian_sites
-from sparse_pep.sites import (
-    cavity,
-    determined_directions,
-    gaussian_tilted,
-    marginals,
-    new_site,
-    parallel_sweep,
-    posterior_from_sums,
-    q_moments,
-    sequential_sweep,
-)
+from sparse_pep.sites import cavity, determined_directions, gaussian_tilted, marginals, new_site, parallel_sweep, posterior_from_sums, q_moments, sequential_sweep
 
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 9), st.integers(0, 2**32 - 1))
 powers = st.sampled_from([0.0, 1e-9, 0.1, 0.5, 0.9, 1.0])

@@ -20,12 +20,7 @@ from reference.compare import properties
 
 from sparse_pep.data import tables
 from sparse_pep.data.sources import ArraySource, joined
-from sparse_pep.data.tables import (
-    bytes_of_arrays,
-    convert_table,
-    table_files,
-    table_layout,
-)
+from sparse_pep.data.tables import bytes_of_arrays, convert_table, table_files, table_layout
 from sparse_pep.datasets import read_table
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -20,35 +20,12 @@ from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import GaussianBlur, Wavelet
 from sparse_pep.kernels import Linear, SquaredExponential
-from sparse_pep.likelihoods import (
-    Gaussian,
-    NegativeBinomial,
-    NoisyProbit,
-    Poisson,
-    Probit,
-    StudentT,
-)
+from sparse_pep.likelihoods import Gaussian, NegativeBinomial, NoisyProbit, Poisson, Probit, StudentT
 from sparse_pep.means import LinearMean
 from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_evidence
 from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Piece
-from sparse_pep.training import (
-    LBFGS,
-    SITE_TOL,
-    WINDOW,
-    Adam,
-    Objective,
-    TimeLimit,
-    WarmEvidence,
-    column_spread,
-    disturbed,
-    greedy_points,
-    initial_kernel,
-    kmeans_points,
-    maximise,
-    train,
-    units_of,
-)
+from sparse_pep.training import LBFGS, SITE_TOL, WINDOW, Adam, Objective, TimeLimit, WarmEvidence, column_spread, disturbed, greedy_points, initial_kernel, kmeans_points, maximise, train, units_of
 
 
 def wave(N=60, seed=0, noise=0.1):

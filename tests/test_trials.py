@@ -12,17 +12,7 @@ from scipy.stats import norm
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.datasets import Dataset, load_regression, random_splits, snelson_like
 from sparse_pep.features import InducingPoints
-from sparse_pep.trials import (
-    check_classes,
-    estimator_for,
-    format_table,
-    one_line_warnings,
-    power_name,
-    predictions,
-    require_learnable,
-    run_split,
-    score_rows,
-)
+from sparse_pep.trials import check_classes, estimator_for, format_table, one_line_warnings, power_name, predictions, require_learnable, run_split, score_rows
 
 
 @pytest.fixture

@@ -6,10 +6,7 @@ import equinox
 import gpjax
 import jax
 import numpy as np
-from gpjax.variational_families import (
-    CollapsedVariationalGaussian,
-    WhitenedVariationalGaussian,
-)
+from gpjax.variational_families import CollapsedVariationalGaussian, WhitenedVariationalGaussian
 from jax.flatten_util import ravel_pytree
 
 from benchmarks.measure import Objective, Start

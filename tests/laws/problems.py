@@ -12,33 +12,8 @@ from reference.searched import SearchedGaussian
 
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Derivative, GaussianBlur, Mixture, Wavelet
-from sparse_pep.kernels import (
-    Constant,
-    Linear,
-    Matern12,
-    Matern32,
-    Matern52,
-    Periodic,
-    RationalQuadratic,
-    SquaredExponential,
-    White,
-)
-from sparse_pep.likelihoods import (
-    Beta,
-    Binomial,
-    Gamma,
-    Gaussian,
-    HeteroscedasticGaussian,
-    Logit,
-    NegativeBinomial,
-    NoisyProbit,
-    Ordinal,
-    Poisson,
-    Probit,
-    StudentT,
-    Tobit,
-    Weibull,
-)
+from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, SquaredExponential, White
+from sparse_pep.likelihoods import Beta, Binomial, Gamma, Gaussian, HeteroscedasticGaussian, Logit, NegativeBinomial, NoisyProbit, Ordinal, Poisson, Probit, StudentT, Tobit, Weibull
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
 from sparse_pep.model import Model
 from sparse_pep.multiclass import Softmax
