@@ -35,8 +35,8 @@ from .data.sources import ArraySource, Source
 from .data.tables import TABLES, BadCell, Layout, TableArrays, arrays_of, names_in, require_column, table_files, table_layout
 from .datasets import Dataset, banana_like, list_datasets, load_classification, load_regression, random_splits, snelson_like
 from .estimators import SparsePEPClassifier, SparsePEPRegressor, load
+from .estimators.arguments import seeded
 from .estimators.base import PowerEPEstimator
-from .estimators.checks import generators
 from .features import InducingPoints
 from .numerics.files import write_aside
 from .numerics.validation import is_names
@@ -469,7 +469,7 @@ class BlockedSource(Source):
         self.source, self.n_dims, self.counted = source, source.n_dims, source.n_data
         self.feature_names, self.classes = source.feature_names, source.classes
         self.encoded_by = source.encoded_by
-        rng, self.blocks = generators(seed)[1], np.empty(0, dtype=int)
+        rng, self.blocks = np.random.default_rng((seeded(seed).randint(2**31), 1)), np.empty(0, dtype=int)
         for piece in source.pieces():
             found = clustered_blocks(piece.X, size, rng, [piece.weight]).labels
             self.blocks = np.append(self.blocks, len(self.blocks) + found)

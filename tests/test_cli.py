@@ -31,7 +31,7 @@ from sparse_pep.cli import main
 from sparse_pep.commands import average_rows, check_output, demo_boundary, parse_powers, plain, score_tables, write_csv
 from sparse_pep.data.cluster import ALONE, connect
 from sparse_pep.datasets import random_splits, snelson_like
-from sparse_pep.estimators.checks import generators
+from sparse_pep.estimators.arguments import seeded
 from sparse_pep.numerics.files import write_aside
 from sparse_pep.training import LBFGS
 from sparse_pep.trials import estimator_for, predictions
@@ -978,7 +978,7 @@ def test_blocks_in_pieces_are_those_of_neighbours_in_each_piece(pieces, monkeypa
     said = document("fit", "table.csv", "--target", "response", *words, "--in-pieces")
     weight = pieces["times"].to_numpy(float) if more else np.ones(80)
     X = pieces[["dose", "age", "site"] + ["times"] * (not more)].to_numpy(float)
-    rng, labels = generators(0)[1], np.empty(80, dtype=int)
+    rng, labels = np.random.default_rng((seeded(0).randint(2**31), 1)), np.empty(80, dtype=int)
     for first in range(0, 80, 30):
         rows = slice(first, first + 30)
         labels[rows] = first + clustered_blocks(X[rows], 6, rng, [weight[rows]]).labels

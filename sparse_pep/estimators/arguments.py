@@ -8,21 +8,25 @@ __all__ = []
 # %% ../../nbs/internals/estimators/arguments.ipynb #28166bfc
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+import sys
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 
 from ..blocks import Partition
-from .checks import POWER_NAMES
 from ..features import Features
 from ..kernels import Kernel, Matern12, Matern32, Matern52, RationalQuadratic, SquaredExponential
 from ..likelihoods import GroupedGaussian
 from ..means import ZeroMean
-from ..numerics.validation import is_number, shown
+from ..numerics.validation import as_floats, is_number, shown
 from ..priors import Prior
 from ..training import LBFGS, Adam
 
@@ -170,33 +174,17 @@ class Arguments(BaseEstimator):
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #a97bf5da
 class Rule(NamedTuple):
-    """The values that an argument may have. A value that no field admits is refused.
-
-    Attributes
-    ----------
-    words : str
-        The end of the sentence "`name` must …" in the error message.
-    interval : tuple of float, optional
-        low and high: numbers with low ≤ value < high.
-    whole : bool
-        Whether these numbers must be whole.
-    texts : collection of str
-        The strings that are admitted.
-    kinds : tuple of type
-        Instances of these classes, but not of the base classes `Kernel` and `Features` themselves.
-    entries : type, optional
-        Collections of instances of this class.
-    fewest : int
-        The smallest number of entries.
+    """The values that an argument may have. A value that no field admits is refused, with an error that
+    ends in `words`.
     """
 
     words: str
-    interval: tuple[float, float] | None = None
-    whole: bool = False
-    texts: Collection[str] = ()
-    kinds: tuple[type, ...] = ()
-    entries: type | None = None
-    fewest: int = 0
+    interval: tuple[float, float] | None = None  # numbers with low ≤ value < high
+    whole: bool = False  # whether these numbers must be whole
+    texts: Collection[str] = ()  # strings that are admitted
+    kinds: tuple[type, ...] = ()  # classes of instances, but not `Kernel` and `Features` themselves
+    entries: type | None = None  # class of the entries of a collection
+    fewest: int = 0  # smallest number of entries
 
     def admits(self, value: object) -> bool:
         """Whether an argument may have this value."""
@@ -215,6 +203,7 @@ class Rule(NamedTuple):
         return len(value) >= self.fewest
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #012e1759
+POWER_NAMES = ("auto", "log_loss", "held_out")
 KERNELS = {
     "se": SquaredExponential,
     "matern12": Matern12,
@@ -270,22 +259,12 @@ RULES = {
 }
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #6e0c4778
-def require_defaults(given: Arguments, names: Sequence[str], words: str) -> None:
-    """Raise a ValueError for the first of these arguments that does not have its default value."""
-    defaults = {field.name: field.default for field in fields(given)}
-    for name in names:
-        value, default = getattr(given, name), defaults[name]
-        same = value is default or (is_number(value) and value == default)
-        if not same:
-            raise ValueError(f"`{name}` {shown(value)} {words}.")
-
-
-def check_arguments(given: Arguments) -> None:
+def check_arguments(model: Arguments) -> None:
     """Check everything that can be checked before the data are seen. ValueError if an argument is
     invalid, which says what it must be and what was given.
     """
-    training = given._trainer if RULES["training"].admits(given.training) else None
-    values = vars(given) | ({} if training is None else vars(training))
+    training = model._trainer if RULES["training"].admits(model.training) else None
+    values = vars(model) | ({} if training is None else vars(training))
     for name, rule in RULES.items():
         if name in values and not rule.admits(values[name]):
             raise ValueError(f"`{name}` must {rule.words}; got {shown(values[name])}.")
@@ -294,24 +273,69 @@ def check_arguments(given: Arguments) -> None:
         path = Path(file) if isinstance(file, (str, os.PathLike)) else None
         if path is None or path.is_dir() or not path.parent.is_dir():
             raise ValueError(f"`checkpoint` must name a file in a folder that exists, or None; got {shown(file)}.")
-        if given.n_inducing == "auto" and given.features is None:
+        if model.n_inducing == "auto" and model.features is None:
             raise ValueError("`checkpoint` holds one training run, but `n_inducing='auto'` makes several; leave it out.")
-    held_out = isinstance(given.power, str) and given.power == "held_out"
+    held_out = isinstance(model.power, str) and model.power == "held_out"
     if held_out and not isinstance(training, LBFGS):
         raise ValueError("`power='held_out'` needs `training` by L-BFGS, because it trains at several powers.")
-    if given.tight and given.local is not None:
+    if model.tight and model.local is not None:
         raise ValueError("`local` exchanges the sites of Power EP, which the tight form changes: set `tight=False`, or `local=None`.")
 
+# %% ../../nbs/internals/estimators/arguments.ipynb #710368de
+def require_count(value: object, name: str, largest: int | None = None) -> int:
+    """`value` as an int of at least 1, and at most `largest` if it is given. ValueError otherwise."""
+    whole = is_number(value) and float(value).is_integer()
+    if not whole or value < 1 or (largest is not None and value > largest):
+        kinds = "at least 1" if largest is None else f"from 1 to {largest}, or an array"
+        raise ValueError(f"`{name}` must be a whole number {kinds}; got {shown(value)}.")
+    return int(value)
 
-def check_local(local: int | str | None, in_blocks: bool) -> None:
-    """Raise a ValueError if this `local` does not go with data in blocks, or with data without."""
-    if local not in (None, "auto") and in_blocks != (local == "blocks"):
-        words = "with `blocks`, whose rows share a site: leave them out" if in_blocks else "without `blocks`: give them"
-        raise ValueError(f"`local` cannot be {shown(local)} {words}, or set `local` to 'auto'.")
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Issue a warning that points to the line outside the package that called it."""
+    frame, level = sys._getframe(1), 2
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("sparse_pep."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
-def check_for_source(given: Arguments) -> None:
-    """Raise a ValueError for an argument that belongs to the source, or that needs rows in memory."""
-    require_defaults(given, ("blocks",), "belongs to the source, `ArraySource(..., blocks=labels)`")
-    if np.ndim(given.power):
-        raise ValueError("`power` must be one number for a source; give the powers of rows to the source itself.")
+def seeded(random_state: object) -> np.random.RandomState:
+    """The random number generator for an argument `random_state`. ValueError if it is invalid."""
+    try:
+        return check_random_state(random_state)
+    except ValueError as error:
+        raise ValueError(
+            f"`random_state` must be None, a whole number from 0 to 2³² − 1, or a RandomState; got {shown(random_state)}."
+        ) from error
+
+
+def require_power(power: float | ArrayLike, n_data: int | None) -> np.ndarray:
+    """`power` as a float64 array, () or (N,), with values in [0, 1]. ValueError otherwise. Without a
+    number N, several powers are not checked: they belong to blocks.
+    """
+    truth = not isinstance(power, (list, tuple)) and np.asarray(power).dtype.kind == "b"
+    if truth or power is None or isinstance(power, str):
+        raise ValueError(f"`power` must be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}; got {shown(power)}.")
+    power = as_floats(power, "power")
+    if n_data is None and power.ndim:
+        return power
+    if power.ndim and power.shape != (n_data,):
+        raise ValueError(
+            f"`power` must be one number or one for each of the {n_data} data points; got shape {power.shape}."
+        )
+    bad = power[~((power >= 0.0) & (power <= 1.0))]
+    if bad.size:
+        raise ValueError(f"`power` must lie in [0, 1], from variational (0) to EP (1); got {bad.flat[0]}.")
+    return power
+
+
+@contextmanager
+def all_or_nothing(model: Arguments) -> Iterator[None]:
+    """A context that restores the model to its previous state if the statements in it fail."""
+    before = dict(vars(model))
+    try:
+        yield
+    except BaseException:
+        vars(model).clear()
+        vars(model).update(before)
+        raise

@@ -6,14 +6,14 @@
 __all__ = []
 
 # %% ../../nbs/internals/estimators/base.ipynb #96353822
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from ..data.columns import ASKED, BadCell, Columns, columns_if_mixed, is_table, unforeseen_text
@@ -21,41 +21,18 @@ from ..data.passes import mean_piece, noise_piece, source_predict
 from ..data.sources import Source, require_counted, require_targets
 from ..draws import SampledFunctions, sampled_functions
 from . import diagnostics, persistence
-from .arguments import Arguments, check_arguments, check_for_source, check_local, estimator, require_defaults
-from .checks import counted, distinct_rows, generators, require_power, seeded, warn_caller
+from .arguments import Arguments, all_or_nothing, check_arguments, estimator, require_count, require_power, seeded, warn_caller
 from .encoding import EncodedSource, Encoding, source_of, targets_of
-from .fitting import Data, Outcome, choose_power, diagnostics_of, rows_for_prediction, starting_model, train_fit, with_priors
+from .fitting import Data, Outcome, choose_power, diagnostics_of, distinct_rows, grown, rows_for_prediction, rows_of_arrays, starting_model, trained, with_priors
 from .relevance import Relevance, relevance
 from ..features import InducingPoints
 from ..likelihoods import GaussianByRow, Likelihood
 from ..local import local_covariance, local_predict
 from ..model import Model, from_vector, model_evidence, model_gradient, model_leave_one_out, model_left_out, model_mean, model_posterior, one_or_all, predictive_log_density, to_vector
-from ..numerics.devices import as_numpy
-from ..numerics.validation import as_floats, inputs_2d, is_number, require_each, require_finite, require_real, require_rows, require_unmasked, shown
+from ..numerics.validation import as_floats, inputs_2d, require_each, require_finite, require_real, require_rows, require_unmasked, shown
 from ..shards import Piece
 from ..streaming import remember
 from ..training import SAMPLE_ROWS, TimeLimit, check_fixed, greedy_points
-
-# %% ../../nbs/internals/estimators/base.ipynb #6609569d
-def require_count(value: object, name: str, largest: int | None = None) -> int:
-    """`value` as an int of at least 1, and at most `largest` if it is given. ValueError otherwise."""
-    whole = is_number(value) and float(value).is_integer()
-    if not whole or value < 1 or (largest is not None and value > largest):
-        kinds = "at least 1" if largest is None else f"from 1 to {largest}, or an array"
-        raise ValueError(f"`{name}` must be a whole number {kinds}; got {shown(value)}.")
-    return int(value)
-
-
-@contextmanager
-def all_or_nothing(model: Arguments) -> Iterator[None]:
-    """A context that restores the model to its previous state if the statements in it fail."""
-    before = dict(vars(model))
-    try:
-        yield
-    except BaseException:
-        vars(model).clear()
-        vars(model).update(before)
-        raise
 
 # %% ../../nbs/internals/estimators/base.ipynb #1c9a108b
 @estimator
@@ -170,175 +147,142 @@ class PowerEPEstimator(Arguments):
         """
         if not hasattr(self, "_model"):
             return self.fit(X, y, sample_weight)
-        return self._go_on(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, first=False)
 
-    def _fit(self, X, y, sample_weight, known_variance=None) -> "PowerEPEstimator":
-        """`fit`: check, encode, start, train, conclude."""
+    def _fit(self, X, y, sample_weight, known_variance=None, first=True) -> "PowerEPEstimator":
+        """`fit`, or with `first=False` `partial_fit`: check, encode, start, train, conclude. Then the
+        summary of the earlier data stands in for them.
+        """
         with all_or_nothing(self):
             check_arguments(self)
             limit = TimeLimit(getattr(self._trainer, "max_time", None))
-            (rng, of_blocks), found = generators(self.random_state), {}
-            data = self._rows_of(X, y, sample_weight, known_variance, rng)
-            encoding = self._encoding_of(data)
-            self.y_mean_, self.y_scale_ = encoding.mean, encoding.scale
-            self.x_mean_, self.x_scale_ = encoding.x_mean, encoding.x_scale
-            if encoding.x_mean is None:
-                D = data.few.X.shape[1]
-                self.x_mean_, self.x_scale_ = np.zeros(D), np.ones(D)
-            if self.blocks is not None:
-                data = data.in_blocks(self, of_blocks)
-            data = data.encoded(encoding)
-            start = starting_model(data.judged, self, encoding.likelihood, rng)
-            if data.power is None:
-                start, power, found = choose_power(start, data.judged, self, rng, limit)
-                data = replace(data, power=power)
-            self._conclude(train_fit(start, data, self, rng, limit), data, self.jitter, self.tight, self.local)
-            self.n_samples_seen_ = self.diagnostics_["n_samples"]
+            seed = seeded(self.random_state).randint(2**31)
+            rng, of_blocks = np.random.default_rng(seed), np.random.default_rng((seed, 1))  # the first is the same without blocks
+            data = self._rows_of(X, y, sample_weight, known_variance, rng, of_blocks, first)
+            found, n_before, n_new = {}, 0, None
+            if first:
+                encoding = self._encoding_of(data)
+                self.y_mean_, self.y_scale_ = encoding.mean, encoding.scale
+                self.x_mean_, self.x_scale_ = encoding.x_mean, encoding.x_scale
+                if encoding.x_mean is None:
+                    self.x_mean_, self.x_scale_ = np.zeros(data.few.X.shape[1]), np.ones(data.few.X.shape[1])
+                data = data.encoded(encoding)
+                start = starting_model(data.sample, self, encoding.likelihood, rng)
+                if data.power is None:
+                    start, power, found = choose_power(start, data.sample, self, rng, limit)
+                    data = replace(data, power=power)
+            else:
+                n_before, n_new = self.n_samples_seen_, data.rows.n_data
+                start, data = self._start_again(data.encoded(self._encoding.of_later(data.rows)))
+            grows = self.n_inducing == "auto" and self.features is None and first
+            outcome = (grown if grows else trained)(start, data, self, rng, limit)
+            if not outcome.converged:
+                reason, limit = outcome.entries["message"], outcome.entries["limit"]
+                warn_caller(f"training stopped before it converged ({reason}); raise `{limit}` or `tol`.", ConvergenceWarning)
+            self._conclude(outcome, data, self.jitter, self.tight, self.local)
+            self.n_samples_seen_ = n_before + (self.diagnostics_["n_samples"] if first else n_new)
             self.diagnostics_ |= found
         return self
 
-    def _go_on(self, X, y, sample_weight, known_variance=None) -> "PowerEPEstimator":
-        """`partial_fit`: the summary of the earlier data stands in for them."""
-        with all_or_nothing(self):
-            check_arguments(self)
-            limit = TimeLimit(getattr(self._trainer, "max_time", None))
-            rng, of_blocks = generators(self.random_state)
-            before = self._posteriors, self.log_marginal_likelihood_value_, self.features_
-            data = self._rows_of(X, y, sample_weight, known_variance, rng, first=False)
-            if self.blocks is not None:
-                data = data.in_blocks(self, of_blocks)
-            data = data.encoded(self._encoding.of_later(data.rows))
-            start, kept = self._start_again(data)
-            memory = replace(remember(*before), kept=kept)
-            power = np.asarray(self.power_) if data.power is None else data.power
-            data, n_before = replace(data, memory=memory, power=power), self.n_samples_seen_
-            self._conclude(train_fit(start, data, self, rng, limit), data, self.jitter, self.tight, self.local)
-            self.n_samples_seen_ = n_before + data.rows.n_data
-        return self
-
-    def _start_again(self, data: Data) -> tuple[Model, bool]:
-        """The model from which `partial_fit` starts, and whether its features stay as they are."""
-        start = with_priors(self._model, self, data.judged.X)
+    def _start_again(self, data: Data) -> tuple[Model, Data]:
+        """The model from which `partial_fit` starts, and the data with the memory of earlier ones."""
+        start = with_priors(self._model, self, data.sample.X)
         check_fixed(start, self.fixed)
         moving = any(f"features.{name}" not in self.fixed for name in start.features.parameters())
         moving &= self.training is not None
+        memory = replace(remember(self._posteriors, self.log_marginal_likelihood_value_, self.features_), kept=not moving)
         if moving and isinstance(start.features, InducingPoints):
-            points = np.vstack([start.features.Z, data.judged.X])
+            points = np.vstack([start.features.Z, data.sample.X])
             asked = 0 if self.features is not None or self.n_inducing == "auto" else self.n_inducing
             size = max(len(start.features), asked)
             chosen = greedy_points(start.kernel, points, min(size, len(points)))
             start = replace(start, features=InducingPoints(chosen))
-        return start, not moving
+        return start, replace(data, memory=memory, power=np.asarray(self.power_) if data.power is None else data.power)
 
-    def _rows_of(self, X, y, sample_weight, known_variance, rng, first=True) -> Data:
-        """The data of a fit, checked and in the user's units. Data after the first fit are
-        checked against those of the first.
+    def _rows_of(self, X, y, sample_weight, known_variance, rng, of_blocks, first) -> Data:
+        """The data of a fit, checked and in the user's units: of arrays those with a positive weight.
+        Data after the first fit are checked against those of the first.
         """
-        labels = isinstance(self, ClassifierMixin)
         kinds = {} if self.column_types == "from_dtype" else self.column_types
         types = kinds if first else self.columns_
-        source = source_of(X, y, sample_weight, known_variance, labels, types)
-        if source is None:
-            data = self._in_memory(X, y, sample_weight, known_variance, first).sampled(rng)
+        source = source_of(X, y, sample_weight, known_variance, isinstance(self, ClassifierMixin), types)
+        if source is not None:
+            if source is X and kinds:
+                raise ValueError("`column_types` belongs to the source: give it where the source is made.")
+            data = self._of_source(source, rng, first, warn=source is not X)
         else:
-            if source is X:
-                require_defaults(self, ("column_types",), "belongs to the source: give it where the source is made")
-            data = self._of_source(source, rng, first)
-            if source is not X and first:
-                self._tell_left_out(self.columns_)
+            require_unmasked(X, "X")
+            require_unmasked(y, "y")
+            if first:
+                self.columns_ = None
+                if is_table(X):
+                    try:
+                        self.take_columns(columns_if_mixed(X, kinds, sample_weight), warn=True)
+                    except ValueError as error:
+                        raise ValueError(f"`X`: {error}") from None
+                elif kinds:
+                    raise ValueError(f"`column_types` {shown(kinds)} needs a dataframe: an array holds numbers only; leave it out.")
+            X, least = self._numbers(X), 2 if first else 1
+            n_rows = len(require_real(X, "X", least))  # scikit-learn's checks do not say what or where
+            if y is not None:
+                y = self._checked_targets(y)
+                require_rows(n_rows, y, self._many_outputs)
+            rules = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": least}
+            if isinstance(self, RegressorMixin):
+                rules |= {"y_numeric": True, "multi_output": self._many_outputs}
+            if self.columns_ is None:
+                X, y = validate_data(self, X, y, reset=first, **rules)
+            else:
+                X, y = check_X_y(X, y, estimator=self, **rules)
+                self._require_encoded(X)
+            require_finite(X, "X")
+            data = rows_of_arrays(self, X, y, sample_weight, known_variance, rng, of_blocks)
+        in_blocks = data.few.blocks is not None
+        if self.local not in (None, "auto") and in_blocks != (self.local == "blocks"):
+            words = "with `blocks`, whose rows share a site: leave them out" if in_blocks else "without `blocks`: give them"
+            raise ValueError(f"`local` cannot be {shown(self.local)} {words}, or set `local` to 'auto'.")
         outputs, n_rows = data.few.y.shape[1:], data.rows.n_data
         if not first and outputs != self._outputs:
-            raise ValueError(
-                f"`y` must have shape {(n_rows, *self._outputs)}, with the outputs of `fit`; got {(n_rows, *outputs)}."
-            )
+            raise ValueError(f"`y` must have shape {(n_rows, *self._outputs)}, with the outputs of `fit`; got {(n_rows, *outputs)}.")
         return data
 
-    def _validated(self, X, y, first: bool, least: int) -> tuple[np.ndarray, np.ndarray]:
-        """X and y after scikit-learn's checks, which require at least `least` rows."""
-        rules = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": least}
-        if isinstance(self, RegressorMixin):
-            rules |= {"y_numeric": True, "multi_output": self._many_outputs}
-        if self.columns_ is None:
-            X, y = validate_data(self, X, y, reset=first, **rules)
-        else:
-            X, y = check_X_y(X, y, estimator=self, **rules)
-            self._require_encoded(X)
-        require_finite(X, "X")
-        return X, y
-
-    def _in_memory(self, X, y, sample_weight, known_variance, first) -> Data:
-        """The rows with a positive weight, checked and in the user's units. Rows after the first
-        fit are checked against those of the first.
+    def take_columns(self, columns: Columns | None, warn: bool = False) -> None:
+        """Keep how the columns of a table become those of X, and with `warn` name those that are left
+        out, unless the user has asked for it.
         """
-        check_local(self.local, self.blocks is not None)
-        require_unmasked(X, "X")
-        require_unmasked(y, "y")
-        if first:
-            self.take_columns(self._columns_of(X, sample_weight))
-        X, y, least = as_numpy(self._numbers(X), dtype=None), as_numpy(y, dtype=None), 2 if first else 1
-        n_rows = len(require_real(X, "X", least))  # scikit-learn's checks do not say what or where
-        if y is not None:
-            y = self._checked_targets(y)
-            require_rows(n_rows, y, self._many_outputs)
-        X, y = self._validated(X, y, first, least)
-        if self.blocks is not None:  # all rows stay in their blocks
-            rows = counted(Piece(0, X, y), sample_weight, known_variance, keep_all=True)
-            return Data(rows, rows)
-        power = None if isinstance(self.power, str) else require_power(self.power, len(X))
-        rows = Piece(0, X, y, power=power if np.ndim(power) else None)
-        rows = counted(rows, sample_weight, known_variance)
-        few = (rows, None) if self.tight else distinct_rows(rows)  # there, weights are no copies
-        return Data(rows, *few, power if rows.power is None else rows.power)
-
-    def _columns_of(self, X: ArrayLike, sample_weight: ArrayLike | None) -> Columns | None:
-        """How the columns of a dataframe become numbers, None if they are numbers."""
-        kinds = {} if self.column_types == "from_dtype" else self.column_types
-        if not is_table(X):
-            require_defaults(self, ("column_types",) if kinds else (), "needs a dataframe: an array holds numbers only; leave it out")
-            return None
-        try:
-            columns = columns_if_mixed(X, kinds, sample_weight)
-        except ValueError as error:
-            raise ValueError(f"`X`: {error}") from None
-        self._tell_left_out(columns)
-        return columns
-
-    def _tell_left_out(self, columns: Columns | None) -> None:
-        """Warn of columns of a table that are left out, unless the user has asked for it."""
-        parts = () if columns is None else columns.columns
-        dropped = [f"{c.name!r} ({c.done})" for c in parts if c.kind == "left out" and c.done != ASKED]
-        if dropped:
+        self.columns_ = columns
+        if columns is None:
+            return
+        names = [column.name for column in columns.columns]
+        self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
+        dropped = [f"{c.name!r} ({c.done})" for c in columns.columns if c.kind == "left out" and c.done != ASKED]
+        if dropped and warn:
             warn_caller(
                 f"columns of `X` are left out: {', '.join(dropped)}. To keep one, or to leave it out without this "
                 "warning, name it in `column_types`.",
                 UserWarning,
             )
 
-    def take_columns(self, columns: Columns | None) -> None:
-        """Set the attributes that tell how the columns of a table become those of X."""
-        self.columns_ = columns
-        if columns is not None:
-            names = [column.name for column in columns.columns]
-            self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
-
-    def _of_source(self, source: Source, rng: np.random.Generator, first: bool) -> Data:
+    def _of_source(self, source: Source, rng: np.random.Generator, first: bool, warn: bool) -> Data:
         """The data of a source in the user's units, after a check that the arguments allow one."""
-        check_for_source(self)
+        if self.blocks is not None:
+            raise ValueError(f"`blocks` {shown(self.blocks)} belongs to the source, `ArraySource(..., blocks=labels)`.")
+        if np.ndim(self.power):
+            raise ValueError("`power` must be one number for a source; give the powers of rows to the source itself.")
         if first:
             vars(self).pop("feature_names_in_", None)
             self.n_features_in_ = source.n_dims
             if getattr(source, "feature_names", None) is not None:
                 self.feature_names_in_ = np.array(source.feature_names, dtype=object)
-            self.take_columns(getattr(source, "encoded_by", None))
+            self.take_columns(getattr(source, "encoded_by", None), warn)
         else:
             self._require_columns(source)
         power = None if isinstance(self.power, str) else require_power(self.power, 1)
         few = source.sample(SAMPLE_ROWS, rng)
-        check_local(self.local, few.blocks is not None)
         require_targets(few)
         require_counted(np.any(few.weight))
-        few = few.at(few.weight > 0.0) if np.ndim(few.weight) else few
-        return Data(source, distinct_rows(few)[0], power=power)
+        few = distinct_rows(few.at(few.weight > 0.0) if np.ndim(few.weight) else few)[0]
+        return Data(source, few, few, power=power)
 
     def _conclude(self, outcome: Outcome, data: Data, jitter: float, tight: bool, local: int | str | None) -> None:
         """Set the fitted attributes from the final model, and warn if it has learned nothing."""
@@ -348,14 +292,14 @@ class PowerEPEstimator(Arguments):
         self._jitter, self._tight, self._local_asked = jitter, tight, local
         self._posteriors = fit.posteriors
         self._blocks = data.rows.blocks if isinstance(data.rows, Piece) else None
-        self._local, local_entries = rows_for_prediction(model, fit, data, jitter, tight, local)
+        self._local, entries = (None, {}) if local is None else rows_for_prediction(model, fit, data, jitter, tight, local)
         self.kernel_, self.features_ = model.kernel, model.features
         self.likelihood_, self.mean_, self.priors_ = model.likelihood, model.mean, model.priors
         self.power_ = float(data.power) if data.power.ndim == 0 else data.power
         self.log_marginal_likelihood_value_ = fit.log_evidence
         self.converged_, self.n_iter_ = outcome.converged and fit.converged, outcome.n_iter
         self.q_mean_, self.q_cov_, directions = model_posterior(fit.posteriors)
-        self.diagnostics_ = diagnostics_of(outcome, fit, data, directions) | local_entries
+        self.diagnostics_ = diagnostics_of(outcome, fit, data, directions) | entries
         if self.diagnostics_["learned_nothing"] and "n_evaluations" in outcome.entries:
             warn_caller(f"{diagnostics.LEARNED_NOTHING}.", UserWarning)
         for name in ("site_precision_", "site_shift_"):
@@ -687,7 +631,7 @@ class PowerEPEstimator(Arguments):
             text = unforeseen_text(self.columns_.unforeseen(X))
             if text:
                 warn_caller(f"`X`: {text}", UserWarning)
-        X = as_numpy(numbers, dtype=None)
+        X = numbers
         require_real(X, "X", 1)  # scikit-learn's checks do not say what or where
         if self.columns_ is None:
             X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
@@ -816,7 +760,7 @@ class PowerEPEstimator(Arguments):
             The new points, or their number. Of a number, each is placed at the training input
             that the points so far explain least; with a source, at one of a sample of its inputs.
         """
-        Z, X = self._inducing_points(), self._data.judged.X
+        Z, X = self._inducing_points(), self._data.sample.X
         if isinstance(points, (list, tuple)) or np.ndim(points):
             more = inputs_2d(points, "points")
             if 0 in more.shape or more.shape[1] != Z.shape[1]:
@@ -917,7 +861,12 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             raise ValueError(
                 "`known_variance` needs `standardize=False` where `y` has several columns, because each column has its own scale."
             )
-        data.warn_if_constant()
+        if np.any(data.constant):
+            k, where = int(np.argmax(data.constant)), "all rows of the source"
+            where = where if isinstance(data.rows, Source) else f"all {len(data.rows.X)} rows"
+            which = f"column {k} of `y`" if several else "`y`"
+            value = np.atleast_2d(few.y.T)[k, 0]
+            warn_caller(f"{which} has one value only ({value} in {where}): there is nothing to learn but this value.", UserWarning)
         spread = np.where(np.std(few.y, axis=0) > 0.0, np.std(few.y, axis=0), np.inf)
         far = np.max(np.abs(np.mean(few.y, axis=0)) / spread)
         if real and self.training and not self._scales and self.mean is None and far > FAR:

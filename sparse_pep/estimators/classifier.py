@@ -147,7 +147,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
             raise ValueError(
                 f"`classes` must be the same as in the first call, {shown(self.classes_.tolist())}; got {shown(classes)}."
             )
-        return self._go_on(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, first=False)
 
     def _checked_targets(self, y: ArrayLike) -> np.ndarray:
         """y as an array of labels that are all numbers or all text. ValueError otherwise."""

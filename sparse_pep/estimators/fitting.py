@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from ..blocks import Partition
+from ..blocks import Partition, clustered_blocks
 from ..data.passes import Moments, source_moments
 from ..data.sources import Source, chosen_rows
-from .arguments import KERNELS, N_NEIGHBOURS, Arguments
-from .checks import distinct_rows, partition_of, require_power, warn_caller
+from .arguments import KERNELS, N_NEIGHBOURS, Arguments, require_power, warn_caller
 from .encoding import EncodedSource, Encoding
 from ..features import Features, InducingPoints
 from ..inference import Fit
@@ -27,7 +27,7 @@ from ..likelihoods import Gaussian, Likelihood
 from ..local import LocalRows, local_gain, local_rows
 from ..means import starting_mean
 from ..model import Model, model_bounds, model_evidence, model_leave_one_out, model_predict, predictive_log_density
-from ..numerics.validation import as_floats
+from ..numerics.validation import require_each, shown
 from ..priors import check_priors, log_prior, weak_priors
 from ..shards import Piece
 from ..streaming import Memory
@@ -44,6 +44,9 @@ class Data:
         All rows with a positive weight.
     few : Piece
         The distinct rows, or those of a sample if the data are a source.
+    sample : Piece
+        Distinct rows of at most 20000, from which starting values and inducing points are taken:
+        the same rows whether the data are in memory or in a source.
     inverse : ndarray (N,), optional
         The number of the row of `few` that each row equals; None if training uses `rows` directly.
     power : ndarray () or (N,), optional
@@ -52,17 +55,15 @@ class Data:
         The memory of earlier data.
     labels : ndarray (B,), optional
         The label of each block, as the user gave it.
-    sample : Piece, optional
-        The rows from which starting values are taken, if these are not `few`.
     """
 
     rows: Piece | Source
     few: Piece
+    sample: Piece
     inverse: np.ndarray | None = None
     power: np.ndarray | None = None
     memory: Memory | None = None
     labels: np.ndarray | None = None
-    sample: Piece | None = None
 
     @cached_property
     def moments(self) -> tuple[Moments, Moments]:
@@ -73,20 +74,6 @@ class Data:
         if isinstance(rows, Piece) and rows.y.dtype.kind not in "biuf":
             rows = rows._replace(y=None)
         return source_moments(rows)
-
-    @property
-    def judged(self) -> Piece:
-        """Distinct rows of at most 20000, from which starting values and inducing points are taken:
-        the same rows whether the data are in memory or in a source.
-        """
-        return self.few if self.sample is None else self.sample
-
-    def sampled(self, rng: np.random.Generator) -> "Data":
-        """The same data in memory, with a `sample` if they have more than 20000 rows."""
-        if self.rows.n_data <= SAMPLE_ROWS:
-            return self
-        chosen = chosen_rows(self.rows.n_data, SAMPLE_ROWS, rng)
-        return replace(self, sample=distinct_rows(self.rows.at(chosen))[0])
 
     def scaling(self, name: str, unscaled: Sequence[int] = ()) -> tuple[float | np.ndarray, float | np.ndarray]:
         """Mean and standard deviation of the columns of "X" or "y"; two numbers for a single target.
@@ -110,44 +97,13 @@ class Data:
             alike = np.atleast_1d(self.moments[1].square == 0.0)
         return alike
 
-    def warn_if_constant(self) -> None:
-        """Warn of the first column of the targets that is constant."""
-        if not np.any(self.constant):
-            return
-        k, several = int(np.argmax(self.constant)), self.few.y.ndim > 1
-        which = f"column {k} of `y`" if several else "`y`"
-        away = isinstance(self.rows, Source)
-        rows = "all rows of the source" if away else f"all {len(self.rows.X)} rows"
-        value = np.atleast_2d(self.few.y.T)[k, 0]
-        warn_caller(
-            f"{which} has one value only ({value} in {rows}): there is nothing to learn but this value.",
-            UserWarning,
-        )
-
     def encoded(self, encoding: Encoding) -> "Data":
         """The same data, encoded for the model."""
         few = encoding.piece(self.few)
+        sample = few if self.sample is self.few else encoding.piece(self.sample)
         if isinstance(self.rows, Source):
-            return replace(self, few=few, rows=EncodedSource(self.rows, encoding))
-        sample = None if self.sample is None else encoding.piece(self.sample)
+            return replace(self, few=few, sample=sample, rows=EncodedSource(self.rows, encoding))
         return replace(self, few=few, sample=sample, rows=few if self.inverse is None else encoding.piece(self.rows))
-
-    def in_blocks(self, options: Arguments, rng: np.random.Generator) -> "Data":
-        """The same data with the blocks that the arguments ask for, and with their powers."""
-        rows, power = self.rows, None
-        if not isinstance(options.power, str):
-            power = as_floats(options.power, "power")
-        each = power if np.shape(power) == (len(rows.X),) else None
-        blocks = partition_of(options.blocks, rows._replace(power=each), rng)
-        if power is not None:
-            power = require_power(options.power, len(rows.X), blocks)
-        rows = rows._replace(blocks=blocks.labels, power=power if np.ndim(power) else None)
-        given_labels = np.ndim(options.blocks) and not isinstance(options.blocks, Partition)
-        labels = np.unique(options.blocks) if given_labels else np.arange(len(blocks))
-        sample = self.sample
-        if sample is None and np.ndim(rows.weight):
-            sample = rows.at(rows.weight > 0.0)
-        return replace(self, rows=rows, few=rows, power=power, labels=labels, sample=sample)
 
     def asked(self, jitter: float = 1e-8, tight: bool = False, training: bool = False) -> dict:
         """The keyword arguments for the data in calls of evidence, gradient and training: all rows,
@@ -159,40 +115,121 @@ class Data:
             rows = self.few if training and self.inverse is not None else rows
         return {"data": rows, "power": float(power), "memory": self.memory, "jitter": jitter, "tight": tight}
 
-# %% ../../nbs/internals/estimators/fitting.ipynb #434fc27a
-def require_scale(few: Piece, options: Arguments, likelihood: Likelihood) -> None:
-    """Raise a ValueError if the rows `few` are in units in which parameters cannot be trained."""
-    parts = [("X", few.X, 0.9)]  # lengthscales have the scale of X,
-    if likelihood.real_targets:
-        parts.append(("y", few.y, 0.45))  # and variances that of y squared
-    for name, values, share in parts if options.training else ():
-        spread = np.atleast_1d(np.ptp(values, axis=0))
-        far = np.abs(np.log(np.where(spread > 0.0, spread, 1.0))) > share * LOG_LIMIT
-        if np.any(far):
-            column = f"column {np.argmax(far)} of `{name}`" if values.ndim > 1 else f"`{name}`"
-            help = "" if options._scales or spread[far][0] < 1e-150 else " give `standardize=True`, or"
+# %% ../../nbs/internals/estimators/fitting.ipynb #44424bd5
+def counted(
+    piece: Piece, sample_weight: ArrayLike | None, known_variance: ArrayLike | None = None, keep_all: bool = False
+) -> Piece:
+    """The rows of a piece with a positive weight, or all with `keep_all`, with their weights
+    and known variances.
+
+    Raises
+    ------
+    ValueError
+        If weights or variances are not finite, are negative, or are not one for each row; or if
+        fewer than two rows have a positive weight.
+    """
+    n_data = len(piece.X)
+    if known_variance is not None:
+        what = "the known noise variance of each y"
+        known = require_each(known_variance, "known_variance", n_data, what)
+        piece = piece._replace(known_variance=known)
+    if sample_weight is None:
+        return piece
+    weight = require_each(sample_weight, "sample_weight", n_data, "one per row")
+    rows = np.flatnonzero(weight)
+    if len(rows) < 2:
+        raise ValueError(f"`sample_weight` must leave at least two rows: it is zero in all but {len(rows)}.")
+    piece = piece._replace(weight=1.0 if np.all(weight == 1.0) else weight)
+    return piece if keep_all else piece.at(rows)
+
+# %% ../../nbs/internals/estimators/fitting.ipynb #d210d070
+def distinct_rows(piece: Piece) -> tuple[Piece, np.ndarray | None]:
+    """The distinct rows of a piece, sorted and with their total weights, and the number (N,) of the
+    distinct row that each row equals.
+
+    If no row is repeated and there are no weights, or if rows are in blocks, these are the piece
+    itself and None. Rows with different known variances or powers are distinct. The cost is that
+    of sorting one number per row, and if rows are repeated, as many columns as are needed to
+    distinguish them.
+    """
+    if piece.blocks is not None:  # a row that stood for two would have another weight than its block
+        return piece, None
+    y = piece.y if piece.y.dtype.kind in "fiu" else np.unique(piece.y, return_inverse=True)[1]
+    columns = [*np.ascontiguousarray(piece.X.T), *np.atleast_2d(y.T)]
+    columns += filter(np.ndim, (piece.known_variance, piece.power))
+    if np.ndim(piece.weight) == 0:  # one number a row, hardly ever the same for different rows
+        mixed = np.zeros(len(y))
+        for column, factor in zip(columns, np.random.default_rng(0).normal(size=len(columns))):
+            mixed += factor * column  # elementwise, so that equal rows give equal sums
+        mixed.sort()
+        if not np.any(mixed[1:] == mixed[:-1]):
+            return piece, None
+    for k in (1, 3, len(columns)):  # no more columns are sorted than are needed
+        order, new = np.lexsort(columns[:k][::-1]), np.zeros(len(y), dtype=bool)
+        new[:1] = True
+        for column in columns[:k]:
+            new[1:] |= np.diff(column[order]) != 0
+        after = np.flatnonzero(~new)  # rows that are equal to the one before in k columns
+        pairs = order[after - 1], order[after]
+        if all(np.array_equal(column[pairs[0]], column[pairs[1]]) for column in columns):
+            break
+    inverse = np.empty(len(y), dtype=int)
+    inverse[order] = np.cumsum(new) - 1
+    weight = np.bincount(inverse, np.broadcast_to(piece.weight, len(y)))
+    return piece.at(order[new])._replace(weight=weight), inverse
+
+# %% ../../nbs/internals/estimators/fitting.ipynb #18495b12
+def partition_of(blocks: int | ArrayLike | Partition, rows: Piece, rng: np.random.Generator) -> Partition:
+    """The partition of the rows that `blocks` describes: blocks of at most so many neighbouring
+    rows with the same weight and power, or of rows with the same label. ValueError for other
+    values.
+    """
+    whole = isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool)
+    if whole and blocks > 0:
+        shared = [rows.weight] if rows.power is None else [rows.weight, rows.power]
+        return clustered_blocks(rows.X, int(blocks), rng, shared)
+    if not isinstance(blocks, Partition):
+        if not isinstance(blocks, (list, tuple)) and np.ndim(blocks) == 0:
             raise ValueError(
-                f"{column} spreads over {spread[far][0]:.1g}, which is too far from 1 for training:{help} choose other units."
+                f"`blocks` must be the largest number of data points in a block, a label for each data point, or None; got {shown(blocks)}."
             )
+        try:
+            blocks = Partition(blocks)
+        except ValueError as error:
+            raise ValueError(f"`blocks`: {error}") from error
+    blocks.require(len(rows.X))
+    return blocks
+
+# %% ../../nbs/internals/estimators/fitting.ipynb #a0e1199e
+def rows_of_arrays(
+    options: Arguments, X: np.ndarray, y: np.ndarray, sample_weight: ArrayLike | None, known_variance: ArrayLike | None,
+    rng: np.random.Generator, of_blocks: np.random.Generator,
+) -> Data:
+    """The data of a fit to checked X (N, D) and y (N,) or (N, K), in the user's units. ValueError if
+    weights, variances, powers or blocks do not go with them.
+    """
+    rows, labels, inverse = Piece(0, X, y), None, None
+    power = None if isinstance(options.power, str) else require_power(options.power, len(X) if options.blocks is None else None)
+    if options.blocks is None:
+        rows = counted(rows._replace(power=power if np.ndim(power) else None), sample_weight, known_variance)
+        power = power if rows.power is None else rows.power
+        few, inverse = (rows, None) if options.tight else distinct_rows(rows)  # there, weights are no copies
+    else:
+        rows = counted(rows, sample_weight, known_variance, keep_all=True)
+        blocks = partition_of(options.blocks, rows._replace(power=power if np.shape(power) == (len(X),) else None), of_blocks)
+        power = blocks.powers(power) if np.ndim(power) else power
+        few = rows = rows._replace(blocks=blocks.labels, power=power if np.ndim(power) else None)
+        named = np.ndim(options.blocks) and not isinstance(options.blocks, Partition)
+        labels = np.unique(options.blocks) if named else np.arange(len(blocks))
+    sample = few
+    if len(rows.X) > SAMPLE_ROWS:
+        chosen = rows.at(chosen_rows(len(rows.X), SAMPLE_ROWS, rng))
+        sample = distinct_rows(chosen if options.blocks is None else chosen._replace(blocks=None, power=None))[0]
+    elif options.blocks is not None and np.ndim(rows.weight):
+        sample = rows.at(rows.weight > 0.0)
+    return Data(rows, few, sample, inverse, power, labels=labels)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #5ac0de02
-def beside_codes(kernel: Kernel, n_dims: int) -> Kernel:
-    """The kernel, in which parts that name no columns depend on all columns but those of codes and
-    of places.
-    """
-    rest = [d for d in range(n_dims) if d not in kernel.unscaled]
-
-    def placed(part: Kernel) -> Kernel:
-        if isinstance(part, Combination):
-            return replace(part, kernels=tuple(map(placed, part.kernels)))
-        named = vars(part).get("active_dims", ()) is not None
-        if named or part.unscaled:
-            return part
-        return replace(part, active_dims=rest)
-
-    return placed(kernel) if kernel.unscaled and rest else kernel
-
-# %% ../../nbs/internals/estimators/fitting.ipynb #3e6eb778
 def with_priors(model: Model, options: Arguments, X: np.ndarray) -> Model:
     """The model with the priors that the arguments ask for; "weak" keeps those of an earlier fit.
     Rows of the inputs X (N, D) tell the variance of the kernel.
@@ -204,66 +241,63 @@ def with_priors(model: Model, options: Arguments, X: np.ndarray) -> Model:
     check_priors(priors, model.parameters())
     return replace(model, priors=priors)
 
-
+# %% ../../nbs/internals/estimators/fitting.ipynb #11433e78
 ROWS_PER_INPUT = 10  # where there are fewer, `ard="auto"` shares one lengthscale
-
-
-def has_ard(options: Arguments, X: np.ndarray) -> bool:
-    """Whether the kernel has a lengthscale for each column of the distinct rows X (N, D)."""
-    return len(X) >= ROWS_PER_INPUT * X.shape[1] if options.ard == "auto" else bool(options.ard)
-
-
 FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"` always tries
 MOST_INDUCING = 1000  # the largest number that it tries
 
 
-def starting_features(
-    few: Piece, options: Arguments, rng: np.random.Generator, codes: Sequence[int] = ()
-) -> InducingPoints | Mixture:
-    """The inducing features that the arguments give, or points by k-means of the rows `few`, with
-    the codes of rows in the columns `codes`; for `n_inducing="auto"` as many as the fit tries in
-    any case.
+def beside_codes(part: Kernel, rest: list[int]) -> Kernel:
+    """The kernel, in which parts that name no columns depend on the columns `rest`: all but those of
+    codes and of places.
     """
-    if isinstance(options.features, Features):
-        return options.features
-    if options.features is not None:
-        return Mixture(options.features)
-    weight, number = few.weight if np.ndim(few.weight) else None, options.n_inducing
-    if number == "auto":
-        return InducingPoints(kmeans_points(few.X, FIRST_SIZES[-1], rng, weight, codes))
-    Z = kmeans_points(few.X, number, rng, weight, codes)
-    if len(Z) < number:
-        warn_caller(
-            f"`n_inducing` reduced from {number} to {len(Z)}: there are only {len(Z)} distinct rows in X.",
-            UserWarning,
-        )
-    return InducingPoints(Z)
+    if isinstance(part, Combination):
+        return replace(part, kernels=tuple(beside_codes(each, rest) for each in part.kernels))
+    named = vars(part).get("active_dims", ()) is not None
+    return part if named or part.unscaled else replace(part, active_dims=rest)
 
-# %% ../../nbs/internals/estimators/fitting.ipynb #11433e78
+
 def starting_model(few: Piece, options: Arguments, likelihood: Likelihood, rng: np.random.Generator) -> Model:
     """The model from which a fit starts.
 
-    Its kernel, features, likelihood and mean are those that are given. With an optimizer, the
+    Its kernel, features, likelihood and mean are those that are given. With an optimiser, the
     others are chosen from the rows `few`. A kernel that is given by its name, a key of
     `KERNELS`, starts on the scale of the data. Parameters of the likelihood that are `fixed`
-    stay as they are.
+    stay as they are. ValueError if the rows are in units in which parameters cannot be trained.
     """
-    require_scale(few, options, likelihood)
     X, y, closed = few.X, few.y, likelihood.sites_known
     weight = few.weight if np.ndim(few.weight) else None
+    # lengthscales have the scale of X, and variances that of y squared
+    parts = (("X", X, 0.9), ("y", y if likelihood.real_targets else np.zeros(1), 0.45)) if options.training else ()
+    for name, values, share in parts:
+        spread = np.atleast_1d(np.ptp(values, axis=0))
+        far = np.abs(np.log(np.where(spread > 0.0, spread, 1.0))) > share * LOG_LIMIT
+        if np.any(far):
+            column = f"column {np.argmax(far)} of `{name}`" if values.ndim > 1 else f"`{name}`"
+            help = "" if options._scales or spread[far][0] < 1e-150 else " give `standardize=True`, or"
+            raise ValueError(f"{column} spreads over {spread[far][0]:.1g}, which is too far from 1 for training:{help} choose other units.")
     several = likelihood.n_latent if likelihood.n_latent > 1 else None
     mean = starting_mean(options.mean, X, y if closed else None, few.weight, several)
-    rest = y - mean(X) if closed and mean.parameters() else y
-    suggested = options.training is not None and not isinstance(options.kernel, Kernel)
-    kernel = options.kernel
-    if kernel is None and options.training is None:
-        kernel = KERNELS["se"](1.0, np.ones(X.shape[1]) if has_ard(options, X) else 1.0)
-    elif not isinstance(kernel, Kernel):
-        scale = initial_kernel(X, rest, likelihood, weight)
-        each = scale.lengthscale
-        kernel = KERNELS[kernel or "se"](scale.variance, each if has_ard(options, X) else np.sqrt(np.mean(each**2)))
-    kernel = beside_codes(kernel, X.shape[1])
-    features = starting_features(few, options, rng, kernel.codes)
+    rest = y - mean(X) if closed and options.mean is not None else y
+    kernel, suggested = options.kernel, options.training is not None and not isinstance(options.kernel, Kernel)
+    if not isinstance(kernel, Kernel):
+        ard = len(X) >= ROWS_PER_INPUT * X.shape[1] if options.ard == "auto" else options.ard
+        if kernel is None and options.training is None:
+            variance, each = 1.0, np.ones(X.shape[1])
+        else:
+            scale = initial_kernel(X, rest, likelihood, weight)
+            variance, each = scale.variance, scale.lengthscale
+        kernel = KERNELS[kernel or "se"](variance, each if ard else np.sqrt(np.mean(each**2)))
+    elif kernel.unscaled and len(kernel.unscaled) < X.shape[1]:
+        kernel = beside_codes(kernel, [d for d in range(X.shape[1]) if d not in kernel.unscaled])
+    features, number = options.features, FIRST_SIZES[-1] if options.n_inducing == "auto" else options.n_inducing
+    if features is None:
+        features = InducingPoints(kmeans_points(X, number, rng, weight, kernel.codes))
+        if len(features) < number and options.n_inducing != "auto":
+            few_rows = f"there are only {len(features)} distinct rows in X"
+            warn_caller(f"`n_inducing` reduced from {number} to {len(features)}: {few_rows}.", UserWarning)
+    elif not isinstance(features, Features):
+        features = Mixture(features)
     features.Kuf_vjp(kernel, X[:1])  # raises here if the two cannot be combined
     start = Model(kernel, features, likelihood, mean)
     check_fixed(start, options.fixed)
@@ -271,8 +305,7 @@ def starting_model(few: Piece, options: Arguments, likelihood: Likelihood, rng: 
     if suggested:
         start = replace(start, likelihood=likelihood.within_range(rest, *(() if weight is None else (weight,))))
         start = starting_lengthscale(start, few) if closed else start
-    kept = set(likelihood.parameters()) & set(options.fixed)
-    return replace(start, likelihood=likelihood) if kept else start
+    return start if set(options.fixed).isdisjoint(likelihood.parameters()) else replace(start, likelihood=likelihood)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #a839105d
 def choose_power(
@@ -284,14 +317,7 @@ def choose_power(
     if options.power != "held_out" or np.all(few.y == few.y[0]):
         return start, np.asarray(advised_power(options.power, start.likelihood)), {}
     power, model, sweep = held_out_power(
-        start,
-        few,
-        rng,
-        jitter=options.jitter,
-        training=options._trainer,
-        fixed=options.fixed,
-        tight=options.tight,
-        limit=limit,
+        start, few, rng, jitter=options.jitter, training=options._trainer, fixed=options.fixed, tight=options.tight, limit=limit,
         progress=bool(options.verbose),
     )
     return model, np.asarray(power), {"power_sweep": sweep}
@@ -299,18 +325,8 @@ def choose_power(
 # %% ../../nbs/internals/estimators/fitting.ipynb #38532800
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The result of training.
-
-    Attributes
-    ----------
-    model : Model
-    sites : object
-        Sites from which inference may start.
-    converged : bool
-    n_iter : int
-        Number of iterations of L-BFGS, or of epochs of Adam.
-    entries : dict
-        Entries of `diagnostics_`.
+    """The result of training: the model, sites from which inference may start, whether training
+    converged, the number of iterations or epochs, and entries of `diagnostics_`.
     """
 
     model: Model
@@ -331,15 +347,18 @@ def trained(start: Model, data: Data, options: Arguments, rng: np.random.Generat
     result = train(
         start, **asked, training=options._trainer, fixed=options.fixed, rng=rng, limit=limit, progress=bool(options.verbose)
     )
-    counts = dict(result.counts)
-    sites, traces = result.fit.start, {"log_evidence_trace": result.history - result.log_prior}
-    free = {name: value for name, value in result.model.parameters().items() if name not in options.fixed}
-    counts["n_lengthscales"] = sum(np.size(value) for name, value in free.items() if "log_lengthscale" in name)
+    sites, trace = result.fit.start, result.history - result.log_prior
+    entries = {"message": result.message, "limit": result.limit, "log_evidence_trace": trace, "n_lengthscales": 0, **result.counts}
+    free = result.model.parameters()
+    for name in options.fixed:
+        free.pop(name, None)
+    for name, value in free.items():
+        entries["n_lengthscales"] += np.size(value) if "log_lengthscale" in name else 0
     if start.priors:
-        traces |= {"log_prior": log_prior(start.priors, free)[0], "log_prior_trace": result.log_prior}
+        entries |= {"log_prior": log_prior(start.priors, free)[0], "log_prior_trace": result.log_prior}
     if data.inverse is not None and isinstance(sites, np.ndarray):
         sites = sites[:, :, data.inverse]
-    return Outcome(result.model, sites, result.converged, result.n_iter, {"message": result.message, "limit": result.limit, **counts, **traces})
+    return Outcome(result.model, sites, result.converged, result.n_iter, entries)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #c2d97b58
 WORTH = 0.01  # nats per data point that more inducing points must gain
@@ -368,7 +387,7 @@ def measured(outcome: Outcome, data: Data, options: Arguments) -> tuple[str, flo
 
 def grown(start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit) -> Outcome:
     """The result of training with the number of inducing points that the data need."""
-    few = data.judged
+    few = data.sample
     weight = few.weight if np.ndim(few.weight) else None
     Z, model, kept, best = start.features.Z[:0], start, None, -np.inf
     sweep, ended, late, size = {"n_inducing": []}, "", False, FIRST_SIZES[0]
@@ -402,20 +421,6 @@ def grown(start: Model, data: Data, options: Arguments, rng: np.random.Generator
     if late and kept.converged:
         entries |= {"message": f"{ended} while the number of inducing points grew", "limit": "max_time"}
     return replace(kept, entries=kept.entries | entries, converged=kept.converged and not late)
-
-
-def train_fit(start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit) -> Outcome:
-    """The result of training from `start`, with the number of inducing points that the arguments
-    ask for. Warns if training did not converge.
-    """
-    growing = options.n_inducing == "auto" and options.features is None and data.memory is None
-    outcome = (grown if growing else trained)(start, data, options, rng, limit)
-    if not outcome.converged:
-        warn_caller(
-            f"training stopped before it converged ({outcome.entries['message']}); raise `{outcome.entries['limit']}` or `tol`.",
-            ConvergenceWarning,
-        )
-    return outcome
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #5a9adc10
 NOTHING = 1.0  # directions; where fewer are determined, predictions are compared with the prior's
@@ -491,14 +496,12 @@ def in_memory(data: Data) -> Data:
 
 
 def rows_for_prediction(
-    model: Model, fit: Fit, data: Data, jitter: float, tight: bool, local: int | str | None
+    model: Model, fit: Fit, data: Data, jitter: float, tight: bool, local: int | str
 ) -> tuple[LocalRows | None, dict]:
     """The training rows that predictions use, or None if these are global, and the entries of
     `diagnostics_` that say so. Cost of the decision: about that of 500 local predictions; the rows
     of a source are copied to memory, where their sites are found once more.
     """
-    if local is None:
-        return None, {}
     if isinstance(data.rows, Source):
         data = in_memory(data)
         fit = model_evidence(model, **data.asked(jitter, tight))

@@ -15,9 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..data.sources import Source
 from .arguments import estimator
 from .base import RealTargets
-from .checks import counted
 from .encoding import classes_of
-from .fitting import Data
+from .fitting import Data, counted
 from ..likelihoods import LIKELIHOODS, Likelihood, Ordinal
 from ..multiclass import Softmax
 from ..numerics.validation import shown

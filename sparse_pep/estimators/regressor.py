@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.sources import Source
-from .arguments import estimator
-from .base import RealTargets, require_count
-from .checks import seeded
+from .arguments import estimator, require_count, seeded
+from .base import RealTargets
 from .fitting import Data
 from ..likelihoods import Gaussian, GroupedGaussian
 from ..local import local_covariance
@@ -129,7 +128,7 @@ class SparsePEPRegressor(RealTargets):
         """
         if not hasattr(self, "_model"):
             return self.fit(X, y, sample_weight, known_variance)
-        return self._go_on(X, y, sample_weight, known_variance)
+        return self._fit(X, y, sample_weight, known_variance, first=False)
 
     def _starting_likelihood(self, data: Data) -> Gaussian:
         """The likelihood at the start of training."""
