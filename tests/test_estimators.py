@@ -28,9 +28,8 @@ from sparse_pep.blocks import Partition
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.datasets import load_regression, smll, smse
 from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, base, load
-from sparse_pep.estimators.arguments import section_of
+from sparse_pep.estimators.arguments import likelihood_named, section_of
 from sparse_pep.estimators.classifier import classifier_likelihood
-from sparse_pep.estimators.general import likelihood_named
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Derivative, GaussianBlur, Mixture
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential

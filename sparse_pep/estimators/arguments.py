@@ -24,7 +24,7 @@ from sklearn.utils import check_random_state
 from ..blocks import Partition
 from ..features import Features
 from ..kernels import Kernel, Matern12, Matern32, Matern52, RationalQuadratic, SquaredExponential
-from ..likelihoods import GroupedGaussian
+from ..likelihoods import GroupedGaussian, Likelihood
 from ..means import ZeroMean
 from ..numerics.validation import as_floats, is_number, shown
 from ..priors import Prior
@@ -297,6 +297,20 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").startswith("sparse_pep."):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def likelihood_named(likelihood: str | Likelihood, kinds: dict, name: str = "likelihood") -> Likelihood:
+    """The likelihood itself, or the one of `kinds` with this name. Case and punctuation do not
+    matter: "student_t", "StudentT" and "student-t" are the same. ValueError for other names.
+    """
+    if isinstance(likelihood, Likelihood):
+        return likelihood
+    if isinstance(likelihood, str):
+        plain = re.sub(r"[\W_]", "", likelihood.lower())
+        for known, kind in kinds.items():
+            if re.sub(r"[\W_]", "", known.lower()) == plain:
+                return kind()
+    raise ValueError(f"`{name}` must be a sparse_pep likelihood or one of {', '.join(kinds)}; got {shown(likelihood)}.")
 
 
 def seeded(random_state: object) -> np.random.RandomState:

@@ -325,8 +325,17 @@ class PowerEPEstimator(Arguments):
         are the fitted ones. The cost is 2NM² flops, or 7NM² with the gradient. Where sites
         have to be found by iteration, each sweep costs as much again.
         """
-        data = self._training_data("`log_marginal_likelihood`")
-        model = self._model_at(theta)
+        data, model = self._training_data("`log_marginal_likelihood`"), self._model
+        if theta is not None:
+            theta, like = as_floats(theta, "theta"), self.parameters()
+            size = np.size(to_vector(like))
+            if theta.shape != (size,) or not np.all(np.isfinite(theta)):
+                words = f"{size} finite numbers, the parameters {', '.join(like)}"
+                raise ValueError(f"`theta` must be {words}; got {shown(theta)} of shape {theta.shape}.")
+            try:
+                model = model.with_parameters(from_vector(theta, like))
+            except ValueError as error:
+                raise ValueError(f"`theta`: {error}") from error
         asked = data.asked(self._jitter, self._tight)
         if eval_gradient:
             fit, gradient = model_gradient(model, start=self._fit_.start, **asked)
@@ -396,20 +405,6 @@ class PowerEPEstimator(Arguments):
                 f"{what} needs the training data, which are not saved with a model and are missing after loading it: call `fit` with them first."
             )
         return data
-
-    def _model_at(self, theta: ArrayLike | None) -> Model:
-        """The fitted model, or the same model with the parameters `theta`."""
-        if theta is None:
-            return self._model
-        theta, like = as_floats(theta, "theta"), self.parameters()
-        if theta.shape != np.shape(to_vector(like)) or not np.all(np.isfinite(theta)):
-            raise ValueError(
-                f"`theta` must be {np.size(to_vector(like))} finite numbers, the parameters {', '.join(like)}; got {shown(theta)} of shape {theta.shape}."
-            )
-        try:
-            return self._model.with_parameters(from_vector(theta, like))
-        except ValueError as error:
-            raise ValueError(f"`theta`: {error}") from error
 
     @property
     def _encoding(self) -> Encoding:
@@ -617,8 +612,9 @@ class PowerEPEstimator(Arguments):
         """X (S, D) encoded for the model, after a check of its columns against those of the fit."""
         if not hasattr(self, "_model"):
             check_is_fitted(self)
-        if self._plain(X):
-            require_finite(X, "X")
+        plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X) > 0
+        if plain and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):
+            require_finite(X, "X")  # all other checks take longer than the prediction of a few rows
             return self._encoding.inputs(X)
         if self._source_of(X) is not None:
             raise ValueError(
@@ -660,15 +656,6 @@ class PowerEPEstimator(Arguments):
                 f"{shown(self.columns_.used)}, or the {len(self.columns_.names)} columns of numbers of `columns_.transform`."
             )
         return X
-
-    def _plain(self, X: ArrayLike) -> bool:
-        """Whether X is an array of the type and the shape to which scikit-learn's checks would
-        bring it, so that only its values remain to be checked. The checks take longer than the
-        prediction of a few rows.
-        """
-        if type(X) is not np.ndarray or X.dtype != np.float64 or hasattr(self, "feature_names_in_"):
-            return False
-        return X.ndim == 2 and len(X) > 0 and X.shape[1] == self.n_features_in_
 
     def _spread(self, var: np.ndarray) -> np.ndarray:
         """Variances (S,) or (S, C) in the model's units, converted to the units of y²; (S, K) for

@@ -15,11 +15,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..data.sources import Source, class_numbers
-from .arguments import estimator
+from .arguments import estimator, likelihood_named
 from .base import PowerEPEstimator
 from .encoding import Encoding, classes_of
 from .fitting import Data
-from .general import likelihood_named
 from ..likelihoods import Binary, Likelihood, Logit, NoisyProbit, Probit
 from ..multiclass import Softmax
 from ..numerics.validation import require_finite, require_labels, shown

@@ -6,35 +6,18 @@
 __all__ = ['SparsePEP']
 
 # %% ../../nbs/internals/estimators/general.ipynb #11b73bb0
-import re
-
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.sources import Source
-from .arguments import estimator
+from .arguments import estimator, likelihood_named
 from .base import RealTargets
 from .encoding import classes_of
 from .fitting import Data, counted
 from ..likelihoods import LIKELIHOODS, Likelihood, Ordinal
 from ..multiclass import Softmax
-from ..numerics.validation import shown
 from ..shards import Piece
-
-# %% ../../nbs/internals/estimators/general.ipynb #4868d75f
-def likelihood_named(likelihood: str | Likelihood, kinds: dict, name: str = "likelihood") -> Likelihood:
-    """The likelihood itself, or the one of `kinds` with this name. Case and punctuation do not
-    matter: "student_t", "StudentT" and "student-t" are the same. ValueError for other names.
-    """
-    if isinstance(likelihood, Likelihood):
-        return likelihood
-    if isinstance(likelihood, str):
-        plain = re.sub(r"[\W_]", "", likelihood.lower())
-        for known, kind in kinds.items():
-            if re.sub(r"[\W_]", "", known.lower()) == plain:
-                return kind()
-    raise ValueError(f"`{name}` must be a sparse_pep likelihood or one of {', '.join(kinds)}; got {shown(likelihood)}.")
 
 # %% ../../nbs/internals/estimators/general.ipynb #98307893
 @estimator
