@@ -26,7 +26,6 @@ setup(
         "dev": settings["dev_requirements"].split(),
         "tables": settings["tables_requirements"].split(),
         "distributed": settings["distributed_requirements"].split(),
-        "gpu": settings["gpu_requirements"].split(),
     },
     # nbdev finds its index of names, which links back-ticked names and sources, by this entry point
     entry_points={

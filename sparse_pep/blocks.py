@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from .inference import Fit, infer
 from .likelihoods import Likelihood
-from .numerics.linalg import add_rank_one, add_weighted, column_dots, log1p_ratio, solve_lower
+from .numerics.linalg import add_rank_one, add_weighted, log1p_ratio, solve_lower
 from .numerics.threads import chunk_slices
 from .numerics.validation import as_floats
 from .shards import Shard
@@ -490,7 +490,7 @@ class BlockShard(Shard):
             np.matmul(own, J.transpose(0, 2, 1), out=out)
             mu_f = np.einsum("gij,gj->gi", J, mu[columns].reshape(rows.shape))
             mean[columns] = (mu_f + a * np.einsum("gij,gj->gi", E, shift[rows])).ravel()
-            spread = column_dots(JT[:, columns], JT[:, columns])
+            spread = np.einsum("mn,mn->n", JT[:, columns], JT[:, columns])
             var[columns] = np.einsum("gkk->gk", E).ravel() + spread
         return mean, var
 

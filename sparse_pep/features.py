@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .kernels import Kernel
-from .numerics.devices import Array, as_numpy
 from .numerics.parameters import Parametric
 from .numerics.validation import inputs_2d
 
@@ -48,8 +47,8 @@ class Features(Parametric):
         """
         raise NotImplementedError
 
-    def Kuf_vjp(self, kernel: Kernel, X: Array) -> tuple[Array, Callable]:
-        """Kuf (M, N), on the device of X, and its pull-back, which takes Kuf_bar (M, N) to two
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+        """Kuf (M, N) and its pull-back, which takes Kuf_bar (M, N) to two
         dictionaries: the derivatives for the kernel's parameters and for the features' parameters.
         """
         raise NotImplementedError
@@ -58,7 +57,7 @@ class Features(Parametric):
         """The prior covariance (M, M) of the inducing variables."""
         return self.Kuu_vjp(kernel)[0]
 
-    def Kuf(self, kernel: Kernel, X: ArrayLike) -> Array:
+    def Kuf(self, kernel: Kernel, X: ArrayLike) -> np.ndarray:
         """The prior covariance (M, N) of the inducing variables with the function at X (N, D)."""
         return self.Kuf_vjp(kernel, inputs_2d(X))[0]
 
@@ -93,7 +92,7 @@ class InducingPoints(Features):
     Z: np.ndarray
 
     def __post_init__(self):
-        Z = as_numpy(inputs_2d(self.Z, "Z"))
+        Z = inputs_2d(self.Z, "Z")
         if not Z.size or not np.all(np.isfinite(Z)):
             raise ValueError(
                 f"`Z` must be finite and have at least one row and column; got shape {Z.shape} with {np.sum(~np.isfinite(Z))} values that are not finite."
@@ -108,7 +107,7 @@ class InducingPoints(Features):
         """Kuu = k(Z, Z) (M, M) and its pull-back, see `Features`."""
         return self.Kuf_vjp(kernel, None)
 
-    def Kuf_vjp(self, kernel: Kernel, X: Array | None) -> tuple[Array, Callable]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray | None) -> tuple[np.ndarray, Callable]:
         """Kuf = k(Z, X) (M, N), or k(Z, Z) if X is None, and its pull-back, see `Features`."""
         if X is not None and X.shape[1] != self.Z.shape[1]:
             raise ValueError(

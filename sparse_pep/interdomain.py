@@ -16,7 +16,6 @@ from scipy.spatial.distance import cdist
 
 from .features import Features, InducingPoints
 from .kernels import Constant, Kernel, Linear, Matern12, Matern32, Matern52, SquaredExponential, Sum, White
-from .numerics.devices import Array, concatenate, exp_in_place, full, require_host, to_device, total_product
 from .numerics.distances import Pairs, moments_of_differences, quadratic_of_differences
 from .numerics.parameters import added, numbered, with_numbered
 from .numerics.validation import as_floats
@@ -235,31 +234,31 @@ def wave_pull(
         b["frequency"][:] = 0.0
 
 # %% ../nbs/04_interdomain.ipynb #9f77b6ae
-def centred(P: np.ndarray, Z: np.ndarray, X: Array) -> tuple[Pairs, bool]:
+def centred(P: np.ndarray, Z: np.ndarray, X: np.ndarray) -> tuple[Pairs, bool]:
     """The pairs of centres and data points, and whether their squared differences, in units of
     the lengthscales, can be expanded; if so, the origin is moved to the mean centre.
     """
     origin, root = Z.mean(axis=0), np.sqrt(P)
-    z, x = Z - origin, X - to_device(origin, X)
-    expand = Pairs(z * root, x * to_device(root, x)).expands
+    z, x = Z - origin, X - origin
+    expand = Pairs(z * root, x * root).expands
     return Pairs(z, x) if expand else Pairs(Z, X), expand
 
 
-def data_waves(variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand: bool) -> Array:
+def data_waves(variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand: bool) -> np.ndarray:
     """variance · exp(Σ_d φ_d + i phase), (M, n), for pairs of windows and points; real if there
     are no waves.
     """
     q, omega, none = A.width**2, A.frequency, np.zeros_like(A.centre)
     tau = 1.0 + P * q
     size = np.log(variance) - 0.5 * np.sum(np.log1p(P * q) + omega**2 * q / tau, axis=1)
-    H = exp_in_place(quadratic_of_differences(size, none, -0.5 * P / tau, pairs, expand))
+    H = np.exp(quadratic_of_differences(size, none, -0.5 * P / tau, pairs, expand))
     if not A.waves:
         return H
     angle = quadratic_of_differences(A.phase, -P / tau * omega * q, none, pairs, expand)
     return H * np.cos(angle) + 1j * (H * np.sin(angle))
 
 
-def data_vjp(variance: float, P: np.ndarray, A: Windows, X: Array) -> tuple[Array, Callable]:
+def data_vjp(variance: float, P: np.ndarray, A: Windows, X: np.ndarray) -> tuple[np.ndarray, Callable]:
     """`wave_vjp` for windows A with the function values at X (n, D), for which no
     derivatives are returned. Cost: products of 2Mn(2D + 1) flops both ways.
     """
@@ -278,14 +277,14 @@ def data_vjp(variance: float, P: np.ndarray, A: Windows, X: Array) -> tuple[Arra
         G[sloped] *= p[sloped, own][:, None] * (turn[sloped, own][:, None] - gap())
     K = np.ascontiguousarray(np.real(G)) if A.waves else G
 
-    def pull(K_bar: Array) -> tuple[float, np.ndarray, dict]:
+    def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict]:
         kind = complex if A.waves else float
         through_u = np.zeros((2, *z.shape), kind)  # Σ U and Σ U Δ, U the adjoint of φ′
         if len(sloped):
             U = K_bar[sloped] * H[sloped]
             through_u[:, sloped, own] = U.sum(1), np.einsum("mn,mn->m", U, gap())
         W = moments_of_differences(K_bar * G, pairs, expand)
-        return total_product(K_bar, K), *data_sums(P, A, W, through_u)
+        return np.vdot(K_bar, K), *data_sums(P, A, W, through_u)
 
     return K, pull
 
@@ -444,10 +443,10 @@ def white_vjp(kernel: White, A: Windows, B: Windows, one_set: bool) -> tuple[np.
     """Covariances (M, n) of windows of white noise, which are its variance for a point with
     itself and otherwise 0, and their pull-back.
     """
-    K = full((len(A.centre), B.centre.shape[0]), 0.0, like=B.centre)
+    K = np.zeros((len(A.centre), len(B.centre)))
     if one_set:
         np.fill_diagonal(K, np.where(A.width.any(axis=1), 0.0, kernel.variance))
-    return K, lambda K_bar: ({"log_variance": total_product(K_bar, K)}, no_gradient(A), no_gradient(B))
+    return K, lambda K_bar: ({"log_variance": np.vdot(K_bar, K)}, no_gradient(A), no_gradient(B))
 
 
 def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, Callable]:
@@ -560,11 +559,9 @@ class WindowFeatures(Features):
 
         return K, pull_back
 
-    def Kuf_vjp(self, kernel: Kernel, X: Array) -> tuple[Array, Callable]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
         """Kuf (M, N) and its pull-back, see `Features`."""
         windows = self.windows()
-        if windows.waves or np.any(windows.dims >= 0):
-            require_host(X, f"{type(self).__name__} features")
         if X.shape[1] != self.Z.shape[1]:
             raise ValueError(
                 f"`X` has {X.shape[1]} columns, but the centres `Z` of the features have {self.Z.shape[1]}."
@@ -887,7 +884,6 @@ class Fourier(Features):
 
     def at(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
         """Kuf (M, N) and its pull-back, to the kernel's parameters and to X (N, 1)."""
-        require_host(X, "Fourier features")
         if X.shape[1] != 1:
             raise ValueError(f"`X` must have one column for Fourier features; it has {X.shape[1]} columns.")
         p, lam = decay_rate(kernel)
@@ -1018,7 +1014,7 @@ class Mixture(Features):
 
         return K, pull
 
-    def Kuf_vjp(self, kernel: Kernel, X: Array) -> tuple[Array, Callable]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
         """Kuf (M, N) and its pull-back, see `Features`."""
         blocks, pulls = zip(*(part.Kuf_vjp(kernel, X) for part in self.features))
 
@@ -1026,7 +1022,7 @@ class Mixture(Features):
             parts = [p(K_bar[rows, :]) for p, rows in zip(pulls, self.rows())]
             return added([g for g, _ in parts]), numbered([own for _, own in parts])
 
-        return concatenate(blocks, axis=0), pull
+        return np.concatenate(blocks, axis=0), pull
 
     def parameters(self) -> dict[str, np.ndarray]:
         """The parameters of all parts, with numbered names."""

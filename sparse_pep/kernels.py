@@ -15,11 +15,11 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit, logit  # noqa: F401
 
-from .numerics.devices import Array, as_numpy, concatenate, divide_or_zero, full, namespace_of, rows_times, select_columns, to_device, total_product
 from .numerics.distances import Pairs, StackedPairs, centred_pairs
-from .numerics.parameters import Parametric, numbered, with_numbered
-from .numerics.validation import as_floats, inputs_2d, require_kind, shown
+from .numerics.parameters import Parametric, added, numbered, with_numbered  # noqa: F401
+from .numerics.validation import as_floats, inputs_2d, is_number, require_kind, shown  # noqa: F401
 
 # %% ../nbs/01_kernels.ipynb #e1cd2b9b
 class Kernel(Parametric):
@@ -72,9 +72,8 @@ class Kernel(Parametric):
                 )
             object.__setattr__(self, "active_dims", tuple(map(int, dims)))
 
-    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
-        """The matrix K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back. K is
-        on a device if X2 is; all derivatives are on the host.
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+        """The matrix K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back.
 
         The pull-back takes K_bar (M, n) and returns the derivatives of Σ K_bar ∘ K: a
         dictionary with the keys of `parameters()`, and an array (M, D) with respect to X1. X2
@@ -88,8 +87,8 @@ class Kernel(Parametric):
         """
         return np.stack([self.vjp(x)[0] for x in X])
 
-    def diag_vjp(self, X: Array) -> tuple[np.ndarray, Callable]:
-        """The diagonal (N,) of k(X, X), on the host, and its pull-back, which takes kff_bar (N,)
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+        """The diagonal (N,) of k(X, X), and its pull-back, which takes kff_bar (N,)
         to a dictionary with the keys of `parameters()`. This one is for k(x, x) = variance;
         other kernels define their own.
         """
@@ -98,10 +97,10 @@ class Kernel(Parametric):
         return kff, lambda kff_bar: {**none, "log_variance": np.vdot(kff_bar, kff)}
 
     def __call__(self, X1: ArrayLike, X2: ArrayLike | None = None) -> np.ndarray:
-        """The covariance matrix k(X1, X2) (M, n), on a device if X2 is. With X1 alone it is the
-        covariance of f(X1) with itself (M, M), on the host.
+        """The covariance matrix k(X1, X2) (M, n). With X1 alone it is the
+        covariance of f(X1) with itself (M, M).
         """
-        X1 = as_numpy(inputs_2d(X1, "X1"))
+        X1 = inputs_2d(X1, "X1")
         X2 = None if X2 is None else inputs_2d(X2, "X2")
         if X2 is not None and X1.shape[1] != X2.shape[1]:
             raise ValueError(f"`X2` must have as many columns as `X1`, {X1.shape[1]}; got {X2.shape[1]}.")
@@ -121,7 +120,7 @@ class Kernel(Parametric):
         """The columns of X that are not standardised: codes, and inputs in fixed units."""
         return self.codes
 
-    def columns(self, X: Array) -> Array:
+    def columns(self, X: np.ndarray) -> np.ndarray:
         """The columns of X that the kernel depends on."""
         if self.active_dims is None:
             return X
@@ -129,9 +128,9 @@ class Kernel(Parametric):
             raise ValueError(
                 f"`active_dims` {self.active_dims} names columns that are not there: X has {X.shape[1]} columns."
             )
-        return select_columns(X, list(self.active_dims))
+        return X[:, list(self.active_dims)]
 
-    def active(self, X: Array, name: str) -> tuple[Array, np.ndarray]:
+    def active(self, X: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
         """The columns of X that the kernel depends on, and the field `name`, which is one number
         or has one entry for each of these columns.
         """
@@ -184,29 +183,29 @@ class Stationary(Kernel):
     lengthscale: float | np.ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def profile(self, pairs: Pairs) -> tuple[Array, Callable]:
+    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) for pairs of scaled points, and a function without arguments that
         returns −2 dk/dr² = −k′(r)/r (M, n). A kernel with further parameters adds a function
         that returns the derivatives of K (M, n) with respect to them, by name.
         """
         raise NotImplementedError
 
-    def scaled(self, X: Array) -> Array:
+    def scaled(self, X: np.ndarray) -> np.ndarray:
         """The active columns of X (N, D), each divided by its lengthscale."""
         X, lengthscale = self.active(X, "lengthscale")
-        return X / to_device(lengthscale, X)
+        return X / lengthscale
 
     def stack(self, X: np.ndarray) -> np.ndarray:
         """The matrices (G, b, b) of the points of each of G sets, from one `profile`."""
         scaled = self.scaled(X.reshape(-1, X.shape[-1])).reshape(*X.shape[:2], -1)
         return self.profile(StackedPairs(scaled, scaled))[0]
 
-    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) and its pull-back, from `profile` and the moments of the differences."""
         pairs = centred_pairs(self.scaled(X1), None if X2 is None else self.scaled(X2))
         K, slope, *further = self.profile(pairs)
 
-        def pull(K_bar: Array) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
             S = slope()
             W = K_bar * S
@@ -215,11 +214,11 @@ class Stationary(Kernel):
             first, second, total = pairs.moments(W)
             X1_bar = (2.0 if X2 is None else 1.0) * first / self.lengthscale
             gradient = {
-                "log_variance": total if S is K else total_product(K_bar, K),
+                "log_variance": total if S is K else np.vdot(K_bar, K),
                 "log_lengthscale": second if self.lengthscale.ndim else second.sum(),
             }
             for derivatives in further:
-                gradient |= {name: total_product(K_bar, dK) for name, dK in derivatives().items()}
+                gradient |= {name: np.vdot(K_bar, dK) for name, dK in derivatives().items()}
             return gradient, self.spread(X1_bar, X1)
 
         return K, pull
@@ -239,7 +238,7 @@ class SquaredExponential(Stationary):
     [0.    2.303]
     """
 
-    def profile(self, pairs: Pairs) -> tuple[Array, Callable]:
+    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) = variance · exp(−r²/2), and K again, which is its −2 dk/dr²."""
         K = pairs.gaussian(self.variance)
         return K, lambda: K
@@ -256,13 +255,13 @@ class Matern12(Stationary):
     [[1.    0.368 0.135]]
     """
 
-    def profile(self, pairs: Pairs) -> tuple[Array, Callable]:
+    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) = variance · exp(−r), and its −2 dk/dr² = K/r, which is set to 0 at
         r = 0.
         """
         r = pairs.distances()
-        K = float(self.variance) * namespace_of(r).exp(-r)
-        return K, lambda: divide_or_zero(K, r)  # 0 at the kink, r = 0
+        K = float(self.variance) * np.exp(-r)
+        return K, lambda: np.divide(K, r, out=np.zeros_like(K), where=r > 0)  # 0 at the kink, r = 0
 
 
 class Matern32(Stationary):
@@ -276,10 +275,10 @@ class Matern32(Stationary):
     [[1.    0.483 0.14 ]]
     """
 
-    def profile(self, pairs: Pairs) -> tuple[Array, Callable]:
+    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n), and its −2 dk/dr² = 3 · variance · exp(−√3 r)."""
         r = math.sqrt(3.0) * pairs.distances()  # √3 times the scaled distance
-        decay = float(self.variance) * namespace_of(r).exp(-r)
+        decay = float(self.variance) * np.exp(-r)
         return (1.0 + r) * decay, lambda: 3.0 * decay
 
 
@@ -294,10 +293,10 @@ class Matern52(Stationary):
     [[1.    0.524 0.139]]
     """
 
-    def profile(self, pairs: Pairs) -> tuple[Array, Callable]:
+    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n), and its −2 dk/dr² = 5/3 · variance · (1 + √5 r) exp(−√5 r)."""
         r = math.sqrt(5.0) * pairs.distances()  # √5 times the scaled distance
-        decay = float(self.variance) * namespace_of(r).exp(-r)
+        decay = float(self.variance) * np.exp(-r)
         return (1.0 + r + r**2 / 3.0) * decay, lambda: 5.0 / 3.0 * (1.0 + r) * decay
 
 # %% ../nbs/01_kernels.ipynb #f3793894
@@ -321,24 +320,23 @@ class RationalQuadratic(Stationary):
     trained: ClassVar[tuple[str, ...]] = ("variance", "lengthscale", "shape")
     shape: float = field(default=1.0, kw_only=True)
 
-    def profile(self, pairs: Pairs) -> tuple[Array, Callable, Callable]:
+    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable, Callable]:
         """The matrix K (M, n), its −2 dk/dr² = K/(1 + r²/(2 shape)), and its derivative with respect
         to the logarithm of the shape.
         """
         squares, shape = pairs.squares(), float(self.shape)
         ratio = squares / (2.0 * shape)
-        level = namespace_of(ratio).log1p(ratio)
-        K = float(self.variance) * namespace_of(ratio).exp(-shape * level)
+        level = np.log1p(ratio)
+        K = float(self.variance) * np.exp(-shape * level)
         return K, lambda: K / (1.0 + ratio), lambda: {"log_shape": shape * K * (ratio / (1.0 + ratio) - level)}
 
 # %% ../nbs/01_kernels.ipynb #845ae82c
-def circle(angle: Array) -> tuple[Array, Array]:
+def circle(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The points on circles (N, 2D) at the angles (N, D), cosines first, and their derivatives
     (N, 2D) with respect to the angles.
     """
-    xp = namespace_of(angle)
-    cosine, sine = xp.cos(angle), xp.sin(angle)
-    return concatenate([cosine, sine], axis=1), concatenate([-sine, cosine], axis=1)
+    cosine, sine = np.cos(angle), np.sin(angle)
+    return np.concatenate([cosine, sine], axis=1), np.concatenate([-sine, cosine], axis=1)
 
 # %% ../nbs/01_kernels.ipynb #d81d00b4
 @dataclass(frozen=True, eq=False)
@@ -370,7 +368,7 @@ class Periodic(Kernel):
     period: float = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) and its pull-back, through the squared exponential of the points on the
         circles.
         """
@@ -384,15 +382,14 @@ class Periodic(Kernel):
         def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
             inner, E1_bar = pull_circle(K_bar)
-            ell2 = to_device(ell, E2)
-            E2_bar = Pairs(E2 / ell2, E1 / ell).moments((K_bar * K).T)[0] / ell2
+            E2_bar = Pairs(E2 / ell, E1 / ell).moments((K_bar * K).T)[0] / ell
             D = E1.shape[1] // 2
             turn1, turn2 = ((E_bar * dE)[:, :D] + (E_bar * dE)[:, D:] for E_bar, dE in ((E1_bar, dE1), (E2_bar, dE2)))
             per_dim = np.add(*np.split(inner["log_lengthscale"], 2))
             gradient = {
                 "log_variance": inner["log_variance"],
                 "log_lengthscale": per_dim if self.lengthscale.ndim else per_dim.sum(),
-                "log_period": -rate * (np.vdot(turn1, x1) + total_product(turn2, x2)),
+                "log_period": -rate * (np.vdot(turn1, x1) + np.vdot(turn2, x2)),
             }
             return gradient, self.spread(rate * (turn1 + turn2 if X2 is None else turn1), X1)
 
@@ -425,21 +422,21 @@ class Cosine(Kernel):
     period: float | np.ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) = variance · E E′ᵀ and its pull-back."""
         x1, period = self.active(X1, "period")
         x2 = x1 if X2 is None else self.active(X2, "period")[0]
         rate = np.broadcast_to(2 * np.pi / period, x1.shape[1:])
-        (E1, dE1), (E2, dE2) = (circle(x @ to_device(rate[:, None], x)) for x in (x1, x2))
-        K = (float(self.variance) * to_device(E1, E2)) @ E2.T
+        (E1, dE1), (E2, dE2) = (circle(x @ rate[:, None]) for x in (x1, x2))
+        K = (float(self.variance) * E1) @ E2.T
 
-        def pull(K_bar: Array) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
-            turn1 = self.variance * np.sum(dE1 * as_numpy(K_bar @ E2), axis=1)
-            turn2 = self.variance * np.sum(as_numpy(dE2) * rows_times(K_bar.T, E1), axis=1)
-            slopes = -rate * (turn1 @ x1 + rows_times(turn2[None, :], x2)[0])
+            turn1 = self.variance * np.sum(dE1 * (K_bar @ E2), axis=1)
+            turn2 = self.variance * np.sum(dE2 * (K_bar.T @ E1), axis=1)
+            slopes = -rate * (turn1 @ x1 + turn2 @ x2)
             gradient = {
-                "log_variance": total_product(K_bar, K),
+                "log_variance": np.vdot(K_bar, K),
                 "log_period": slopes if self.period.ndim else slopes.sum(),
             }
             turn = turn1 + turn2 if X2 is None else turn1
@@ -470,33 +467,33 @@ class Linear(Kernel):
     variance: float | np.ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) = X1 diag(variance) X2ᵀ and its pull-back."""
         A, variance = self.active(X1, "variance")
         B = A if X2 is None else self.active(X2, "variance")[0]
 
-        def pull(K_bar: Array) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
-            KB = as_numpy(K_bar @ B)
+            KB = K_bar @ B
             slopes = self.variance * np.einsum("md,md->d", A, KB)
             A_bar = KB + K_bar.T @ A if X2 is None else KB
             return {
                 "log_variance": slopes if self.variance.ndim else slopes.sum()
             }, self.spread(A_bar * self.variance, X1)
 
-        return to_device(A * variance, B) @ B.T, pull
+        return (A * variance) @ B.T, pull
 
-    def diag_vjp(self, X: Array) -> tuple[np.ndarray, Callable]:
-        """The diagonal Σ_d variance_d x_d² (N,), on the host, and its pull-back."""
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+        """The diagonal Σ_d variance_d x_d² (N,), and its pull-back."""
         X, variance = self.active(X, "variance")
-        parts = to_device(variance, X) * X**2
+        parts = variance * X**2
 
         def pull(kff_bar: np.ndarray) -> dict:
             """The derivative of Σ kff_bar · kff with respect to log variance, by name."""
-            slopes = rows_times(kff_bar, parts)
+            slopes = kff_bar @ parts
             return {"log_variance": slopes if self.variance.ndim else slopes.sum()}
 
-        return as_numpy(namespace_of(X).sum(parts, axis=1)), pull
+        return np.sum(parts, axis=1), pull
 
 # %% ../nbs/01_kernels.ipynb #84018fe9
 @dataclass(frozen=True, eq=False)
@@ -505,14 +502,14 @@ class Level(Kernel):
 
     variance: float = 1.0
 
-    def pattern(self, X1: np.ndarray, X2: Array | None) -> Array:
+    def pattern(self, X1: np.ndarray, X2: np.ndarray | None) -> np.ndarray:
         """The matrix at variance 1, (M, n)."""
         raise NotImplementedError
 
-    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n), the variance times the pattern, and its pull-back."""
         K = float(self.variance) * self.pattern(X1, X2)
-        return K, lambda K_bar: ({"log_variance": total_product(K_bar, K)}, np.zeros_like(X1))
+        return K, lambda K_bar: ({"log_variance": np.vdot(K_bar, K)}, np.zeros_like(X1))
 
 # %% ../nbs/01_kernels.ipynb #bc67ec08
 class Constant(Level):
@@ -525,10 +522,10 @@ class Constant(Level):
     [[5. 4.]]
     """
 
-    def pattern(self, X1: np.ndarray, X2: Array | None) -> Array:
+    def pattern(self, X1: np.ndarray, X2: np.ndarray | None) -> np.ndarray:
         """A matrix of ones (M, n)."""
         X2 = X1 if X2 is None else X2
-        return full((len(X1), X2.shape[0]), 1.0, like=X2)
+        return np.ones((len(X1), len(X2)))
 
 
 class White(Level):
@@ -547,14 +544,14 @@ class White(Level):
      [0. 0.]]
     """
 
-    def pattern(self, X1: np.ndarray, X2: Array | None) -> Array:
+    def pattern(self, X1: np.ndarray, X2: np.ndarray | None) -> np.ndarray:
         """The identity matrix for one set of points, zeros (M, n) for two."""
         if X2 is None:
             return np.eye(len(X1))
-        return full((len(X1), X2.shape[0]), 0.0, like=X2)
+        return np.zeros((len(X1), len(X2)))
 
 # %% ../nbs/01_kernels.ipynb #b2b46416
-def _others(factors: list[Array], i: int) -> Array | float:
+def _others(factors: list[np.ndarray], i: int) -> np.ndarray | float:
     """The elementwise product of all factors (M, n) but the i-th."""
     rest = factors[:i] + factors[i + 1 :]
     return reduce(mul, rest) if rest else 1.0
@@ -619,7 +616,7 @@ class Sum(Combination):
     ['0.log_variance', '1.log_variance', '1.log_lengthscale']
     """
 
-    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The sum of the matrices (M, n), and its pull-back, which hands the whole adjoint to each
         term.
         """
@@ -653,7 +650,7 @@ class Product(Combination):
     [[1. 3.]]
     """
 
-    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The product of the entries of the matrices (M, n), and its pull-back, which hands each
         factor the adjoint times all other factors.
         """
@@ -735,12 +732,6 @@ def kernel_from_config(config: dict) -> Kernel:
     except (KeyError, TypeError) as error:
         raise ValueError(f"not the description of a kernel: {config!r}. Known kinds: {', '.join(KINDS)}.") from error
 
-# %% ../nbs/structured_kernels.ipynb #a1c0de08
-from scipy.special import expit, logit
-
-from sparse_pep.numerics.parameters import added
-from sparse_pep.numerics.validation import is_number
-
 # %% ../nbs/structured_kernels.ipynb #9257ffdb
 @dataclass(frozen=True, eq=False)
 class SphericalMatern32(Kernel):
@@ -777,7 +768,7 @@ class SphericalMatern32(Kernel):
         """The columns with latitude and longitude."""
         return self.active_dims or (0, 1)
 
-    def angles(self, X: Array) -> Array:
+    def angles(self, X: np.ndarray) -> np.ndarray:
         """Latitude and longitude (N, 2) in radians."""
         degrees = self.columns(X)
         if degrees.shape[1] != 2:
@@ -786,13 +777,13 @@ class SphericalMatern32(Kernel):
             )
         return (math.pi / 180.0) * degrees
 
-    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) and its pull-back, through the Matérn kernel of the points."""
         angles, inner = self.angles(X1), Matern32(self.variance, self.lengthscale)
         E2 = None if X2 is None else on_sphere(self.angles(X2))
         K, pull_points = inner.vjp(on_sphere(angles), E2)
 
-        def pull(K_bar: Array) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
             gradient, E_bar = pull_points(K_bar)
             (cosine, cosine2), (sine, sine2) = np.cos(angles).T, np.sin(angles).T
@@ -804,12 +795,11 @@ class SphericalMatern32(Kernel):
         return K, pull
 
 # %% ../nbs/structured_kernels.ipynb #a401884d
-def on_sphere(angles: Array) -> Array:
+def on_sphere(angles: np.ndarray) -> np.ndarray:
     """The points (N, 3) of the unit sphere at latitude and longitude (N, 2) in radians."""
-    xp = namespace_of(angles)
-    cosine, sine = xp.cos(angles), xp.sin(angles)
+    cosine, sine = np.cos(angles), np.sin(angles)
     level = cosine[:, :1]
-    return concatenate([level * cosine[:, 1:], level * sine[:, 1:], sine[:, :1]], axis=1)
+    return np.concatenate([level * cosine[:, 1:], level * sine[:, 1:], sine[:, :1]], axis=1)
 
 # %% ../nbs/structured_kernels.ipynb #dfbe32ad
 @dataclass(frozen=True, eq=False)
@@ -852,7 +842,7 @@ class SpectralMixture(Kernel):
         for name, value in zip(self.trained, values):
             object.__setattr__(self, name, np.array(np.broadcast_to(value, (*sizes,))))
 
-    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) and its pull-back, from those of a sum of products."""
         dims = self.active_dims
         components = Sum(
@@ -863,7 +853,7 @@ class SpectralMixture(Kernel):
         )
         K, pull_components = components.vjp(X1, X2)
 
-        def pull(K_bar: Array) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
             each, X1_bar = pull_components(K_bar)
             parts = {"log_variance": 0, "log_lengthscale": 0, "log_period": 1}
@@ -875,8 +865,8 @@ class SpectralMixture(Kernel):
 
         return K, pull
 
-    def diag_vjp(self, X: Array) -> tuple[np.ndarray, Callable]:
-        """The diagonal (N,), the sum of the variances, on the host, and its pull-back."""
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+        """The diagonal (N,), the sum of the variances, and its pull-back."""
         none = {key: np.zeros_like(value) for key, value in self.parameters().items()}
         return np.full(X.shape[0], self.variance.sum()), lambda kff_bar: {
             **none,
@@ -927,7 +917,7 @@ class Changepoint(Combination):
             )
         object.__setattr__(self, "location", place)
 
-    def weights(self, X: Array) -> tuple[Array, Array]:
+    def weights(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """u and the weight of the second kernel, each (N, 1)."""
         x = self.columns(X)
         if x.shape[1] != 1:
@@ -935,37 +925,36 @@ class Changepoint(Combination):
                 f"Changepoint needs one column: name it, such as `active_dims=[0]`; got {x.shape[1]} columns."
             )
         u = (x - float(self.location)) * (1.0 / float(self.width))
-        return u, 0.5 + 0.5 * namespace_of(u).tanh(0.5 * u)
+        return u, 0.5 + 0.5 * np.tanh(0.5 * u)
 
     def own_slopes(self, u: np.ndarray, u_bar: np.ndarray) -> dict[str, float]:
         """The derivatives with respect to location and log width for those with respect to u (N, 1)."""
         return {"location": -np.sum(u_bar) / self.width, "log_width": -np.sum(u_bar * u)}
 
-    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n), and its pull-back."""
         (u1, w1), (u2, w2) = self.weights(X1), self.weights(X1 if X2 is None else X2)
         matrices, pulls = zip(*(kernel.vjp(X1, X2) for kernel in self.kernels))
         sides = (1.0 - w1, 1.0 - w2), (w1, w2)
-        factors = [to_device(left, right) * right.T for left, right in sides]
+        factors = [left * right.T for left, right in sides]
 
-        def pull(K_bar: Array) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
             gradients, X1_bars = zip(*(p(K_bar * factor) for p, factor in zip(pulls, factors)))
-            lefts = [rows_times(K_bar * K, right) for K, (_, right) in zip(matrices, sides)]
-            rights = [rows_times(left.T, K_bar * K).T for K, (left, _) in zip(matrices, sides)]
-            u, w = as_numpy(u2), as_numpy(w2)
+            lefts = [(K_bar * K) @ right for K, (_, right) in zip(matrices, sides)]
+            rights = [(left.T @ (K_bar * K)).T for K, (left, _) in zip(matrices, sides)]
             u1_bar = w1 * (1.0 - w1) * (lefts[1] - lefts[0])
-            u2_bar = w * (1.0 - w) * (rights[1] - rights[0])
+            u2_bar = w2 * (1.0 - w2) * (rights[1] - rights[0])
             moved = u1_bar if X2 is not None else u1_bar + u2_bar
-            own = added([self.own_slopes(u1, u1_bar), self.own_slopes(u, u2_bar)])
+            own = added([self.own_slopes(u1, u1_bar), self.own_slopes(u2, u2_bar)])
             X1_bar = sum(X1_bars) + self.spread(moved / self.width, X1)
             return numbered(gradients) | own, X1_bar
 
         return sum(K * factor for K, factor in zip(matrices, factors)), pull
 
-    def diag_vjp(self, X: Array) -> tuple[np.ndarray, Callable]:
-        """The diagonal (N,), on the host, and its pull-back."""
-        u, w = map(as_numpy, self.weights(X))
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+        """The diagonal (N,), and its pull-back."""
+        u, w = self.weights(X)
         diagonals, pulls = zip(*(kernel.diag_vjp(X) for kernel in self.kernels))
         one, other = (1.0 - w[:, 0]), w[:, 0]
 
@@ -985,7 +974,7 @@ class Coded(Kernel):
         """The column of the codes."""
         return self.active_dims or (0,)
 
-    def code(self, X: Array) -> Array:
+    def code(self, X: np.ndarray) -> np.ndarray:
         """The column (N, 1) of X with the codes."""
         column = self.columns(X)
         if column.shape[1] != 1:
@@ -1037,20 +1026,17 @@ class Categorical(Coded):
         correlation = expit(parameters["log_odds_correlation"])
         return replace(self, variance=np.exp(parameters["log_variance"]), correlation=correlation)
 
-    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) and its pull-back; the derivative with respect to X1 is zero."""
         x1, x2 = self.code(X1), self.code(X1 if X2 is None else X2)
-        same, xp = to_device(x1, x2) == x2.T, namespace_of(x2)
-        equal, shared = (
-            full((1, 1), float(self.variance) * share, like=x2) for share in (1.0, float(self.correlation))
-        )
-        K = xp.where(same, equal, shared)
+        same = x1 == x2.T
+        K = np.where(same, self.variance, self.variance * self.correlation)
 
-        def pull(K_bar: Array) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and zeros (M, D)."""
-            apart = total_product(K_bar, xp.where(same, full((1, 1), 0.0, like=x2), K))
+            apart = np.vdot(K_bar, np.where(same, 0.0, K))
             gradient = {
-                "log_variance": total_product(K_bar, K),
+                "log_variance": np.vdot(K_bar, K),
                 "log_odds_correlation": (1.0 - self.correlation) * apart,
             }
             return gradient, np.zeros_like(X1)
@@ -1119,16 +1105,14 @@ class Coregion(Coded):
         """Ω (K, K), the covariance of the outputs."""
         return self.weights @ self.weights.T + np.diag(self.variance)
 
-    def indicators(self, X: Array) -> Array:
+    def indicators(self, X: np.ndarray) -> np.ndarray:
         """H (N, K), with a 1 in the column of each row's code."""
         code = self.code(X)
-        levels = to_device(np.arange(float(self.n_outputs))[None, :], code)
-        ones = full((1, 1), 1.0, like=code)
-        H = namespace_of(code).where(code == levels, ones, 0.0 * ones)
-        known = as_numpy(namespace_of(code).sum(H, axis=1)) > 0.0
+        H = (code == np.arange(self.n_outputs)).astype(float)
+        known = H.any(axis=1)
         if not np.all(known):
             raise ValueError(
-                f"column {self.codes[0]} must hold the codes 0, …, {self.n_outputs - 1} of Coregion; got {as_numpy(code)[~known][0, 0]}."
+                f"column {self.codes[0]} must hold the codes 0, …, {self.n_outputs - 1} of Coregion; got {code[~known][0, 0]}."
             )
         return H
 
@@ -1139,16 +1123,16 @@ class Coregion(Coded):
             "weights": (covariance_bar + covariance_bar.T) @ self.weights,
         }
 
-    def vjp(self, X1: np.ndarray, X2: Array | None = None) -> tuple[Array, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) = H Ω H′ᵀ and its pull-back; the derivative with respect to X1 is zero."""
         H1 = self.indicators(X1)
         H2 = H1 if X2 is None else self.indicators(X2)
-        K = to_device(H1 @ self.covariance, H2) @ H2.T
-        return K, lambda K_bar: (self.pull_back(rows_times(H1.T, K_bar @ H2)), np.zeros_like(X1))
+        K = (H1 @ self.covariance) @ H2.T
+        return K, lambda K_bar: (self.pull_back(H1.T @ (K_bar @ H2)), np.zeros_like(X1))
 
-    def diag_vjp(self, X: Array) -> tuple[np.ndarray, Callable]:
-        """The diagonal (N,) of H Ω Hᵀ, on the host, and its pull-back."""
-        H = as_numpy(self.indicators(X))
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+        """The diagonal (N,) of H Ω Hᵀ, and its pull-back."""
+        H = self.indicators(X)
         return H @ np.diag(self.covariance), lambda kff_bar: self.pull_back(np.diag(kff_bar @ H))
 
 # %% ../nbs/structured_kernels.ipynb #077e7c8d
@@ -1178,7 +1162,7 @@ def output_rows(X: ArrayLike, n_outputs: int) -> np.ndarray:
      [0.5 1. ]
      [1.5 1. ]]
     """
-    X = as_numpy(inputs_2d(X))
+    X = inputs_2d(X)
     return np.column_stack([np.tile(X, (n_outputs, 1)), np.repeat(np.arange(n_outputs), len(X))])
 
 
@@ -1196,7 +1180,7 @@ def stack_outputs(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
      [0.5 1.  7. ]
      [1.5 1.  8. ]]
     """
-    X, Y = as_numpy(inputs_2d(X)), as_floats(Y, "Y")
+    X, Y = inputs_2d(X), as_floats(Y, "Y")
     if Y.ndim != 2 or len(Y) != len(X):
         raise ValueError(
             f"`Y` must have a row for each of the {len(X)} rows of `X` and a column for each output; got shape {Y.shape}."

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .numerics.devices import Array, rows_times
 from .numerics.parameters import Parametric
 from .numerics.validation import as_floats, require_kind, shown
 
@@ -36,11 +35,11 @@ class ZeroMean(Parametric):
                 raise ValueError(f"`{name}` of a {kind} must be finite; got {value}.")
             object.__setattr__(self, name, value)
 
-    def __call__(self, X: Array) -> np.ndarray:
-        """The values of m at X (S, D): (S,), or (S, K) for K functions, always on the host."""
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """The values of m at X (S, D): (S,), or (S, K) for K functions."""
         return np.zeros(X.shape[0])
 
-    def pull(self, X: Array, bar: np.ndarray) -> dict[str, np.ndarray]:
+    def pull(self, X: np.ndarray, bar: np.ndarray) -> dict[str, np.ndarray]:
         """Derivatives with the keys of `parameters()`, from `bar`, the derivatives with respect to
         the values of m at X (N, D): (N,), or (N, K) for K functions.
         """
@@ -67,11 +66,11 @@ class ConstantMean(ZeroMean):
     trained = signed = ("intercept",)
     intercept: ArrayLike = 0.0
 
-    def __call__(self, X: Array) -> np.ndarray:
+    def __call__(self, X: np.ndarray) -> np.ndarray:
         """The intercept at every row of X (S, D): (S,), or (S, K) for K functions."""
         return np.broadcast_to(self.intercept, (X.shape[0], *self.intercept.shape))
 
-    def pull(self, X: Array, bar: np.ndarray) -> dict[str, np.ndarray]:
+    def pull(self, X: np.ndarray, bar: np.ndarray) -> dict[str, np.ndarray]:
         """The derivative for the intercept, from `bar` (N,) or (N, K)."""
         return {"intercept": bar.sum(axis=0)}
 
@@ -100,13 +99,13 @@ class LinearMean(ZeroMean):
     intercept: ArrayLike
     slope: ArrayLike
 
-    def __call__(self, X: Array) -> np.ndarray:
+    def __call__(self, X: np.ndarray) -> np.ndarray:
         """The linear function at X (S, D): (S,), or (S, K) for K functions."""
-        return rows_times(X, self.slope) + self.intercept
+        return (X @ self.slope) + self.intercept
 
-    def pull(self, X: Array, bar: np.ndarray) -> dict[str, np.ndarray]:
+    def pull(self, X: np.ndarray, bar: np.ndarray) -> dict[str, np.ndarray]:
         """The derivatives for the intercept and the slope, from `bar` (N,) or (N, K)."""
-        return {"intercept": bar.sum(axis=0), "slope": rows_times(X.T, bar)}
+        return {"intercept": bar.sum(axis=0), "slope": (X.T @ bar)}
 
 # %% ../nbs/02_means.ipynb #140b44cb
 def fitting_mean(mean: ZeroMean, X: np.ndarray, shape: tuple[int, ...]) -> ZeroMean:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .numerics.linalg import Factor, add_rank_one, add_weighted, column_dots, factorise, inverse_gram, log1p_ratio, mirror, solve_lower
+from .numerics.linalg import Factor, add_rank_one, add_weighted, factorise, inverse_gram, log1p_ratio, mirror, solve_lower
 from .sites import Posterior, posterior_from_sums, q_moments, unexplained_variance
 
 # %% ../nbs/06_regression.ipynb #24dc7df4
@@ -217,7 +217,7 @@ def predict_f(posterior: Posterior, Kus: np.ndarray, kss: np.ndarray) -> tuple[n
     V = solve_lower(posterior.Kuu, Kus, out=Kus)
     unexplained, _ = unexplained_variance(kss, V)
     T = solve_lower(posterior.B, V, out=V)
-    return posterior.b.T @ T, unexplained + column_dots(T, T)
+    return posterior.b.T @ T, unexplained + np.einsum("mn,mn->n", T, T)
 
 
 def predict_f_cov(posterior: Posterior, Kus: np.ndarray, Kss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -277,7 +277,7 @@ def adjoint_chunk(
     """
     beta, cov = whitened
     U = cov @ V  # B⁻¹ V
-    var = column_dots(V, U)
+    var = np.einsum("mn,mn->n", V, U)
     d1 = shift.T - precision * (beta.T @ V)
     outputs = np.atleast_2d(d1)
     total = len(outputs) * precision  # summed over outputs

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .numerics.linalg import Factor, column_dots, factorise, log1p_ratio, solve_lower
+from .numerics.linalg import Factor, factorise, log1p_ratio, solve_lower
 
 # %% ../nbs/05_sites.ipynb #13f015f6
 def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, int]:
@@ -34,7 +34,7 @@ def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, in
         How many came out below 0, by rounding, and were set to 0. This happens where a data
         point coincides with an inducing point.
     """
-    dff = kff - column_dots(V, V)
+    dff = kff - np.einsum("mn,mn->n", V, V)
     n_clipped = int(np.count_nonzero(dff < 0.0))
     return np.maximum(dff, 0.0, out=dff), n_clipped
 
@@ -91,7 +91,7 @@ def determined_directions(posterior: Posterior) -> float:
 def marginals(posterior: Posterior, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean μ (N,) and variance a (N,) of wₙᵀu under q(u), from V = Luu⁻¹ Kuf (M, N). Cost NM² flops."""
     T = solve_lower(posterior.B, V)
-    return posterior.b.T @ T, column_dots(T, T)
+    return posterior.b.T @ T, np.einsum("mn,mn->n", T, T)
 
 # %% ../nbs/05_sites.ipynb #e2e04d3c
 def cavity(

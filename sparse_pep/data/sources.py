@@ -20,7 +20,6 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..numerics.devices import on_device
 from ..numerics.validation import as_floats
 from ..shards import Largest, Piece, added_parts
 
@@ -46,7 +45,7 @@ def checked(piece: Piece, n_dims: int, numbers: np.ndarray | None = None) -> Pie
             f"from row {piece.first} on its shape is {piece.X.shape}."
         )
     for name, value in zip(piece._fields[1:], piece[1:]):
-        if value is None or on_device(value):
+        if value is None:
             continue
         if np.ndim(value) and len(value) != n:
             raise ValueError(
@@ -349,7 +348,7 @@ class ArraySource(Source):
             self.block_labels, blocks = np.unique(blocks, return_inverse=True)
         given = X, y, weight, known_variance, power, blocks
         self.columns = {
-            name: value if value is None or on_device(value) else np.asanyarray(value)
+            name: value if value is None else np.asanyarray(value)
             for name, value in zip(Piece._fields[1:], given)
         }
         X = self.columns["X"]
@@ -365,7 +364,7 @@ class ArraySource(Source):
                     f"got shape {value.shape}."
                 )
         self.n_dims, self.counted = X.shape[1], len(X)
-        in_memory = on_device(X) or mapping_of(X) is None
+        in_memory = mapping_of(X) is None
         self.piece_rows = len(X) if in_memory and piece_rows is None else rows_of_piece(self.n_dims, piece_rows)
         self.resident = in_memory and self.piece_rows >= len(X)
 
@@ -373,7 +372,6 @@ class ArraySource(Source):
         """Some rows as a checked piece."""
         parts = [
             value if value is None
-            else value[rows, :] if on_device(value) and value.ndim == 2
             else float(value) if value.ndim == 0
             else value[rows] if name == "blocks"
             else rows_as_floats(value, rows, name)

@@ -278,7 +278,7 @@ def starting_model(few: Piece, options: Arguments, likelihood: Likelihood, rng: 
             raise ValueError(f"{column} spreads over {spread[far][0]:.1g}, which is too far from 1 for training:{help} choose other units.")
     several = likelihood.n_latent if likelihood.n_latent > 1 else None
     mean = starting_mean(options.mean, X, y if closed else None, few.weight, several)
-    rest = y - mean(X) if closed and options.mean is not None else y
+    rest = y - mean(X) if closed and mean.parameters() else y
     kernel, suggested = options.kernel, options.training is not None and not isinstance(options.kernel, Kernel)
     if not isinstance(kernel, Kernel):
         ard = len(X) >= ROWS_PER_INPUT * X.shape[1] if options.ard == "auto" else options.ard

@@ -14,13 +14,13 @@ import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from .devices import Array, as_numpy, concatenate, exp_in_place, namespace_of, on_device, rows_times, to_device, total_product, unit_roundoff
-from .linalg import row_dots, thin_product
+from .linalg import thin_product
 from .threads import chunk_slices, map_chunks
 
 # %% ../../nbs/internals/numerics/distances.ipynb #ef0f4421
 EXPANSION_LIMIT = 1e3  # largest ‖a‖² of a near point: an expanded square then errs by about 1e-12
-SINGLE_LIMIT = 10.0  # the same in single precision, where it then errs by about 1e-5
+
+
 
 # %% ../../nbs/internals/numerics/distances.ipynb #a8a15177
 @dataclass(frozen=True, eq=False)
@@ -31,170 +31,102 @@ class Pairs:
     ----------
     A : ndarray (M, D)
     B : ndarray (n, D)
-        The second set of points, or A itself for the pairs of one set. If it is on a device, the
-        matrices are there too.
+        The second set of points, or A itself for the pairs of one set.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.numerics.distances import Pairs
-    >>> print(Pairs(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 1.0]])).distances())
-    [[5. 1.]]
     """
 
-    A: Array
-    B: Array
+    A: np.ndarray
+    B: np.ndarray
 
     @cached_property
-    def norms(self) -> tuple[Array, Array]:
+    def norms(self) -> tuple[np.ndarray, np.ndarray]:
         """‖aₘ‖² (M,) and ‖bₙ‖² (n,)."""
-        own = row_dots(self.A, self.A)
-        return own, own if self.B is self.A else row_dots(self.B, self.B)
-
-    @cached_property
-    def far(self) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the far points of A and of B: between two of them the expansion loses digits."""
-        single = max(unit_roundoff(self.A), unit_roundoff(self.B)) > 1e-10
-        limit = SINGLE_LIMIT if single else EXPANSION_LIMIT
-        far = [np.flatnonzero(~(as_numpy(a2) <= limit)) for a2 in self.norms]
-        return far[0], far[1]
+        own = np.einsum("mn,mn->m", self.A, self.A)
+        return own, own if self.B is self.A else np.einsum("mn,mn->m", self.B, self.B)
 
     @property
     def expands(self) -> bool:
         """Whether ‖a‖² + ‖b‖² − 2aᵀb keeps enough digits for all pairs, with room to spare: no
         point is far.
         """
-        return not any(map(len, self.far))
+        return all(np.all(a2 <= EXPANSION_LIMIT) for a2 in self.norms)
 
     @cached_property
     def doubtful(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The index of the pairs of two far points in a matrix (M, n), or None if there are none."""
-        return np.ix_(*self.far) if all(map(len, self.far)) else None
+        """The index, as `numpy.ix_` has it, of the pairs of two far points in a matrix (M, n): there
+        the expansion loses digits. None if there are no such pairs.
+        """
+        a, b = np.flatnonzero(~(self.norms[0] <= EXPANSION_LIMIT)), np.flatnonzero(~(self.norms[1] <= EXPANSION_LIMIT))
+        return np.ix_(a, b) if len(a) and len(b) else None
 
     @property
     def by_differences(self) -> bool:
-        """Whether all pairs are computed by differences: if most are doubtful, or on a device some."""
-        if self.doubtful is None:
-            return False
-        size = len(self.far[0]) * len(self.far[1])
-        return on_device(self.B) or 2 * size > self.A.shape[0] * self.B.shape[0]
+        """Whether most pairs are doubtful, so that all are computed by differences."""
+        return self.doubtful is not None and 2 * self.doubtful[0].size * self.doubtful[1].size > len(self.A) * len(self.B)
 
-    def between_far(self) -> "Pairs":
-        """The pairs of two far points."""
-        a, b = self.far
-        return Pairs(self.A[a], self.B[b])
-
-    def differences(self) -> Iterator[Array]:
+    def differences(self) -> Iterator[np.ndarray]:
         """Yield bₙ − aₘ for all pairs, (M, n), one dimension after the other."""
-        A, B = to_device(self.A, self.B), to_device(self.B, self.A)
-        for d in range(A.shape[1]):
-            yield B.T[d : d + 1, :] - A[:, d : d + 1]
+        for d in range(self.A.shape[1]):
+            yield self.B.T[d : d + 1, :] - self.A[:, d : d + 1]
 
-    def squares(self) -> Array:
+    def squares(self) -> np.ndarray:
         """‖aₘ − bₙ‖² for all pairs, (M, n), by differences."""
-        if on_device(self.B):
-            return sum(gap * gap for gap in self.differences())
         return cdist(self.A, self.B, "sqeuclidean")
 
-    def distances(self) -> Array:
+    def distances(self) -> np.ndarray:
         """‖aₘ − bₙ‖ for all pairs, (M, n)."""
-        if on_device(self.B):
-            return namespace_of(self.B).sqrt(self.squares())
         return cdist(self.A, self.B)
 
-    def gaussian(self, variance: float) -> Array:
+    def gaussian(self, variance: float) -> np.ndarray:
         """variance · exp(−‖aₘ − bₙ‖²/2) for all pairs, (M, n), which is symmetric if B is A. Cost: a
         product of 2Mn(D + 2) flops, and Mn exponentials.
         """
         if self.B is self.A or self.by_differences:
-            return float(variance) * exp_in_place(-0.5 * self.squares())
+            K = -0.5 * self.squares()
+            return float(variance) * np.exp(K, out=K)
         a2, b2 = self.norms
-        level = np.log(variance) - 0.5 * a2[:, None]
-        left = np.column_stack([self.A, level, np.ones(len(level))])
-        ones, halves = namespace_of(b2).ones_like(b2), -0.5 * b2
-        right = concatenate([self.B.T, ones[None, :], halves[None, :]], axis=0)
-        exponent = to_device(left, self.B) @ right
+        left = np.column_stack([self.A, np.log(variance) - 0.5 * a2, np.ones(len(a2))])
+        K = left @ np.vstack([self.B.T, np.ones(len(b2)), -0.5 * b2])
         if self.doubtful is not None:
-            exponent[self.doubtful] = np.log(variance) - 0.5 * self.between_far().squares()
-        return exp_in_place(exponent)
+            a, b = self.doubtful
+            K[a, b] = np.log(variance) - 0.5 * cdist(self.A[a[:, 0]], self.B[b[0]], "sqeuclidean")
+        return np.exp(K, out=K)
 
-    def moments(self, W: Array) -> tuple[Array, np.ndarray, float]:
-        """First and second moments of the differences under weights, and the sum of weights.
-
-        Parameters
-        ----------
-        W : ndarray (M, n)
-            Weights of any sign.
-
-        Returns
-        -------
-        first : ndarray (M, D)
-            Σₙ Wₘₙ (bₙ − aₘ), on a device if A is.
-        second : ndarray (D,)
-            Σₘₙ Wₘₙ (aₘ − bₙ)².
-        total : float
-            Σₘₙ Wₘₙ. Cost: 2Mn(D + 2) flops.
+    def moments(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """First and second moments of the differences under weights W (M, n) of any sign:
+        Σₙ Wₘₙ (bₙ − aₘ) (M, D), Σₘₙ Wₘₙ (aₘ − bₙ)² (D,), and Σₘₙ Wₘₙ. Cost: 2Mn(D + 2) flops.
         """
         if self.by_differences:
-            return self._moments_by_differences(W)
+            first, second = [], []
+            for gap in self.differences():
+                first.append(np.einsum("mn,mn->m", W, gap))
+                second.append(np.vdot(W, gap * gap))
+            return np.stack(first, axis=1), np.array(second), float(W.sum())
+        A, B, near = self.A, self.B, W
+        if self.doubtful is not None:
+            near = W.copy(order="K")
+            near[self.doubtful] = 0.0
+        rows, columns = near @ np.ones(len(B)), np.ones(len(A)) @ near
+        WB = thin_product(near, B)
+        first = WB - A * rows[:, None]
+        second = columns @ (B * B) - np.sum(A * (WB + first), axis=0)
         if self.doubtful is None:
-            return self._moments_by_expansion(W)
-        rest = W.copy(order="K")
-        rest[self.doubtful] = 0.0
-        first, second, total = self._moments_by_expansion(rest)
-        more = self.between_far()._moments_by_differences(W[self.doubtful])
-        first[self.far[0]] += more[0]
-        return first, second + more[1], total + more[2]
-
-    def _moments_by_expansion(self, W: Array) -> tuple[Array, np.ndarray, float]:
-        """`moments`, from one product."""
-        A, B = to_device(self.A, W), to_device(self.B, W)
-        rows, columns = rows_times(W, np.ones(W.shape[1])), rows_times(np.ones(W.shape[0]), W)
-        WB = thin_product(W, B)
-        first = WB - A * to_device(rows, W)[:, None]
-        own = namespace_of(W).sum(A * (WB + first), axis=0)
-        second = rows_times(columns, B * B) - as_numpy(own)
-        return first if on_device(self.A) else as_numpy(first), second, float(rows.sum())
-
-    def _moments_by_differences(self, W: Array) -> tuple[Array, np.ndarray, float]:
-        """`moments`, one dimension after the other."""
-        first, second = [], []
-        for gap in self.differences():
-            first.append(row_dots(W, gap))
-            second.append(total_product(W, gap * gap))
-        first = namespace_of(W).stack(first, axis=1)
-        total = float(as_numpy(namespace_of(W).sum(W, axis=0)).sum())
-        return first if on_device(self.A) else as_numpy(first), np.array(second), total
+            return first, second, float(rows.sum())
+        a, b = self.doubtful
+        more = Pairs(A[a[:, 0]], B[b[0]]).moments(W[a, b])
+        first[a[:, 0]] += more[0]
+        return first, second + more[1], float(rows.sum()) + more[2]
 
 
-def centred_pairs(A: np.ndarray, B: Array | None = None) -> Pairs:
-    """The pairs of A (M, D) and B (n, D), or of A and A, with the mean of A as origin.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.numerics.distances import centred_pairs
-    >>> pairs = centred_pairs(1e6 + np.array([[0.0], [1.0]]))
-    >>> print(pairs.A[:, 0], pairs.expands)
-    [-0.5  0.5] True
-    """
+def centred_pairs(A: np.ndarray, B: np.ndarray | None = None) -> Pairs:
+    """The pairs of A (M, D) and B (n, D), or of A and A, with the mean of A as origin."""
     centre = A.mean(axis=0)
     A = A - centre
-    return Pairs(A, A if B is None else B - to_device(centre, B))
+    return Pairs(A, A if B is None else B - centre)
 
 # %% ../../nbs/internals/numerics/distances.ipynb #9a405d42
 class StackedPairs(Pairs):
-    """All pairs among the b points of each of G sets, for points A (G, b, D) that are also B.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.numerics.distances import StackedPairs
-    >>> sets = np.array([[[0.0, 0.0], [3.0, 4.0]], [[9.0, 0.0], [9.0, 1.0]]])
-    >>> print(StackedPairs(sets, sets).distances()[:, 0])
-    [[0. 5.]
-     [0. 1.]]
-    """
+    """All pairs among the b points of each of G sets, for points A (G, b, D) that are also B."""
 
     def squares(self) -> np.ndarray:
         """‖aₙ − aₘ‖² for all pairs of a set, (G, b, b). Cost 2Gb²D flops."""
@@ -217,24 +149,13 @@ class StackedPairs(Pairs):
 
     def gaussian(self, variance: float) -> np.ndarray:
         """variance · exp(−‖aₙ − aₘ‖²/2) for all pairs of a set, (G, b, b)."""
-        return float(variance) * exp_in_place(-0.5 * self.squares())
+        K = -0.5 * self.squares()
+        return float(variance) * np.exp(K, out=K)
 
 # %% ../../nbs/internals/numerics/distances.ipynb #ce982b8c
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """The search for the nearest of some points.
-
-    Attributes
-    ----------
-    points : ndarray (N, D)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.numerics.distances import Neighbours
-    >>> print(Neighbours(np.array([[0.0], [1.0], [5.0]])).nearest(np.array([[4.0]]), 2))
-    [[2 1]]
-    """
+    """The search for the nearest of some points (N, D)."""
 
     points: np.ndarray
 
@@ -250,14 +171,14 @@ class Neighbours:
         found, step = np.empty((len(X), k), dtype=int), max(1, min(AT_ONCE, 10**6 // len(self.points)))
         centre = self.points.mean(axis=0)
         A, X = self.points - centre, X - centre
-        right = np.vstack([A.T, -0.5 * row_dots(A, A)]).astype(np.float32)
+        right = np.vstack([A.T, -0.5 * np.einsum("mn,mn->m", A, A)]).astype(np.float32)
 
         def work(share: Sequence[slice]) -> None:
             for part in share:
                 x = X[part]
                 row, number = promising(x, right, k)
                 gap = A[number] - x[row]
-                order = np.lexsort((row_dots(gap, gap), row))
+                order = np.lexsort((np.einsum("mn,mn->m", gap, gap), row))
                 starts = np.searchsorted(row, np.arange(len(x)))
                 found[part] = number[order[starts[:, None] + np.arange(k)]]
 
@@ -276,7 +197,7 @@ def promising(x: np.ndarray, right: np.ndarray, k: int) -> tuple[np.ndarray, np.
     score = np.column_stack([x, np.ones(len(x))]).astype(np.float32) @ right
     best = score[:, : n // groups * groups].reshape(len(x), -1, groups).max(axis=1)
     limit = np.partition(best, groups - k, axis=1)[:, groups - k].astype(float)
-    size = row_dots(x, x)
+    size = np.einsum("mn,mn->m", x, x)
     reach = 2.0 * np.sqrt(size) + np.sqrt(np.maximum(size - 2.0 * limit, 0.0))
     limit -= 4.0 * (D + 1) * np.finfo(np.float32).eps * reach**2
     return np.divmod(np.flatnonzero(~(score < limit[:, None].astype(np.float32))), n)
@@ -284,7 +205,7 @@ def promising(x: np.ndarray, right: np.ndarray, k: int) -> tuple[np.ndarray, np.
 # %% ../../nbs/internals/numerics/distances.ipynb #1dd221ac
 def quadratic_of_differences(
     constant: np.ndarray, first: np.ndarray, second: np.ndarray, pairs: Pairs, expand: bool
-) -> Array:
+) -> np.ndarray:
     """constant + Σ_d first Δ_d + second Δ_d² with Δ = a − b, (M, n); coefficients (M,),
     (M, D), (M, D).
     """
@@ -292,25 +213,23 @@ def quadratic_of_differences(
     if expand:
         level = constant + np.sum((first + second * z) * z, axis=1)
         left = np.column_stack([-first - 2 * second * z, second, level])
-        ones = namespace_of(x).ones_like(x[:, :1])
-        return to_device(left, x) @ concatenate([x.T, (x * x).T, ones.T], axis=0)
-    f, s, total = (to_device(part, x) for part in (first, second, constant[:, None]))
+        return left @ np.vstack([x.T, (x * x).T, np.ones(len(x))])
+    total = constant[:, None]
     for d, gap in enumerate(pairs.differences()):  # −Δ
-        total = total - (f[:, d : d + 1] - s[:, d : d + 1] * gap) * gap
+        total = total - (first[:, d : d + 1] - second[:, d : d + 1] * gap) * gap
     return total
 
 
-def moments_of_differences(W: Array, pairs: Pairs, expand: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Σₙ Wₘₙ Δʲ with Δ = a − b for j = 0 (M, 1), 1 and 2 (M, D), on the host; W may be
-    complex.
+def moments_of_differences(W: np.ndarray, pairs: Pairs, expand: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Σₙ Wₘₙ Δʲ with Δ = a − b for j = 0 (M, 1), 1 and 2 (M, D); W may be complex.
     """
     z, x = pairs.A, pairs.B
-    total = as_numpy(namespace_of(W).sum(W, axis=1))[:, None]
+    total = np.sum(W, axis=1)[:, None]
     if expand:
-        Wx, Wxx = np.hsplit(rows_times(W, concatenate([x, x * x], axis=1)), 2)
+        Wx, Wxx = np.hsplit(W @ np.hstack([x, x * x]), 2)
         return total, z * total - Wx, z * (z * total - 2 * Wx) + Wxx
     first, second = [], []
     for gap in pairs.differences():  # −Δ
-        first.append(-as_numpy(row_dots(W, gap)))
-        second.append(as_numpy(row_dots(W, gap * gap)))
+        first.append(-np.einsum("mn,mn->m", W, gap))
+        second.append(np.einsum("mn,mn->m", W, gap * gap))
     return total, np.stack(first, axis=1), np.stack(second, axis=1)

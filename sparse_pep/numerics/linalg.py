@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
 from .blas import dger, syrk, triangular
-from .devices import Array, as_numpy, device_copy, namespace_of, on_device, to_device
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #b3cd4d99
 def log1p_ratio(x: ArrayLike) -> np.ndarray:
@@ -188,7 +187,7 @@ def solve_lower(factor: Factor, K: np.ndarray, transpose: bool = False, out: np.
     K : ndarray (M, n) or (M,)
         The right-hand side.
     out : ndarray (M, n), optional
-        Array for the result, C order, float64; it may be `K` itself. Not used if K is on a device.
+        Array for the result, C order, float64; it may be `K` itself.
 
     Returns
     -------
@@ -204,8 +203,6 @@ def solve_lower(factor: Factor, K: np.ndarray, transpose: bool = False, out: np.
     >>> print(x, solve_lower(factor, x, transpose=True))
     [1. 2.] [0. 1.]
     """
-    if on_device(K):
-        return _solve_on_device(factor, K, transpose)
     if out is None:
         out = np.array(K, dtype=float, order="C")
     elif out is not K:
@@ -217,89 +214,29 @@ def solve_lower(factor: Factor, K: np.ndarray, transpose: bool = False, out: np.
         triangular(factor.inverse, matrix, transpose)
     return out
 
-# %% ../../nbs/internals/numerics/linalg.ipynb #a8ebd30b
-def _solve_on_device(factor: Factor, K: Array, transpose: bool) -> Array:
-    """`solve_lower` for K (M, n) on a device."""
-    if factor.inverse is not None:
-        inverse = device_copy(factor.inverse, K)
-        return (inverse.T if transpose else inverse) @ K
-    xp, lower = namespace_of(K), device_copy(factor.lower, K)
-    if transpose:
-        return xp.linalg.solve(lower.T, K)
-    # back to front the triangle is an upper one, in which elimination finds nothing to do
-    return xp.flip(xp.linalg.solve(xp.flip(lower), xp.flip(K, axis=0)), axis=0)
-
 # %% ../../nbs/internals/numerics/linalg.ipynb #4a43e126
-def add_weighted(S: np.ndarray, V: Array, weight: float | np.ndarray, work: np.ndarray | None = None) -> None:
+def add_weighted(S: np.ndarray, V: np.ndarray, weight: float | np.ndarray, work: np.ndarray | None = None) -> None:
     """Add V diag(weight) Vᵀ to the lower triangle of S (M, M), for V (M, n) and weights (n,) of any
-    sign, or one weight for all. `work` (M, n) is overwritten and may be `V`; on the host the product
-    is computed in the precision of V. Cost nM² flops.
+    sign, or one weight for all. `work` (M, n) is overwritten and may be `V`. Cost nM² flops.
     """
     weight = np.asarray(weight, dtype=float)
-    if on_device(V):
-        S += as_numpy(scale_columns(V, weight) @ V.T)
-    elif V.dtype != S.dtype:
-        part = np.zeros(S.shape, V.dtype)
-        add_weighted(part, V, weight, work)
-        S += part
-    elif weight.size and np.all(weight == weight.flat[0]):
+    if weight.size and np.all(weight == weight.flat[0]):
         syrk(S, V, weight.flat[0])
     elif weight.any():
         negative = weight < 0.0
         if negative.any():  # few: their columns are taken first
-            root = np.sqrt(-weight[negative])
-            syrk(S, np.ascontiguousarray(V[:, negative] * root, dtype=V.dtype), -1.0)
+            syrk(S, np.ascontiguousarray(V[:, negative] * np.sqrt(-weight[negative])), -1.0)
             weight = np.where(negative, 0.0, weight)
-        syrk(S, scale_columns(V, np.sqrt(weight), out=work))
+        syrk(S, np.multiply(V, np.sqrt(weight), out=work))
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #1b6c3fa5
-def scale_columns(V: Array, c: np.ndarray, out: np.ndarray | None = None) -> Array:
-    """V diag(c) for V (M, n) and c (n,). The result is in `out`, which may be `V`, unless V is on a
-    device.
-    """
-    return V * to_device(c, V) if on_device(V) else np.multiply(V, c.astype(V.dtype, copy=False), out=out)
-
-
-def product(A: np.ndarray, V: Array, weight: np.ndarray | None = None, out: np.ndarray | None = None) -> Array:
-    """A V, or A V diag(weight), for A (M, M), V (M, n) and weight (n,). A must not change afterwards.
-    The result is in `out` unless V is on a device. On the host the product is computed in the
-    precision of A, and the result has the type of V. Cost 2nM² flops.
-    """
-    if on_device(V):
-        AV = device_copy(A, V) @ V
-    else:
-        if weight is not None and weight.size and np.all(weight == weight[0]):
-            A, weight = A.dtype.type(weight[0]) * A, None
-        AV = np.empty_like(V) if out is None else out
-        if A.dtype == V.dtype:
-            np.matmul(A, V, out=AV)
-        else:
-            AV[...] = A @ V.astype(A.dtype)
-    return AV if weight is None else scale_columns(AV, weight, out=out)
-
-
-def column_dots(V: Array, U: Array) -> np.ndarray:
-    """The sums Σₘ Vₘₙ Uₘₙ (n,) over each column, on the host, for V and U (M, n)."""
-    if on_device(V):
-        return as_numpy(namespace_of(V).sum(V * U, axis=0))
-    return np.einsum("mn,mn->n", V, U)
-
-
-def row_dots(W: Array, U: Array) -> Array:
-    """The sums Σₙ Wₘₙ Uₘₙ (M,) over each row, for W and U (M, n), in the same place as these."""
-    return namespace_of(W).sum(W * U, axis=1) if on_device(W) else np.einsum("mn,mn->m", W, U)
-
-
 SMALL_PRODUCT = 1_000_000  # flops/2 up to which BLAS multiplies without copying first
 
 
-def thin_product(W: Array, B: Array) -> Array:
-    """W B for W (M, n) in C order and B (n, D) with few columns, in the same place as these. On the
-    host it is computed for groups of rows of W, which are small products that BLAS computes in
-    less than half the time. Cost 2MnD flops.
+def thin_product(W: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """W B for W (M, n) in C order and B (n, D) with few columns, computed for groups of rows of W: these
+    are small products, which BLAS computes in less than half the time. Cost 2MnD flops.
     """
-    if on_device(W):
-        return W @ B
     M, most = len(W), max(1, SMALL_PRODUCT // max(1, B.size))  # rows in a group
     least = groups = max(1, -(-M // most))
     while M % groups and groups < 4 * least:
@@ -309,14 +246,9 @@ def thin_product(W: Array, B: Array) -> Array:
     return (W.reshape(groups, M // groups, -1) @ B).reshape(M, -1)
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #60931524
-def add_rank_one(T: Array, b: np.ndarray, d: np.ndarray) -> Array:
-    """T + b dᵀ for T (M, n) in C order, b (M,) and d (n,). T is overwritten unless it is on a device.
-    Cost 2nM flops.
-    """
-    if on_device(T):
-        return T + to_device(b, T)[:, None] * to_device(d, T)[None, :]
+def add_rank_one(T: np.ndarray, b: np.ndarray, d: np.ndarray) -> None:
+    """T += b dᵀ for T (M, n) in C order, b (M,) and d (n,). Cost 2nM flops."""
     dger(T, np.ascontiguousarray(b, dtype=float), np.ascontiguousarray(d, dtype=float))
-    return T
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #759ee324
 def mirror(S: np.ndarray) -> np.ndarray:

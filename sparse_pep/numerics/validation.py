@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
-from .devices import Array, on_device, require_device_inputs
 
 # %% ../../nbs/internals/numerics/validation.ipynb #25dd3e47
 def shown(value: object) -> str:
@@ -63,12 +62,8 @@ def as_floats(values: ArrayLike, name: str) -> np.ndarray:
     raise ValueError(f"`{name}` must hold real numbers; got {shown(values)}.")
 
 
-def inputs_2d(X: ArrayLike, name: str = "X") -> Array:
-    """X (N, D) as float64; what is on a device stays there, in its own precision. A ValueError
-    names `name` if X is not a table of numbers.
-    """
-    if on_device(X):
-        return require_device_inputs(X, name)
+def inputs_2d(X: ArrayLike, name: str = "X") -> np.ndarray:
+    """X (N, D) as float64. A ValueError names `name` if X is not a table of numbers."""
     X = as_floats(X, name)
     if X.ndim != 2:
         raise ValueError(f"`{name}` must have shape (N, D); got {X.shape}. Use X[:, None] for one-dimensional inputs.")
