@@ -253,7 +253,7 @@ def gaussian_block_sites(
     noise_variance : ndarray (G, b)
         σ², units y².
     power, share : ndarray (G,)
-        κ and γ of `regression.site_form`: α and 1, which is the default, in Power EP, w and α in
+        κ and γ of `regression.gaussian_sites`: α and 1, which is the default, in Power EP, w and α in
         its tight form.
 
     Returns
@@ -497,8 +497,8 @@ class BlockShard(Shard):
     def adjoint_of(
         self, c: int, i: int, V: np.ndarray, whitened: tuple, through: tuple | None, outer: np.ndarray
     ) -> tuple:
-        """The adjoints Kuf_bar (M, n) and Kbb_bar (G, b, b) for each array of members of chunk i, its
-        ∂ log Z/∂ log σ², and d₁, (n,) or (K, n). Cost 5nM² + 6nMb flops, at power 0 less.
+        """The adjoints Kuf_bar (M, n) and Kbb_bar (G, b, b) for each array of members of chunk i, and for
+        each of its rows ∂ log Z/∂ log σ², and d₁, (n,) or (K, n). Cost 5nM² + 6nMb flops, at power 0 less.
         """
         (beta, cov), blocks, pairs = whitened, self.chunks[i], self.outer_pairs(c, i)
         rows, VT, Ve = blocks.rows, np.empty_like(V), np.empty_like(V)
@@ -534,9 +534,8 @@ class BlockShard(Shard):
         bars = solve_lower(self.Kuu, VT, transpose=True, out=VT), *Kbb_bar
         if not self.known:
             return bars, 0.0, d1
-        slope = self.noise_bar(rows, np.concatenate(slopes))
         self.release(i)
-        return bars, slope, d1.reshape(beta[0].shape + (-1,))
+        return bars, np.concatenate(slopes), d1.reshape(beta[0].shape + (-1,))
 
     def left_out(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
         """The mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points,

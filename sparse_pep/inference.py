@@ -493,7 +493,7 @@ def energy_gradient(fit: Fit) -> Gradient:
     point.
     """
     Kuu, sums, projection = fit.posteriors[0].Kuu, fit.sums, fit.projection
-    whitened = [whitened_moments(q) for q in fit.posteriors]
+    whitened = list(map(whitened_moments, fit.posteriors))
     short = sums.private.value == 0.0 and Kuu.inverse is not None and np.all(fit.scale == 1.0)
     found = Adjoints(*fit.shards.ask(adjoints, whitened, short, fit.scale))
     Kuu_bar = 0.0

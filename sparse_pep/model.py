@@ -514,7 +514,7 @@ def model_left_out(
     """
     if fit.shards is None:
         shards, sites = shards_of(model, data, power, fit.posteriors[0].Kuu, fit.start, memory, tight)
-        if data.resident:
+        if data.resident and shards.local[0].state is None:
             shards.local[0].begin(sites)
         fit = replace(fit, shards=shards)
     mean, var = (one_or_all(part) for part in left_out(fit))

@@ -21,9 +21,9 @@ def gaussian_sites(
     noise_variance: float | np.ndarray,
     power: float | np.ndarray,
     share: float | np.ndarray = 1.0,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The sites at the fixed point of Power EP: precision τ = 1/(αD + σ²) and shift ν = τy, or
-    in general τ = (1 − γ)/σ² + γ/(κD + σ²).
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The sites at the fixed point of Power EP, precision τ = 1/(αD + σ²) and shift ν = τy, or
+    in general τ = (1 − γ)/σ² + γ/(κD + σ²); and the terms cₙ of log Z_PEP.
 
     Parameters
     ----------
@@ -34,8 +34,7 @@ def gaussian_sites(
     noise_variance : float or ndarray (N,)
         σ², units y².
     power, share : float or ndarray (N,)
-        κ and γ, the pair that `site_form` returns: α and 1 in Power EP, w and α in its tight
-        form.
+        κ and γ: α and 1 in Power EP, w and α in its tight form.
 
     Returns
     -------
@@ -43,46 +42,18 @@ def gaussian_sites(
         Units 1/y²; outputs share it.
     shift : ndarray, shape of y
         Units 1/y.
+    terms : ndarray (N,)
+        The terms that depend on one data point each, in nats, summed over outputs.
 
     References
     ----------
     Bui, Yan and Turner (2017), the first display of section 3.5.
     """
     precision = share / (power * dff + noise_variance) + (1.0 - share) / noise_variance
-    return precision, (precision * y.T).T
-
-# %% ../nbs/06_regression.ipynb #a5228477
-def site_form(
-    power: float | np.ndarray, weight: float | np.ndarray, tight: bool
-) -> tuple[float | np.ndarray, float | np.ndarray]:
-    """The pair κ, γ that fixes the sites and the terms of log Z: α and 1 in Power EP, w and α in
-    its tight form.
-    """
-    return (weight, power) if tight else (power, np.ones_like(power))
-
-
-def site_ratio(
-    dff: np.ndarray, noise_variance: float | np.ndarray, power: float | np.ndarray, share: float | np.ndarray
-) -> float | np.ndarray:
-    """ξ (N,), which makes τξ = 1/(κD + σ²); it is 1 in Power EP. Arguments as in `gaussian_sites`."""
-    return 1.0 / (1.0 + (1.0 - share) * power * dff / noise_variance)
-
-# %% ../nbs/06_regression.ipynb #7f89b814
-def single_datum_terms(
-    y: np.ndarray,
-    dff: np.ndarray,
-    noise_variance: float | np.ndarray,
-    power: float | np.ndarray,
-    share: float | np.ndarray = 1.0,
-) -> np.ndarray:
-    """cₙ (N,), the terms of log Z_PEP that depend on one data point each, in nats, summed over
-    outputs. The arguments are those of `gaussian_sites`.
-    """
-    outputs = np.atleast_2d(y.T)
-    precision, _ = gaussian_sites(y, dff, noise_variance, power, share)
-    ratio = dff / noise_variance
+    outputs, ratio = np.atleast_2d(y.T), dff / noise_variance
     each = np.log(2 * np.pi * noise_variance) + ratio * log1p_ratio(power * ratio)
-    return -0.5 * (len(outputs) * each + precision * (outputs**2).sum(axis=0))
+    terms = -0.5 * (len(outputs) * each + precision * (outputs**2).sum(axis=0))
+    return precision, (precision * y.T).T, terms
 
 # %% ../nbs/06_regression.ipynb #ee228bbd
 @dataclass(frozen=True, eq=False)
@@ -160,11 +131,10 @@ def evidence(
     V = solve_lower(Luu, Kuf)
     dff, _ = unexplained_variance(kff, V)
     weight = np.broadcast_to(np.asarray(weight, dtype=float), len(y))
-    form = site_form(power, weight, tight)
-    precision, shift = gaussian_sites(y, dff, noise_variance, *form)
+    kappa, gamma = (weight, power) if tight else (power, 1.0)
+    precision, shift, terms = gaussian_sites(y, dff, noise_variance, kappa, gamma)
     posterior = posterior_from_sums(Luu, V * (weight * precision) @ V.T, V @ (weight * shift.T).T)
-    value = weight @ single_datum_terms(y, dff, noise_variance, *form)
-    value -= y[0].size * posterior.B.half_log_det
+    value = weight @ terms - y[0].size * posterior.B.half_log_det
     value += 0.5 * np.vdot(posterior.b, posterior.b)
     return Evidence(float(value), posterior, V, dff)
 
@@ -263,7 +233,7 @@ def adjoint_chunk(
     outer : ndarray (M, M)
         V diag(we) Vᵀ is added to its lower triangle.
     ratio : float or ndarray (n,)
-        ξ of the chunk, from `site_ratio`.
+        ξ = 1/(1 + (1 − γ)κD/σ²) of the chunk, which is 1 in Power EP.
 
     Returns
     -------

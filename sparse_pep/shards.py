@@ -6,7 +6,6 @@
 __all__ = ['Piece']
 
 # %% ../nbs/10_shards.ipynb #22031ae8
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -18,7 +17,7 @@ from .likelihoods import Likelihood
 from .numerics.linalg import Factor, add_weighted, log1p_ratio, mirror, solve_lower
 from .numerics.threads import chunk_slices, map_chunks
 from .quadrature import STRICT, Accuracy
-from .regression import adjoint_chunk, gaussian_sites, log_noise_adjoint, short_adjoint_chunk, single_datum_terms, site_form, site_ratio, way_through
+from .regression import adjoint_chunk, gaussian_sites, log_noise_adjoint, short_adjoint_chunk, way_through
 from .sites import Posterior, cavity, marginals, new_site, unexplained_variance
 
 # %% ../nbs/10_shards.ipynb #85d4309c
@@ -369,7 +368,9 @@ class Shard:
             raise ValueError(
                 "`tight=True` needs Gaussian noise; with other likelihoods it needs `power=0.0` and no `blocks`."
             )
-        self.kappa, self.gamma = site_form(self.power, self.weight, self.tight and self.known)
+        self.kappa, self.gamma = self.power, np.ones(n)
+        if self.tight and self.known:
+            self.kappa, self.gamma = self.weight, self.power
         self.scale = np.ones((self.latent[1], 1))  # v of each latent function
         first, n_latent = self.latent
         self.latents = range(first, first + 1) if self.known else range(n_latent)  # with sites here
@@ -411,10 +412,8 @@ class Shard:
         dff, self.clipped[i] = unexplained_variance(kff, V)
         self.kff[rows], self.dff[rows] = kff, dff
         if self.known:
-            form = {"power": self.kappa[rows], "share": self.gamma[rows]}
-            precision, shift = gaussian_sites(self.y[rows], dff, self.noise[rows], **form)
-            self.state.sites[0][rows], self.state.sites[1][..., rows] = precision, shift.T
-            self.terms[rows] = single_datum_terms(self.y[rows], dff, self.noise[rows], **form)
+            found = gaussian_sites(self.y[rows], dff, self.noise[rows], self.kappa[rows], self.gamma[rows])
+            self.state.sites[0][rows], self.state.sites[1][..., rows], self.terms[rows] = found[0], found[1].T, found[2]
 
     def add_sites(self, c: int, i: int, V: np.ndarray, S: np.ndarray, s: np.ndarray) -> float:
         """Add the sites of chunk i to S (M, M) and to s (M,) or (M, K); return their terms of log Z."""
@@ -431,44 +430,36 @@ class Shard:
     def adjoint_of(
         self, c: int, i: int, V: np.ndarray, whitened: tuple, through: tuple | None, outer: np.ndarray
     ) -> tuple:
-        """The adjoints Kuf_bar (M, n) and kff_bar (n,) of chunk i, whose V is overwritten, and its
-        ∂ log Z/∂ log σ² and d₁.
+        """The adjoints Kuf_bar (M, n) and kff_bar (n,) of chunk i, whose V is overwritten, and d₁ and
+        ∂ log Z/∂ log σ² of each of its rows, both without the weight.
         """
         rows, weight = self.rows[i], self.weight[self.rows[i]]
         precision, shift = self.state.sites if self.known else self.state.sites[:, c]
         precision, shift, dff = precision[rows], shift[..., rows].T, self.dff[rows]
         kappa, gamma, power, ratio, var = self.kappa[rows], self.gamma[rows], self.power[rows], self.scale[c], 0.0
         if self.known:
-            power, ratio = kappa * gamma, site_ratio(dff, self.noise[rows], kappa, gamma)
+            power, ratio = kappa * gamma, 1.0 / (1.0 + (1.0 - gamma) * kappa * dff / self.noise[rows])
         if through is None:
-            bars = adjoint_chunk(self.Kuu, whitened, V, precision, shift, power, weight, outer, ratio)
-            Kuf_bar, kff_bar, var, d1 = bars
+            Kuf_bar, kff_bar, var, d1 = adjoint_chunk(self.Kuu, whitened, V, precision, shift, power, weight, outer, ratio)
         else:
             Kuf_bar, kff_bar, d1 = short_adjoint_chunk(through, V, precision, shift, weight)
         if not self.known:
             return (Kuf_bar, kff_bar), 0.0, d1
-        slope = log_noise_adjoint(var, d1, precision, dff, self.noise[rows], kappa, gamma)
-        return (Kuf_bar, kff_bar), self.noise_bar(rows, slope), d1
+        return (Kuf_bar, kff_bar), log_noise_adjoint(var, d1, precision, dff, self.noise[rows], kappa, gamma), d1
 
     # ---- what they have in common
 
-    def noise_bar(self, rows: slice | np.ndarray, slope: np.ndarray) -> float | np.ndarray:
-        """∂ log Z/∂ log σ² of some rows for the derivative (n,) in the noise variance of each row: their
-        sum, or with `groups` the sum of each group (G,).
-        """
-        weight = self.weight[rows] * np.broadcast_to(self.trained, len(self.y))[rows]
-        if self.groups is None:
-            return weight @ slope
-        return np.bincount(self.groups[rows], weight * slope, np.size(self.likelihood.noise_variance))
-
     def begin(self, start: np.ndarray | None) -> None:
         """Start a search at given sites (2, C, n), or else at the projection of each row under
-        the prior. A site whose precision would be negative starts at 0. Known sites do not change.
+        the prior. A site whose precision would be negative starts at 0.
         """
-        if self.state is not None:
-            return
+
+        def work(numbers: Sequence[int]) -> None:
+            for _ in self.visit(numbers):  # computes the unexplained variances
+                pass
+
         if start is None:
-            map_chunks(lambda numbers: deque(self.visit(numbers), 0), range(len(self.chunks)))  # explains
+            map_chunks(work, range(len(self.chunks)))
             shape, ones = (self.likelihood.n_latent, len(self.y)), np.ones(len(self.y))
             mean, var = np.zeros(shape), np.broadcast_to(self.kff - self.beyond, shape)
             _, d1, d2, _, _ = project(self.likelihood, self.y, mean + self.offset, var + self.beyond, ones)
@@ -514,7 +505,8 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
     """
     if shard.sums is not None:
         return shard.sums
-    shard.begin(start)
+    if shard.state is None:
+        shard.begin(start)
     C, M, outputs = shard.latent[1], len(shard.Kuu.lower), shard.y.shape[1:]
 
     def work(numbers: Sequence[int]) -> tuple:
@@ -566,8 +558,6 @@ def projections(
     Projection
         Cost nM² flops for each latent function, and the quadrature.
     """
-    if shard.known:
-        return NOTHING_TO_PROJECT
     mean, var = shard.all_marginals(posteriors)
     state, power, (precision, shift) = shard.state, shard.power, shard.state.sites
     smallest = float(np.min(1.0 - power * precision * var))
@@ -643,27 +633,31 @@ def adjoints(
         V was not kept.
     """
     outputs, M = shard.y.shape[1:], len(shard.Kuu.lower)
-    f_bar = np.zeros((*outputs, len(shard.y)))
-    through = [way_through(shard.Kuu, *pair) if short else None for pair in whitened]
+    f_bar, slopes = np.zeros((*outputs, len(shard.y))), np.zeros(len(shard.y))
+    through = [way_through(shard.Kuu, *pair) for pair in whitened] if short else [None] * len(whitened)
     shard.scale = shard.scale if scale is None else scale
 
     def work(numbers: Sequence[int]) -> tuple:
-        outer, pulled, slope = np.zeros((len(whitened), M, M)), 0.0, 0.0
+        outer, pulled = np.zeros((len(whitened), M, M)), 0.0
         for i, V, pull in shard.visit(numbers, last=True):
             bars = None
             for c in shard.latents:
                 own = V if c == shard.latents[-1] else V.copy()
-                part, noise_bar, d1 = shard.adjoint_of(c, i, own, whitened[c], through[c], outer[c])
-                bars, slope = added_parts(bars, part), slope + noise_bar
+                part, slope, d1 = shard.adjoint_of(c, i, own, whitened[c], through[c], outer[c])
+                bars = part if bars is None else added_parts(bars, part)
             if shard.known:
-                f_bar[..., shard.rows[i]] = shard.weight[shard.rows[i]] * d1
+                f_bar[..., shard.rows[i]], slopes[shard.rows[i]] = d1, slope
             pulled = pulled + pull(*bars)
-        return outer, pulled, slope
+        return outer, pulled
 
-    outer, pulled, slope = map(sum, zip(*map_chunks(work, range(len(shard.chunks)))))
+    outer, pulled = map(sum, zip(*map_chunks(work, range(len(shard.chunks)))))
     if not shard.known:
         return Adjoints(mirror(outer), pulled, 0.0, 0.0)
-    return Adjoints(mirror(outer), pulled, np.atleast_1d(slope), shard.pull_mean(f_bar))
+    slopes *= shard.weight * shard.trained
+    noise_bar = np.sum(slopes, keepdims=True)
+    if shard.groups is not None:  # a noise variance for each group
+        noise_bar = np.bincount(shard.groups, slopes, np.size(shard.likelihood.noise_variance))
+    return Adjoints(mirror(outer), pulled, noise_bar, shard.pull_mean(shard.weight * f_bar))
 
 # %% ../nbs/10_shards.ipynb #585d985b
 def answer_of(piece: Piece, own: tuple | None, make: Callable, question: Callable, *arguments: object) -> tuple:
@@ -709,7 +703,10 @@ class Shards:
 
     def ask(self, question: Callable, *arguments: object) -> tuple:
         """The sum of the answers of all shards."""
-        parts = [question(shard, *arguments) for shard in self.local]
+        parts = []
+        for shard in self.local:
+            if not shard.known or question is not projections:
+                parts.append(question(shard, *arguments))
         if self.source is not None and self.known and question is not projections:
             parts.append(self.source.total(known_answer_of, self.make, question, *arguments))
         elif self.source is not None and not self.known:

@@ -797,7 +797,7 @@ from .model import gradient_of, shards_of
 from .numerics.linalg import Factor
 from .quadrature import Accuracy
 from .regression import through_factor, whitened_moments
-from .shards import Projection, Shard, Step, Sums, adjoints, projections, site_sums, step_sites
+from .shards import Projection, Shard, Shards, Step, Sums, adjoints, projections, site_sums, step_sites
 from .sites import Posterior, posterior_from_sums
 from .streaming import Memory
 
@@ -964,7 +964,7 @@ def visit(batch: Batch, held: HeldSums, k: int, sites: np.ndarray | None = None)
     shard, others, n_batches = batch.shard, held.without(k), len(held.shift)
     own = site_sums(shard, sites)
     before = posteriors_with(batch, own, others)
-    projection = None if before is None else projections(shard, before, FINE, 0)
+    projection = None if before is None else Shards([shard]).ask(projections, before, FINE, 0)
     if projection is None or not np.isfinite(projection.terms):
         if shard.known or np.all(sites[0] >= 0.0):
             return None

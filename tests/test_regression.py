@@ -33,7 +33,7 @@ def everything(model, X, y, power, X_test, **options):
     fit, gradient = model_gradient(model, Piece(0, X, y), power, **options)
     q_mean, q_cov = q_moments(fit.posteriors[0])
     f_mean, f_var = model_predict(model, fit.posteriors, X_test)
-    precision, shift = gaussian_sites(y, fit.dff, model.likelihood.noise_variance, power)
+    precision, shift, _ = gaussian_sites(y, fit.dff, model.likelihood.noise_variance, power)
     results = {"log_evidence": fit.log_evidence, "q_mean": q_mean, "q_cov": q_cov, "f_mean": f_mean, "f_var": f_var}
     return results | {"precision": precision, "shift": shift} | gradient
 

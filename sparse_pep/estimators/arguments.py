@@ -87,7 +87,7 @@ class Arguments(BaseEstimator):
         known variances, L-BFGS and Adam, and `power="held_out"`, which holds out single rows
         while the others stay in their blocks.
     tight : bool
-        Whether to use the tight form of the evidence (`sparse_pep.regression.site_form`). At
+        Whether to use the tight form of the evidence (`sparse_pep.regression.gaussian_sites`). At
         power 0 it is a lower bound that is nearer to the exact log marginal likelihood than the
         variational one; at power 1, with Gaussian noise, there is no difference. With other
         likelihoods than Gaussian noise it needs `power=0.0`, no Adam and no `blocks`. A row with an integer weight is then a block of equal rows. A step of
