@@ -24,16 +24,9 @@ from .sites import Posterior, cavity
 # %% ../nbs/12_blocks.ipynb #922c690d
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The block to which each data point belongs.
+    """The block to which each data point belongs."""
 
-    Attributes
-    ----------
-    labels : ndarray (N,)
-        Labels that can be sorted; kept as numbers 0 … B − 1, in the sorted order of the labels
-        given.
-    """
-
-    labels: np.ndarray
+    labels: np.ndarray  # (N,), can be sorted; kept as numbers 0 … B − 1 in the sorted order
 
     def __post_init__(self):
         try:
@@ -110,23 +103,8 @@ def clusters(scaled: np.ndarray, size: int, rng: np.random.Generator) -> list[np
 
 # %% ../nbs/12_blocks.ipynb #36d5f865
 def clustered_blocks(X: np.ndarray, size: int, rng: np.random.Generator, shared: Sequence[ArrayLike] = ()) -> Partition:
-    """Blocks of at most `size` inputs that lie close together.
-
-    Parameters
-    ----------
-    X : ndarray (N, D)
-        Each column is scaled by its spread.
-    size : int
-        Largest number of data points in a block.
-    rng : Generator
-        Draws the starting centres.
-    shared : sequence of float or ndarray (N,)
-        Values that all rows of a block have in common, such as weights.
-
-    Returns
-    -------
-    Partition
-        Blocks of unequal sizes. Cost O(N²D/size) for each pass of k-means.
+    """Blocks of at most `size` inputs X (N, D) that lie close together, with each column scaled by its spread.
+    Rows of a block agree in all values `shared`, such as weights. Cost O(N²D/size) for each pass of k-means.
     """
     if size < 1:
         raise ValueError(f"`size` must be at least 1; got {size}.")
@@ -144,15 +122,9 @@ def clustered_blocks(X: np.ndarray, size: int, rng: np.random.Generator, shared:
 # %% ../nbs/12_blocks.ipynb #ef18a2b6
 @dataclass(frozen=True, eq=False)
 class BlockChunk:
-    """Some whole blocks that are processed together.
+    """Some whole blocks that are processed together."""
 
-    Attributes
-    ----------
-    members : tuple of ndarray (G, b)
-        Numbers of the data points: one array for each size of block, with one row for each block.
-    """
-
-    members: tuple[np.ndarray, ...]
+    members: tuple[np.ndarray, ...]  # numbers of the data points (G, b), one array for each size of block
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -204,16 +176,8 @@ def block_cholesky(S: np.ndarray, power: np.ndarray) -> np.ndarray:
 
 
 def log_det_ratio(S: np.ndarray, power: np.ndarray, lower: np.ndarray) -> np.ndarray:
-    """log|I + αS| / α for each of G matrices (G,); at α = 0 the limit tr S.
-
-    Parameters
-    ----------
-    S : ndarray (G, b, b)
-        Symmetric; I + αS positive definite. Dimensionless.
-    power : ndarray (G,)
-        α ≥ 0.
-    lower : ndarray (G, b, b)
-        From `block_cholesky`.
+    """log|I + αS| / α for each of G matrices (G,); at α = 0 the limit tr S. S (G, b, b) is symmetric with
+    I + αS positive definite, and `lower` is from `block_cholesky`.
     """
     safe = np.where(power == 0.0, 1.0, power)[:, None]
     below = np.tril(lower, -1) / safe[..., None]
@@ -242,33 +206,12 @@ def inverse_lower(lower: np.ndarray) -> np.ndarray:
 def gaussian_block_sites(
     y: np.ndarray, D: np.ndarray, noise_variance: np.ndarray, power: np.ndarray, share: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sites of G blocks of size b at the fixed point, for Gaussian noise.
+    """Sites of G blocks of size b at the fixed point, for Gaussian noise: R (G, b, b) with T = R Rᵀ, the
+    shift ν = Ty of the shape of y, (G, b) or (G, b, K), and the terms c_b (G,) of log Z_PEP, in nats.
 
-    Parameters
-    ----------
-    y : ndarray (G, b) or (G, b, K)
-        Targets, of one output or of K.
-    D : ndarray (G, b, b)
-        Unexplained covariance, units y².
-    noise_variance : ndarray (G, b)
-        σ², units y².
-    power, share : ndarray (G,)
-        κ and γ of `regression.gaussian_sites`: α and 1, which is the default, in Power EP, w and α in
-        its tight form.
-
-    Returns
-    -------
-    root : ndarray (G, b, b)
-        R with T = R Rᵀ, units 1/y; outputs share it.
-    shift : ndarray, shape of y
-        ν = Ty, units 1/y.
-    terms : ndarray (G,)
-        The terms c_b of log Z_PEP that depend on one block each, in nats, summed over outputs.
-        Cost O(Gb³ + GKb²).
-
-    References
-    ----------
-    Bui, Yan and Turner (2017), section 3.6, with the sign of the correction changed.
+    D (G, b, b) is the unexplained covariance, and `power` and `share` are κ and γ (G,) of
+    `regression.gaussian_sites`. Cost O(Gb³ + GKb²). Bui, Yan and Turner (2017), section 3.6, with the sign
+    of the correction changed.
     """
     scale = 1.0 / np.sqrt(noise_variance)
     S = scale[:, :, None] * D * scale[:, None, :]
@@ -306,28 +249,10 @@ def block_roots(D: np.ndarray) -> np.ndarray:
 def outer_sites(
     root: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Sites of G blocks, from the inner sites of their data points.
-
-    Parameters
-    ----------
-    root : ndarray (G, b, b)
-        R, with D = R Rᵀ.
-    precision, shift : ndarray (G, b)
-        Inner sites τ̃ and ν̃.
-    power : ndarray (G,)
-
-    Returns
-    -------
-    T : ndarray (G, b, b)
-    shift : ndarray (G, b)
-        Shift ν of the block.
-    E : ndarray (G, b, b)
-        Covariance of f given u under the tilted density.
-    terms : ndarray (G,)
-        −log|I + αT̃D|/(2α) + ½α ν̃ᵀEν̃, in nats.
-
-    All are NaN if some tilted density is not a distribution, which is possible with negative τ̃ only.
-    A search then takes a smaller step.
+    """Sites T (G, b, b) and ν (G, b) of G blocks from the inner sites τ̃ and ν̃ (G, b) of their data points, the
+    covariance E (G, b, b) of f given u under the tilted density, and the terms −log|I + αT̃D|/(2α) + ½α ν̃ᵀEν̃
+    (G,). `root` is R (G, b, b) with D = R Rᵀ. All are NaN if some tilted density is not a distribution, which
+    is possible with negative τ̃ only; a search then takes a smaller step.
     """
     S = root.transpose(0, 2, 1) @ (precision[:, :, None] * root)
     try:
@@ -391,13 +316,8 @@ KEPT_SITES = 2_000_000  # entries of the D_b: they and R are kept for the gradie
 
 
 class BlockShard(Shard):
-    """A shard whose rows form blocks. Each block has one site on w_bᵀu, which follows from the
-    sites (2, C, n) of its data points on f.
-
-    Attributes
-    ----------
-    labels : ndarray (n,)
-        The block to which each row belongs.
+    """A shard whose rows form blocks, named by `labels` (n,). Each block has one site on w_bᵀu, which follows
+    from the sites (2, C, n) of its data points on f.
     """
 
     own_sites = False

@@ -29,27 +29,13 @@ def posterior_terms(posteriors: Sequence[Posterior]) -> float:
 
 
 class State(NamedTuple):
-    """The posterior, the energy and the projections that follow from given sites.
+    """The posterior, the energy and the projections that follow from given sites."""
 
-    Attributes
-    ----------
-    log_evidence : float
-        The energy log Z of these sites, in nats.
-    posteriors : list of Posterior
-        q(u) of each latent function.
-    sums : Sums
-        The sums of the sites over all data.
-    projection : Projection
-        The projections at the cavities, summed over all data.
-    scale : ndarray (C, 1)
-        v of each latent function: 1, except in the tight form.
-    """
-
-    log_evidence: float
-    posteriors: list[Posterior]
-    sums: Sums
-    projection: Projection
-    scale: np.ndarray
+    log_evidence: float  # the energy log Z of these sites, in nats
+    posteriors: list[Posterior]  # q(u) of each latent function
+    sums: Sums  # the sums of the sites over all data
+    projection: Projection  # the projections at the cavities, summed over all data
+    scale: np.ndarray  # (C, 1), v of each latent function: 1, except in the tight form
 
 
 def state_at(
@@ -80,52 +66,25 @@ FINEST_AND_COARSEST, FLOOR = (1e-9, 1e-5), 0.1  # limits of the accuracy of the 
 
 @dataclass
 class Search:
-    """The record of a search for the sites: it judges each state, and chooses the next step.
+    """The record of a search for the sites: it judges each state, and chooses the next step."""
 
-    Attributes
-    ----------
-    tol, memory, tight
-        As in `fixed_point`.
-    finest, relative : float
-        The finest and the present relative accuracy of the quadrature.
-    scale : ndarray (C, 1)
-        v of each latent function for the next state.
-    last : State or None
-        The last good state: one with a smaller proposed change or a higher log Z than before.
-    change, least : float
-        The largest proposed change of that state, in units of the posterior, and the same with a
-        lower limit, from which the change may grow tenfold.
-    trace : list of float
-        log Z of all good states.
-    converged : bool
-        Whether the search has converged.
-    size, shortest : float
-        The present step size η, and the smallest so far.
-    best, highest : float
-        The smallest value so far of the largest proposed change, and the highest log Z.
-    stalled : int
-        The number of successive sweeps without progress in either.
-    plain : int
-        The number of plain steps to take before the next accelerated one.
-    """
-
-    tol: float
+    tol: float  # as in `fixed_point`, like the next two
     memory: int
     tight: bool
-    finest: float
-    relative: float
-    scale: np.ndarray
-    last: State | None = None
-    change: float = np.inf
-    least: float = np.inf
-    trace: list[float] = field(default_factory=list)
-    converged: bool = False
-    size: float = 1.0
-    shortest: float = 1.0
-    best: float = np.inf
-    highest: float = -1e300
-    stalled: int = 0
-    plain: int = 0
+    finest: float  # finest relative accuracy of the quadrature
+    relative: float  # and the present one
+    scale: np.ndarray  # (C, 1), v of each latent function for the next state
+    last: State | None = None  # the last good state: one with a smaller proposed change or a higher log Z than before
+    change: float = np.inf  # its largest proposed change, in units of the posterior
+    least: float = np.inf  # the same with a lower limit, from which the change may grow tenfold
+    trace: list[float] = field(default_factory=list)  # log Z of all good states
+    converged: bool = False  # whether the search has converged
+    size: float = 1.0  # the present step size η
+    shortest: float = 1.0  # the smallest so far
+    best: float = np.inf  # the smallest change so far
+    highest: float = -1e300  # the highest log Z so far
+    stalled: int = 0  # successive sweeps without progress in either
+    plain: int = 0  # plain steps to take before the next accelerated one
 
     def judge(self, state: State | None) -> bool:
         """Record a state. Returns whether it is good: it is a distribution, and the proposed change has
@@ -178,57 +137,24 @@ class Search:
 # %% ../nbs/11_inference.ipynb #822fc2fa
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The outcome of inference.
+    """The outcome of inference."""
 
-    Attributes
-    ----------
-    log_evidence : float
-        log Z_PEP in nats: a lower bound on the log marginal likelihood at power 0.
-    posteriors : list of Posterior
-        q(u) of each latent function.
-    sums : Sums
-        The sums of the sites over all data.
-    projection : Projection
-        The projections at the cavities, summed over all data.
-    scale : ndarray (C, 1)
-        v, by which the tight form multiplies the variances of f given u; 1 where the sites are
-        known, and in the plain form.
-    converged : bool
-        Whether sites and log evidence have stopped changing, to the tolerance.
-    n_sweeps : int
-        How many times all sites were updated; 0 in closed form.
-    change : float
-        Largest proposed change of a site at the end, in units of the posterior.
-    step : float
-        The smallest step size that was used; 1 if no step was shortened.
-    trace : ndarray
-        The log evidence at each sweep.
-    shards : Shards or None
-        The data; None once the fit is `released`.
-    start : object
-        Sites (2, C, N), or the state of a source, from which another search may start.
-    dff, site_precision, site_shift : ndarray (N,), (C, N), (C, N) or (K, N) of K outputs
-        Unexplained variances and sites if the data are in memory, else None.
-    own_sites : bool
-        Whether each data point has a site of its own, which is not the case in blocks.
-    """
-
-    log_evidence: float
-    posteriors: list[Posterior]
-    sums: Sums
-    projection: Projection
-    scale: np.ndarray
-    converged: bool
-    n_sweeps: int
-    change: float
-    step: float
-    trace: np.ndarray
-    shards: Shards | None = None
-    start: object = None
-    dff: np.ndarray | None = None
-    site_precision: np.ndarray | None = None
-    site_shift: np.ndarray | None = None
-    own_sites: bool = True
+    log_evidence: float  # log Z_PEP in nats: a lower bound on the log marginal likelihood at power 0
+    posteriors: list[Posterior]  # q(u) of each latent function
+    sums: Sums  # the sums of the sites over all data
+    projection: Projection  # the projections at the cavities, summed over all data
+    scale: np.ndarray  # (C, 1), v of each latent function: 1, except in the tight form of sites that are searched for
+    converged: bool  # whether sites and log evidence have stopped changing, to the tolerance
+    n_sweeps: int  # how many times all sites were updated; 0 in closed form
+    change: float  # largest proposed change of a site at the end, in units of the posterior
+    step: float  # the smallest step size that was used; 1 if no step was shortened
+    trace: np.ndarray  # the log evidence at each sweep
+    shards: Shards | None = None  # the data; None once the fit is `released`
+    start: object = None  # sites (2, C, N), or the state of a source, from which another search may start
+    dff: np.ndarray | None = None  # (N,), unexplained variances; they and the sites are None if the data are not in memory
+    site_precision: np.ndarray | None = None  # (C, N)
+    site_shift: np.ndarray | None = None  # (C, N), or (K, N) of K outputs
+    own_sites: bool = True  # whether each data point has a site of its own, which is not the case in blocks
 
     @property
     def jitter(self) -> float:
@@ -275,40 +201,14 @@ def fixed_point(
     memory: int = MEMORY,
     tight: bool = False,
 ) -> Fit:
-    """q(u) and log Z_PEP at the fixed point of the sites.
+    """q(u) and log Z_PEP at the fixed point of the sites, for all data. Cost of a sweep: 2NM² flops and the
+    quadrature, for each latent function.
 
-    Parameters
-    ----------
-    shards : Shards
-        All data.
-    Kuu : Factor
-        Of the prior covariance of u.
-    start : ndarray (2, C, N), optional
-        Sites from which to start; by default the projection of each row under the prior.
-    tol : float
-        The search has converged when no proposed change of a site exceeds this, in units of
-        the posterior, and log Z changes by no more than this times 1 + |log Z|.
-    max_sweeps : int
-        The search ends after this many sweeps, converged or not.
-    memory : int
-        Earlier sweeps that the acceleration uses; 0 is the plain step.
-    tight : bool
-        Whether v of each latent function is maximised along with the sites that are searched for.
-
-    Returns
-    -------
-    Fit
-        Its `converged` says whether the tolerance was reached. Cost of a sweep: 2NM² flops
-        and the quadrature, for each latent function.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If q(u) is not a distribution even without sites.
-
-    References
-    ----------
-    Bui, Yan and Turner (2017), sections 3.4 and 3.7.
+    The search begins at the sites `start` (2, C, N), or at the projection of each row under the prior. It has
+    converged when no proposed change of a site exceeds `tol` in units of the posterior, and log Z changes by
+    no more than this times 1 + |log Z|. The acceleration uses `memory` earlier sweeps; 0 is the plain step. If
+    `tight`, v of each latent function is maximised along with the sites. LinAlgError if q(u) is not a
+    distribution even without sites. Bui, Yan and Turner (2017), sections 3.4 and 3.7.
     """
     finest = float(np.clip(tol**2, *FINEST_AND_COARSEST))
     relative = FINEST_AND_COARSEST[1] if start is None and shards.state is None else finest
@@ -370,12 +270,11 @@ def infer(
     weight : float or ndarray (N,)
         Weights w ≥ 0; a row with weight 2 is the same as the row twice.
     noise_variance : float or ndarray (N,), optional
-        Noise variances for Gaussian noise; by default that of the likelihood.
+        For Gaussian noise; by default that of the likelihood.
     kind : callable
         Makes the shard: `Shard`, or for blocks `partial(BlockShard, labels)`.
     tight : bool
-        Whether to use the tight form; other likelihoods than the Gaussian need power 0 and no
-        blocks.
+        The tight form; other likelihoods than the Gaussian need power 0 and no blocks.
     start, tol, max_sweeps, memory
         As in `fixed_point`.
 
@@ -419,9 +318,8 @@ def left_out_piece(
 
 @one_blas_thread()
 def left_out(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-    """The mean (C, N), or (K, N) of K outputs, and variance (C, N) of each fₙ given all other
-    data, from the cavities. A row is left out with its whole weight. The mean is NaN where
-    the cavity is not a distribution. Cost NM² flops for each latent function.
+    """The mean (C, N), or (K, N) of K outputs, and variance (C, N) of each fₙ given all other data, as in
+    `Shard.left_out`. Cost NM² flops for each latent function.
     """
     shards = fit.shards
     if shards.source is None:
@@ -432,11 +330,9 @@ def left_out(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
 
 # %% ../nbs/11_inference.ipynb #97c182f7
 def leave_one_out(fit: Fit, likelihood: Likelihood, y: np.ndarray) -> np.ndarray:
-    """The approximate log density of each target given all other data (N,), in nats.
-
-    It is computed from the cavities without whole sites, and NaN where such a cavity is not a
-    distribution. A row is left out with its whole weight. Cost NM² flops for each latent
-    function, and one projection for each row.
+    """The approximate log density of each target given all other data (N,), in nats, from the cavities
+    without whole sites; NaN where such a cavity is not a distribution. A row is left out with its whole
+    weight. Cost NM² flops for each latent function, and one projection for each row.
     """
     mean, var = left_out(fit)
     proper = np.isfinite(mean[0])
@@ -454,43 +350,20 @@ from .shards import Adjoints, adjoints
 
 # %% ../nbs/13_energies.ipynb #01952373
 class Gradient(NamedTuple):
-    """Derivatives of log Z with respect to the covariances and all parameters.
+    """Derivatives of log Z with respect to the covariances and all parameters."""
 
-    Attributes
-    ----------
-    Kuu_bar : ndarray (M, M)
-        With respect to Kuu without jitter; symmetric.
-    pulled : ndarray (P,)
-        Sum of the vectors that the pull-backs returned, through Kuf and kff.
-    likelihood_bar, mean_bar : ndarray (L,), (Q,)
-        With respect to the parameters of the likelihood and of the mean function.
-    """
-
-    Kuu_bar: np.ndarray
-    pulled: np.ndarray
-    likelihood_bar: np.ndarray
-    mean_bar: np.ndarray
+    Kuu_bar: np.ndarray  # (M, M), with respect to Kuu without jitter; symmetric
+    pulled: np.ndarray  # (P,), sum of the vectors that the pull-backs returned, through Kuf and kff
+    likelihood_bar: np.ndarray  # (L,), with respect to the parameters of the likelihood
+    mean_bar: np.ndarray  # (Q,), and of the mean function
 
 # %% ../nbs/13_energies.ipynb #a3bcc9b0
 @one_blas_thread()
 def energy_gradient(fit: Fit) -> Gradient:
-    """Gradient of `fit.log_evidence`, for every likelihood, from one more pass over the data.
-
-    Parameters
-    ----------
-    fit : Fit
-        Converged and not yet released: the formulas hold at a fixed point only.
-
-    Returns
-    -------
-    Gradient
-        Cost 4NM² flops for each latent function, 2NM² where all powers are 0, and NM² more
-        where V was not kept.
-
-    References
-    ----------
-    Bui, Yan and Turner (2017), appendix on the energy: sites are stationary at the fixed
-    point.
+    """Gradient of `fit.log_evidence` for every likelihood, from one more pass over the data. The fit has
+    converged and is not yet released: the formulas hold at a fixed point only. Cost 4NM² flops for each
+    latent function, 2NM² where all powers are 0, and NM² more where V was not kept. Bui, Yan and Turner
+    (2017), appendix on the energy: sites are stationary at the fixed point.
     """
     Kuu, sums, projection = fit.posteriors[0].Kuu, fit.sums, fit.projection
     whitened = list(map(whitened_moments, fit.posteriors))

@@ -232,7 +232,10 @@ def bound(
         raise ValueError("the data have no targets `y`, which training needs.")
     X, likelihood = piece.X, model.likelihood
     y, known = np.asarray(piece.y), likelihood.sites_known
-    own_noise = likelihood.at(X).noise_variance if known else 1.0
+    own_noise, groups = likelihood.noise_variance if known else 1.0, None
+    if likelihood.codes:
+        groups = likelihood.groups(X)
+        own_noise = np.array(own_noise)[groups]
     noise, power, weight = per_row(
         len(X),
         noise_variance=inflation * (own_noise + piece.known_variance),
@@ -253,7 +256,7 @@ def bound(
         noise=noise if known else None,
         tight=tight,
         trained=inflation * own_noise / noise,
-        groups=likelihood.groups(X) if likelihood.codes else None,
+        groups=groups,
         offset=0.0 if known else offset,
         pull_mean=lambda f_bar: to_vector(model.mean.pull(X, f_bar.T)),
         centred=centred and likelihood.shift_invariant,

@@ -215,12 +215,6 @@ class Softmax(Likelihood):
     -----
     Arrays for f have the shape (C, N). `tilted` has relative errors of about 1e-9 at every power,
     whatever accuracy is required.
-
-    Examples
-    --------
-    >>> from sparse_pep.multiclass import Softmax
-    >>> print(Softmax(n_classes=3).predict_proba([[1.0], [0.0], [0.0]], [[1.0], [1.0], [1.0]]).round(3))
-    [[0.519 0.241 0.241]]
     """
 
     n_classes: int = 3

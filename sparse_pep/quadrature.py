@@ -22,29 +22,24 @@ def column(log_density: Callable, rows: np.ndarray, f: np.ndarray) -> tuple:
     return ell[:, 0], slope[:, 0], curvature[:, 0]
 
 
-def across(log_density: Callable, mean: np.ndarray, var: np.ndarray, power: np.ndarray) -> np.ndarray:
-    """The other end (N,) of a bracket of a mode: there, as at the cavity mean, the tilted density
-    rises towards the inside of the bracket.
-    """
-    rows = np.arange(len(mean))
-    step = power * var * column(log_density, rows, mean)[1]
-    for _ in range(100):
-        slope = column(log_density, rows, mean[rows] + step[rows])[1]
-        rows = rows[(power[rows] * slope - step[rows] / var[rows]) * step[rows] > 0.0]
-        if not len(rows):
-            break
-        step[rows] *= 2.0
-    return mean + step
-
-
 def find_modes(
     log_density: Callable, mean: np.ndarray, var: np.ndarray, power: np.ndarray, within: Sequence[np.ndarray] | None = None
 ) -> np.ndarray:
-    """The mode (N,) of each tilted density, to a tenth of the density's standard deviation there;
-    if the likelihood is not log-concave, one of the modes. The search starts at the cavity mean.
-    `within` gives another start and the two ends of its bracket, each (N,).
+    """The mode (N,) of each tilted density, to a tenth of the density's standard deviation there; if the
+    likelihood is not log-concave, one of the modes. The search starts at the cavity mean, or within
+    a bracket: another start and the two ends, each (N,).
     """
-    start, *ends = (mean, mean, across(log_density, mean, var, power)) if within is None else within
+    if within is None:
+        rows = np.arange(len(mean))
+        step = power * var * column(log_density, rows, mean)[1]
+        for _ in range(100):  # until the tilted density rises towards the inside at both ends of the bracket
+            slope = column(log_density, rows, mean[rows] + step[rows])[1]
+            rows = rows[(power[rows] * slope - step[rows] / var[rows]) * step[rows] > 0.0]
+            if not len(rows):
+                break
+            step[rows] *= 2.0
+        within = mean, mean, mean + step
+    start, *ends = within
     mode, low, high = start.astype(float), np.minimum(*ends), np.maximum(*ends)
     rows = np.flatnonzero(low < high)
     for turn in range(100):
@@ -61,7 +56,7 @@ def find_modes(
         mode[rows] = np.where(near, f, new)
         cut = rows[~(near | good)]  # halve the bracket, or its orders of magnitude
         spread = np.sqrt(var[cut])
-        left, right = (np.arcsinh((end[cut] - mean[cut]) / spread) for end in (low, high))
+        left, right = np.arcsinh((low[cut] - mean[cut]) / spread), np.arcsinh((high[cut] - mean[cut]) / spread)
         mode[cut] = mean[cut] + spread * np.sinh(0.5 * (left + right))
         rows = rows[~near]
     return mode
@@ -135,18 +130,10 @@ TOLERANCE = 1e-9
 
 # %% ../nbs/07_quadrature.ipynb #e755d908
 class Accuracy(NamedTuple):
-    """The accuracy that is required of z, d1 and d2: the largest estimated relative error that is
-    accepted. The error of a value below `floor`, in the units of the cavity (z, d1 √s, d2 s), is taken
-    relative to `floor`.
-    """
+    """The accuracy that is required of z, d1 and d2."""
 
-    relative: float = TOLERANCE
-    floor: float = 0.0
-
-    @property
-    def share(self) -> float:
-        """Number of digits required, as a share of those of `STRICT`."""
-        return min(1.0, float(np.log(self.relative) / np.log(TOLERANCE)))
+    relative: float = TOLERANCE  # the largest estimated relative error that is accepted
+    floor: float = 0.0  # smaller values, in the units of the cavity (z, d1 √s, d2 s), have errors relative to it
 
 # %% ../nbs/07_quadrature.ipynb #7d548540
 STRICT = Accuracy()
@@ -155,13 +142,15 @@ STRICT = Accuracy()
 FALL = 34.0  # in nats
 
 
-def find_reach(at: TiltedDensities, sign: int, log_concave: bool, accuracy: Accuracy = STRICT) -> np.ndarray:
-    """Distance (N,) from the mode to the end of the nodes, to the right (sign 1) or the left (−1)."""
-    least = FALL * accuracy.share
+def find_reach(at: TiltedDensities, sign: int, log_concave: bool, floor: float = 0.0, share: float = 1.0) -> np.ndarray:
+    """Distance (N,) from the mode to the end of the nodes, to the right (sign 1) or the left (−1). `share`
+    is the number of digits required, as a share of those of `STRICT`.
+    """
+    least = FALL * share
     reach = np.sqrt(2.0 * least * at.var)
     if not log_concave:
         return reach + np.abs(at.mode - at.mean) + at.apart
-    reference = np.maximum(at.curvature, accuracy.floor / at.var)
+    reference = np.maximum(at.curvature, floor / at.var)
     rows, low, high = np.arange(len(reach)), np.zeros(len(reach)), np.full(len(reach), np.inf)
     for _ in range(12):
         f = at.mode[rows] + sign * reach[rows]
@@ -189,14 +178,13 @@ def integrands(at: TiltedDensities, rows: np.ndarray, x: np.ndarray, measure: fl
     """The seven integrands and the E further ones, (7 + E, n, K), at `mode` + x (n, K), multiplied
     by `measure` (n, K).
     """
-    mode, mean, var, power, top, slope = (
-        part[rows][:, None] for part in (at.mode, at.mean, at.var, at.power, at.top, at.slope)
-    )
+    own = rows[:, None]
+    mode, var, slope = at.mode[own], at.var[own], at.slope[own]
     ell, d1, d2, *more = at.log_density(rows, mode + x)
-    log_normal = (x + (mode - mean)) ** 2 * (-0.5 / var)
-    lifted = power * ell
+    log_normal = (x + (mode - at.mean[own])) ** 2 * (-0.5 / var)
+    lifted = at.power[own] * ell
     out = np.empty((7 + len(more), *x.shape))
-    weight = np.multiply(measure, np.exp(log_normal + lifted - top), out=out[MASS])
+    weight = np.multiply(measure, np.exp(log_normal + lifted - at.top[own]), out=out[MASS])
     np.multiply(weight, x, out=out[X])
     np.multiply(out[X], x, out=out[XX])
     np.multiply(weight, d1 - slope, out=out[SLOPE])
@@ -264,9 +252,8 @@ def estimated_error(at: TiltedDensities, rows: np.ndarray, found: np.ndarray, fl
     sizes = np.abs(fine) * units
     sizes[1] += 0.01 * sizes[2]  # d1 may be 0
     scales = np.maximum(sizes, floor) / units
-    second, third = (
-        np.abs(np.subtract(fine, moments(at, rows, part)[:3])) / scales for part in (every_second, every_third)
-    )
+    second = np.abs(np.subtract(fine, moments(at, rows, every_second)[:3])) / scales
+    third = np.abs(np.subtract(fine, moments(at, rows, every_third)[:3])) / scales
     step_error = second * np.clip(second / (third + 1e-300), np.sqrt(third), 1.0)
     log_cut = ends[MASS] / (mass * np.where(power == 0.0, 1.0, power))
     cuts = (
@@ -306,13 +293,15 @@ def few_nodes(
     """Sums (7 + E, N) by `trapezoid` and their estimated relative error (N,), which is infinite for
     data points that would need more than 288 steps from the start.
     """
-    back, ahead = (find_reach(at, sign, log_concave, accuracy) for sign in (-1, 1))
+    share = min(1.0, float(np.log(accuracy.relative) / np.log(TOLERANCE)))
+    back = find_reach(at, -1, log_concave, accuracy.floor, share)
+    ahead = find_reach(at, 1, log_concave, accuracy.floor, share)
     wide = np.maximum(back, ahead) > WIDEST * at.width
     centre = np.where(wide, np.clip(at.bend - at.mode, -back, ahead), 0.0)
     left = np.arcsinh((back + centre) / at.width)
     right = np.arcsinh((ahead - centre) / at.width)
-    longest = np.minimum(STEP, STEPS_A_SPREAD * at.spread / at.width) / accuracy.share
-    wanted = np.maximum((left + right) / longest, FEWEST * accuracy.share)
+    longest = np.minimum(STEP, STEPS_A_SPREAD * at.spread / at.width) / share
+    wanted = np.maximum((left + right) / longest, FEWEST * share)
     size = SIZES[np.searchsorted(SIZES[:-1], wanted)]
     sums, error = np.empty((7 + n_more, len(left))), np.full(len(left), np.inf)
     rows = np.flatnonzero(size)
@@ -373,7 +362,7 @@ def many_nodes(at: TiltedDensities, rows: np.ndarray, accuracy: Accuracy = STRIC
     slope = np.maximum(np.abs(at.slope[rows]), floor / np.sqrt(var))
     for turn in range(HALVINGS):
         middle = 0.5 * (start + end)
-        first, second = (panel_sums(at, rows[owner], *ends) for ends in ((start, middle), (middle, end)))
+        first, second = panel_sums(at, rows[owner], start, middle), panel_sums(at, rows[owner], middle, end)
         both, gap = first + second, np.abs(first + second - whole)
         scale = size.copy()
         add_panels(scale, owner, np.abs(both))  # the following lines raise it to the size of what it is added to
@@ -434,35 +423,12 @@ def tilted_moments(
 ) -> Tilted:
     """z, d1 and d2 of N tilted densities by quadrature, with an estimate of the error.
 
-    Parameters
-    ----------
-    log_density : callable
-        log_density(rows (n,), f (n, K)) → ℓ, ℓ′, ℓ″, further functions, each (n, K) and finite.
-    cavity_mean, cavity_var : ndarray (N,)
-        Mean and variance of the cavity of fₙ.
-    power : float or ndarray (N,)
-        α in [0, 1].
-    width : float
-        Length over which ℓ bends, in units of f.
-    bend : float or ndarray (N,)
-        Where ℓ bends, if the mode may be far from there; otherwise NaN.
-    log_concave : bool
-        Whether ℓ″ ≤ 0 everywhere. If so, the range of the nodes is found by a search.
-    accuracy : Accuracy
-        The accuracy required.
-    peak : ndarray (N,), optional
-        The maximum of ℓ, or a value beyond it as seen from the cavity mean, for likelihoods that can
-        give a tilted density two modes far apart.
-
-    Returns
-    -------
-    Tilted
-        Arrays of shape (N,). Cost: about 70 evaluations of `log_density` for a data point of the
-        notebook's examples, some hundreds for the few that need panels.
-
-    References
-    ----------
-    Bui, Yan and Turner (2017), the projection of section 3.4, over α.
+    log_density(rows (n,), f (n, K)) → ℓ, ℓ′, ℓ″ and further functions, each (n, K) and finite; cavity of fₙ and power
+    (N,). ℓ bends over a length `width`, at `bend` (N,) if the mode may be far from there, otherwise NaN. If ℓ″ ≤ 0
+    everywhere (`log_concave`), a search finds the range of the nodes. `peak` (N,) is the maximum of ℓ, or a value
+    beyond it as seen from the cavity mean, for likelihoods that can give two modes far apart. Cost: about 70
+    evaluations of `log_density` for a data point of the notebook's examples, some hundreds for the few that need
+    panels. Bui, Yan and Turner (2017), the projection of section 3.4, over α.
     """
     power = np.broadcast_to(np.asarray(power, dtype=float), cavity_mean.shape)
     with np.errstate(all="ignore"):  # overflow and underflow occur only far from the mass
@@ -487,26 +453,21 @@ ROOTS = np.cos(np.pi * (np.arange(ORDER) + 0.5) / ORDER)
 TESTS = np.cos(np.pi * np.array([1, 4, 8, 11]) / ORDER)  # extrema of the polynomial with these roots
 
 
-def ascending(x: np.ndarray) -> np.ndarray:
-    """The powers 1, x, …, x¹¹ of the entries of x (n,), as an array (n, 12)."""
-    return np.vander(x, ORDER, increasing=True)
-
-
 @lru_cache(maxsize=4096)
 def tile(likelihood: Any, power: float, floor: float, i: int, j: int) -> tuple[np.ndarray, float]:
     """The coefficients (3, 12, 12) of the polynomials on tile (i, j), the powers of β₂ first, and
     their largest error, relative to the value or to `floor`.
     """
-    grids = [np.reshape(np.meshgrid(x, x, indexing="ij"), (2, -1)) for x in (ROOTS, TESTS)]
+    grids = np.reshape(np.meshgrid(ROOTS, ROOTS, indexing="ij"), (2, -1)), np.reshape(np.meshgrid(TESTS, TESTS, indexing="ij"), (2, -1))
     first, second = 0.5 * SIDE * (np.hstack(grids) + 1.0) + SIDE * np.array([[i], [j]])
     total = likelihood.width**2 * np.exp(second)
     var, root = total - likelihood.width**2, np.sqrt(total)
     found = likelihood.quadrature(np.ones(len(var)), root * first, var, np.full(len(var), power))
     values = np.stack([found.log_z, found.d1 * root, found.d2 * total])
     at_roots, at_tests = np.split(values, [ORDER**2], axis=1)
-    solve = np.linalg.inv(ascending(ROOTS))
+    solve = np.linalg.inv(np.vander(ROOTS, increasing=True))
     coefficients = solve @ at_roots.reshape(3, ORDER, ORDER).swapaxes(1, 2) @ solve.T
-    powers = ascending(TESTS)
+    powers = np.vander(TESTS, ORDER, increasing=True)
     between = (powers @ coefficients @ powers.T).swapaxes(1, 2).reshape(3, -1)
     units = np.power(var / total, [[0.0], [0.5], [1.0]])[:, ORDER**2 :]
     scale = np.maximum(np.abs(at_tests) * units, floor)
@@ -527,8 +488,9 @@ def interpolated(likelihood: Any, mean: np.ndarray, var: np.ndarray, power: floa
         coefficients, worst = tile(likelihood, power, accuracy.floor, int(at.real), int(at.imag))
         if worst <= accuracy.relative:
             rows = np.flatnonzero(member == number)
-            first, second = map(ascending, 2.0 * (place - corner)[:, rows] - 1.0)
-            found[:, rows] = np.einsum("ckn,nk->cn", coefficients @ first.T, second)
+            first, second = 2.0 * (place - corner)[:, rows] - 1.0
+            along = coefficients @ np.vander(first, ORDER, increasing=True).T
+            found[:, rows] = np.einsum("ckn,nk->cn", along, np.vander(second, ORDER, increasing=True))
             error[rows] = worst
     log_z, d1, d2 = found[0], found[1] / root, found[2] / total
     if likelihood.log_concave:

@@ -58,25 +58,12 @@ def gaussian_sites(
 # %% ../nbs/06_regression.ipynb #ee228bbd
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The evidence, with the posterior and the intermediate arrays that it was computed from.
+    """The evidence, with the posterior and the intermediate arrays that it was computed from."""
 
-    Attributes
-    ----------
-    log_evidence : float
-        log Z_PEP, in nats: a lower bound on the log marginal likelihood at power 0, the
-        evidence of FITC at power 1.
-    posterior : Posterior
-        q(u). Several outputs share its covariance, and `b` has a column for each.
-    V : ndarray (M, N)
-        Luu⁻¹ Kuf.
-    dff : ndarray (N,)
-        Unexplained variances D.
-    """
-
-    log_evidence: float
-    posterior: Posterior
-    V: np.ndarray
-    dff: np.ndarray
+    log_evidence: float  # log Z_PEP, in nats: a lower bound at power 0, the evidence of FITC at power 1
+    posterior: Posterior  # q(u); several outputs share its covariance, and `b` has a column for each
+    V: np.ndarray  # (M, N), Luu⁻¹ Kuf
+    dff: np.ndarray  # (N,), unexplained variances D
 
 # %% ../nbs/06_regression.ipynb #ebe9cca8
 def evidence(
@@ -140,22 +127,9 @@ def evidence(
 
 # %% ../nbs/06_regression.ipynb #a00bf53e
 def upper_bound(low: Posterior, high: Posterior, log_evidence: float, inflation: float, n_data: float) -> float:
-    """Upper bound on the exact log marginal likelihood, in nats. Cost O(M), given the evidences.
-
-    Parameters
-    ----------
-    low, high : Posterior
-        q(u) at power 0 with the noise variances σ², and with χσ².
-    log_evidence : float
-        The evidence at power 0 with the noise variances χσ².
-    inflation : float
-        χ = 1 + Σ w D/σ².
-    n_data : float
-        N, or the sum of the weights.
-
-    References
-    ----------
-    Titsias (2014), Variational inference for Gaussian and determinantal point processes.
+    """Upper bound of Titsias (2014) on the exact log marginal likelihood, in nats, from the posteriors at
+    power 0 with the noise variances σ², `low`, and χσ², `high`, and the `log_evidence` of the latter. The
+    `inflation` is χ = 1 + Σ w D/σ², and `n_data` the sum of the weights. Cost O(M).
     """
     log_dets = high.B.half_log_det - low.B.half_log_det
     log_dets += 0.5 * (n_data * np.log(inflation) + 1.0 - 1.0 / inflation)
@@ -217,33 +191,13 @@ def adjoint_chunk(
     outer: np.ndarray,
     ratio: float | np.ndarray = 1.0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The derivatives of log Z with respect to the covariances of one chunk of data.
+    """The derivatives Kuf_bar (M, n), in the memory of `V`, and kff_bar (n,) of log Z in the covariances
+    of one chunk of data, and the variance a (n,) of wₙᵀu and d₁ = ν − τμ, (n,) or (K, n), without the weight.
 
-    Parameters
-    ----------
-    Kuu : Factor
-        Of Kuu.
-    whitened : ndarray (M,) or (M, K), ndarray (M, M)
-        Mean β and covariance B⁻¹ of q in whitened coordinates.
-    V : ndarray (M, n)
-        Luu⁻¹ Kuf of the chunk; overwritten.
-    precision, shift, power, weight : ndarray (n,)
-        Sites τ and ν at their fixed point, κγ (which is α in Power EP) and w, of the chunk.
-        With K outputs, `shift` is (n, K).
-    outer : ndarray (M, M)
-        V diag(we) Vᵀ is added to its lower triangle.
-    ratio : float or ndarray (n,)
-        ξ = 1/(1 + (1 − γ)κD/σ²) of the chunk, which is 1 in Power EP.
-
-    Returns
-    -------
-    Kuf_bar : ndarray (M, n)
-        ∂ log Z / ∂ Kuf, in the memory of `V`.
-    kff_bar : ndarray (n,)
-        ∂ log Z / ∂ kff.
-    var, d1 : ndarray (n,)
-        Variance a of wₙᵀu, and d₁ = ν − τμ, both without the weight. With K outputs, `d1` is
-        (K, n). Cost of all together: 4nM² flops.
+    `whitened` is the mean β (M,) or (M, K) and the covariance B⁻¹ of q in whitened coordinates, `V` is
+    Luu⁻¹ Kuf, `precision` and `shift` are the sites at their fixed point, (n,) or (n, K), `power` is κγ (α in
+    Power EP), and `ratio` ξ = 1/(1 + (1 − γ)κD/σ²), which is 1 in Power EP. V diag(we) Vᵀ is added to the
+    lower triangle of `outer` (M, M). Cost 4nM² flops.
     """
     beta, cov = whitened
     U = cov @ V  # B⁻¹ V

@@ -22,33 +22,15 @@ from .sites import Posterior, cavity, marginals, new_site, unexplained_variance
 
 # %% ../nbs/10_shards.ipynb #85d4309c
 class Piece(NamedTuple):
-    """Rows of data in memory: all rows, or one piece of larger data.
+    """Rows of data in memory: all rows, or one piece of larger data."""
 
-    Attributes
-    ----------
-    first : int
-        Number of its first row, counted from 0.
-    X : ndarray (n, D)
-        Inputs, float64, C order.
-    y : ndarray (n,) or (n, K), or None
-        Targets; None for inputs without targets, as in prediction.
-    weight : float or ndarray (n,)
-        Weights: a row with weight 2 is the same as the row twice.
-    known_variance : float or ndarray (n,)
-        Noise variance that is known and not trained, units y².
-    power : float or ndarray (n,), or None
-        Power of each row; with None, all rows have the power of the model.
-    blocks : ndarray (n,), or None
-        The label of each row's block, if rows share sites.
-    """
-
-    first: int
-    X: np.ndarray
-    y: np.ndarray | None = None
-    weight: float | np.ndarray = 1.0
-    known_variance: float | np.ndarray = 0.0
-    power: float | np.ndarray | None = None
-    blocks: np.ndarray | None = None
+    first: int  # number of its first row, counted from 0
+    X: np.ndarray  # (n, D), inputs, float64, C order
+    y: np.ndarray | None = None  # (n,) or (n, K), targets; None in prediction
+    weight: float | np.ndarray = 1.0  # a row with weight 2 is the same as the row twice
+    known_variance: float | np.ndarray = 0.0  # noise variance that is known and not trained, units y²
+    power: float | np.ndarray | None = None  # of each row; with None, all rows have the power of the model
+    blocks: np.ndarray | None = None  # (n,), the label of each row's block, if rows share sites
 
     def at(self, rows: slice | np.ndarray) -> "Piece":
         """The piece with only these rows, perhaps as views; `first` is not changed."""
@@ -154,116 +136,52 @@ def added_parts(total: tuple | None, part: tuple) -> tuple:
 
 # %% ../nbs/10_shards.ipynb #c5936a1a
 class Sums(NamedTuple):
-    """The sums over data points that determine q(u). All entries add up over shards.
+    """The sums over data points that determine q(u). All entries add up over shards."""
 
-    Attributes
-    ----------
-    precision : ndarray (C, M, M)
-        V diag(wτ) Vᵀ of each latent function.
-    shift : ndarray (C, M), or (1, M, K) for K outputs
-        V (wν).
-    terms : float
-        Terms of log Z that follow from the sites alone, in nats; Σ w c with Gaussian noise.
-    n_clipped : int
-        How many unexplained variances came out negative and were set to 0.
-    n_rows : int
-        The number of rows with a positive weight and a noise variance that is not entirely known.
-    unexplained, prior : float
-        Sums over these rows of the unexplained and of the prior variances of f, units y².
-    weight : float
-        Σ w, over all rows.
-    trace : float
-        Σ w D/σ² for Gaussian noise, otherwise 0.
-    lowest : Largest
-        Minus the smallest site precision of each latent function (C,), where sites are searched for.
-    private : Largest
-        The largest power κ of the sites, or 1 if part of a noise variance is known or if there
-        are several. If it is 0, the gradient can be computed in the shorter form.
-    """
-
-    precision: np.ndarray
-    shift: np.ndarray
-    terms: float
-    n_clipped: int
-    n_rows: int
-    unexplained: float
-    prior: float
-    weight: float
-    trace: float
-    lowest: Largest
-    private: Largest
+    precision: np.ndarray  # (C, M, M), V diag(wτ) Vᵀ of each latent function
+    shift: np.ndarray  # (C, M), or (1, M, K) for K outputs: V (wν)
+    terms: float  # terms of log Z that follow from the sites alone, in nats; Σ w c with Gaussian noise
+    n_clipped: int  # how many unexplained variances came out negative and were set to 0
+    n_rows: int  # rows with a positive weight and a noise variance that is not entirely known
+    unexplained: float  # sum over these rows of the unexplained variances of f, units y²
+    prior: float  # and of the prior variances
+    weight: float  # Σ w, over all rows
+    trace: float  # Σ w D/σ² for Gaussian noise, otherwise 0
+    lowest: Largest  # minus the smallest site precision of each latent function (C,), where sites are searched for
+    private: Largest  # largest κ of the sites; 1 if a noise variance is partly known, or if there are several
 
 # %% ../nbs/10_shards.ipynb #4b1d10b4
 class Projection(NamedTuple):
-    """The sums over data points of what the projections return, given q(u).
+    """The sums over data points of what the projections return, given q(u)."""
 
-    Attributes
-    ----------
-    terms : float
-        Terms of log Z that involve one data point each, in nats; NaN if a cavity is not a
-        distribution.
-    likelihood_bar, mean_bar : ndarray (P,), (Q,)
-        Derivatives of log Z in the P parameters of the likelihood and the Q of the mean function.
-    change, smallest, error : Largest
-        The largest proposed change of a site in units of the posterior, minus the smallest ρ,
-        and the largest estimated error of the quadrature.
-    gram, with_last : ndarray (h, h), (h,)
-        Inner products of the h last differences of residuals with each other, and with the
-        present residual, in units of the posterior.
-    weight : float
-        Σ w over the rows whose sites are searched for.
-    curvature : ndarray (C,)
-        Σ w D d₂ of each latent function.
-    """
-
-    terms: float
-    likelihood_bar: np.ndarray | float
-    mean_bar: np.ndarray | float
-    change: Largest
-    smallest: Largest
-    error: Largest
-    gram: np.ndarray | float
-    with_last: np.ndarray | float
-    weight: float = 0.0
-    curvature: np.ndarray | float = 0.0
+    terms: float  # terms of log Z that involve one data point each, in nats; NaN if a cavity is not a distribution
+    likelihood_bar: np.ndarray | float  # (P,), derivatives of log Z in the parameters of the likelihood
+    mean_bar: np.ndarray | float  # (Q,), and of the mean function
+    change: Largest  # the largest proposed change of a site, in units of the posterior
+    smallest: Largest  # minus the smallest ρ
+    error: Largest  # the largest estimated error of the quadrature
+    gram: np.ndarray | float  # (h, h), inner products of the last differences of residuals, in units of the posterior
+    with_last: np.ndarray | float  # (h,), and of these with the present residual
+    weight: float = 0.0  # Σ w over the rows whose sites are searched for
+    curvature: np.ndarray | float = 0.0  # (C,), Σ w D d₂ of each latent function
 
 # %% ../nbs/10_shards.ipynb #8742daef
 class Adjoints(NamedTuple):
-    """The part of the gradient of log Z that is a sum over data points.
+    """The part of the gradient of log Z that is a sum over data points."""
 
-    Attributes
-    ----------
-    outer : ndarray (C, M, M)
-        V diag(we) Vᵀ of each latent function.
-    pulled : ndarray (P,)
-        Derivatives in the P parameters of kernel and features, through Kuf and kff.
-    likelihood_bar, mean_bar : ndarray, or 0.0 where `Projection` has them
-        Derivatives in the parameters of the likelihood and of the mean function.
-    """
-
-    outer: np.ndarray
-    pulled: np.ndarray
-    likelihood_bar: np.ndarray | float
-    mean_bar: np.ndarray | float
+    outer: np.ndarray  # (C, M, M), V diag(we) Vᵀ of each latent function
+    pulled: np.ndarray  # (P,), derivatives in the P parameters of kernel and features, through Kuf and kff
+    likelihood_bar: np.ndarray | float  # in the parameters of the likelihood; 0 where `Projection` has them
+    mean_bar: np.ndarray | float  # and of the mean function
 
 # %% ../nbs/10_shards.ipynb #7c58cad4
 class SiteState(NamedTuple):
-    """The sites of n data points during a search, for C latent functions.
+    """The sites of n data points during a search, for C latent functions."""
 
-    Attributes
-    ----------
-    sites : ndarray (2, C, n)
-        Precision and shift.
-    last : ndarray (2, C, n)
-        The last sites at which the posterior and all cavities were distributions.
-    points, residuals : ndarray (h, 2, C, n)
-        The sites of the last few sweeps, and the changes that were proposed for them.
-    """
-
-    sites: np.ndarray
-    last: np.ndarray
-    points: np.ndarray
-    residuals: np.ndarray
+    sites: np.ndarray  # (2, C, n), precision and shift
+    last: np.ndarray  # (2, C, n), the last sites at which the posterior and all cavities were distributions
+    points: np.ndarray  # (h, 2, C, n), the sites of the last few sweeps
+    residuals: np.ndarray  # (h, 2, C, n), and the changes that were proposed for them
 
     @classmethod
     def at(cls, sites: np.ndarray, last: np.ndarray | None = None, *sweeps: np.ndarray) -> "SiteState":
@@ -304,60 +222,24 @@ KEPT_KUF = 5_000_000  # and of Kuf, which the pull-backs hold: 40 MB
 
 @dataclass(eq=False)
 class Shard:
-    """n rows that are stored together, with a model. Each row has a site of its own.
+    """n rows that are stored together, with a model. Each row has a site of its own."""
 
-    Attributes
-    ----------
-    Kuu : Factor
-        The factor of Kuu.
-    covariances : callable
-        covariances(rows) → Kuf (M, n), kff (n,), pull-back. Kuf may be overwritten if the pull-back
-        is not used.
-    likelihood : Likelihood
-        Its projections are used where the sites are not known.
-    y : ndarray (n,) or (n, K)
-        Targets; with Gaussian noise, their prior mean has been subtracted.
-    power, weight : ndarray (n,)
-        Power α and weight w of each row.
-    noise : ndarray (n,), optional
-        Noise variances. If they are given, the noise is Gaussian and the sites are known.
-    tight : bool
-        Whether the sites have the tight form; those that are searched for need power 0.
-    trained : ndarray (n,) or float
-        The share of each noise variance that is a trained parameter, from 0 to 1.
-    groups : ndarray (n,), optional
-        The number of the noise variance of the likelihood that each row has, if it has several.
-    offset : ndarray (n,) or (C, n), or float
-        Prior mean of f, where the sites are not known.
-    pull_mean : callable
-        pull_mean(f_bar) → derivatives of log Z in the Q parameters of the mean function, (Q,).
-    centred : bool
-        Whether the means of q, averaged over the latent functions, are 0 at the fixed point.
-    latent : tuple (c, C)
-        The latent function that known sites belong to, and the number of latent functions.
-    keeps : bool
-        Whether V is kept from one question to the next, if it is not too large.
-    state : SiteState, optional
-        The state of a search. Where the sites are known, it has only `sites`: a precision (n,)
-        and a shift (n,), or (K, n) with K outputs, filled in by the first pass over the chunks.
-    """
-
-    Kuu: Factor
-    covariances: Callable
-    likelihood: Likelihood
-    y: np.ndarray
-    power: np.ndarray
-    weight: np.ndarray
-    noise: np.ndarray | None = None
-    tight: bool = False
-    trained: np.ndarray | float = 1.0
-    groups: np.ndarray | None = None
-    offset: np.ndarray | float = 0.0
-    pull_mean: Callable = lambda f_bar: 0.0
-    centred: bool = False
-    latent: tuple[int, int] = (0, 1)
-    keeps: bool = True
-    state: SiteState | None = None
+    Kuu: Factor  # of the prior covariance of u
+    covariances: Callable  # covariances(rows) → Kuf (M, n), kff (n,), pull-back; without the pull-back, Kuf may be overwritten
+    likelihood: Likelihood  # projects where the sites are not known
+    y: np.ndarray  # (n,) or (n, K), targets; with Gaussian noise, their prior mean has been subtracted
+    power: np.ndarray  # (n,), α of each row
+    weight: np.ndarray  # (n,), w of each row
+    noise: np.ndarray | None = None  # (n,), for Gaussian noise, whose sites are known
+    tight: bool = False  # the tight form; if the sites are searched for, it needs power 0
+    trained: np.ndarray | float = 1.0  # (n,), the share of each noise variance that is a trained parameter
+    groups: np.ndarray | None = None  # (n,), the number of the noise variance of each row, if there are several
+    offset: np.ndarray | float = 0.0  # (n,) or (C, n), prior mean of f, where the sites are not known
+    pull_mean: Callable = lambda f_bar: 0.0  # f_bar → derivatives in the parameters of the mean function (Q,)
+    centred: bool = False  # whether the means of q, averaged over the latent functions, are 0 at the fixed point
+    latent: tuple[int, int] = (0, 1)  # the latent function that known sites belong to, and how many there are
+    keeps: bool = True  # whether V is kept from one question to the next, if it is not too large
+    state: SiteState | None = None  # of a search; known sites, (n,) and (n,) or (K, n), are filled in by the first pass
 
     own_sites = True  # whether each data point has a site of its own
 
@@ -538,25 +420,9 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
 def projections(
     shard: Shard, posteriors: Sequence[Posterior], accuracy: Accuracy, memory: int, scale: np.ndarray | float = 1.0
 ) -> Projection:
-    """The sums over the rows of a shard of what the projections return, given q(u).
-
-    Parameters
-    ----------
-    shard : Shard
-        It stores the proposed sites.
-    posteriors : sequence of Posterior
-        q(u) of each latent function.
-    accuracy : Accuracy
-        The accuracy required of the quadrature.
-    memory : int
-        The number of earlier sweeps that are kept for the acceleration.
-    scale : float or ndarray (C, 1)
-        v, by which the variance of f given u is multiplied; 1 except in the tight form.
-
-    Returns
-    -------
-    Projection
-        Cost nM² flops for each latent function, and the quadrature.
+    """The sums over the rows of a shard of what the projections return, given q(u); the shard stores
+    the proposed sites and those of `memory` earlier sweeps. `scale` is v (C, 1), by which the variance
+    of f given u is multiplied. Cost nM² flops for each latent function, and the quadrature.
     """
     mean, var = shard.all_marginals(posteriors)
     state, power, (precision, shift) = shard.state, shard.power, shard.state.sites
@@ -612,25 +478,13 @@ def adjoints(
     short: bool = False,
     scale: np.ndarray | None = None,
 ) -> Adjoints:
-    """The part of the gradient of log Z at the fixed point that is a sum over the rows.
+    """The part of the gradient of log Z at the fixed point that is a sum over the rows. The shard
+    releases what it has kept of V and the pull-backs.
 
-    Parameters
-    ----------
-    shard : Shard
-        What it has kept of V and the pull-backs is released.
-    whitened : sequence of tuple
-        Mean β and covariance B⁻¹ of q in whitened coordinates, for each latent function.
-    short : bool
-        Whether to use the shorter form, which requires that all powers are 0. Then
-        `likelihood_bar` of Gaussian noise lacks the term ½K tr B⁻¹V diag(wτ)Vᵀ.
-    scale : ndarray (C, 1), optional
-        v of `projections`, 1 by default; the shorter form requires that it is 1.
-
-    Returns
-    -------
-    Adjoints
-        Cost 4nM² flops for each latent function, 2nM² in the shorter form, and nM² more where
-        V was not kept.
+    `whitened` holds the mean β and the covariance B⁻¹ of q in whitened coordinates for each latent
+    function, and `scale` is v (C, 1) of `projections`. Where all powers are 0 and v is 1, the `short` form may
+    be used; `likelihood_bar` of Gaussian noise then lacks the term ½K tr B⁻¹V diag(wτ)Vᵀ. Cost 4nM²
+    flops for each latent function, 2nM² in the short form, and nM² more where V was not kept.
     """
     outputs, M = shard.y.shape[1:], len(shard.Kuu.lower)
     f_bar, slopes = np.zeros((*outputs, len(shard.y))), np.zeros(len(shard.y))
@@ -679,27 +533,13 @@ def known_answer_of(piece: Piece, make: Callable, question: Callable, *arguments
 
 @dataclass(eq=False)
 class Shards:
-    """All data: shards in the memory of this process, and those of a source.
+    """All data: shards in the memory of this process, and those of a source."""
 
-    Attributes
-    ----------
-    local : sequence of Shard
-        The shards in the memory of this process.
-    source : Source, optional
-        The pieces of data elsewhere.
-    make : callable, optional
-        make(piece, own) → Shard; a function that can be sent to workers.
-    state : object, optional
-        The state of an earlier search over the source, from which the next one starts.
-    known : bool
-        Whether the sites of the source follow in closed form.
-    """
-
-    local: Sequence[Shard]
-    source: Any = None
-    make: Callable | None = None
-    state: object = None
-    known: bool = False
+    local: Sequence[Shard]  # the shards in the memory of this process
+    source: Any = None  # the pieces of data elsewhere
+    make: Callable | None = None  # (piece, own) → Shard; a function that can be sent to workers
+    state: object = None  # the state of an earlier search over the source, from which the next one starts
+    known: bool = False  # whether the sites of the source follow in closed form
 
     def ask(self, question: Callable, *arguments: object) -> tuple:
         """The sum of the answers of all shards."""

@@ -17,22 +17,9 @@ from .numerics.linalg import Factor, factorise, log1p_ratio, solve_lower
 
 # %% ../nbs/05_sites.ipynb #13f015f6
 def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, int]:
-    """The variances Dₙ = k(xₙ, xₙ) − Σₘ Vₘₙ² (N,) of f given u, and how many were clipped at 0.
-
-    Parameters
-    ----------
-    kff : ndarray (N,)
-        Prior variances, units y².
-    V : ndarray (M, N)
-        Luu⁻¹ Kuf.
-
-    Returns
-    -------
-    dff : ndarray (N,)
-        Units y², never negative. Cost 2NM flops.
-    n_clipped : int
-        How many came out below 0, by rounding, and were set to 0. This happens where a data
-        point coincides with an inducing point.
+    """The variances Dₙ = k(xₙ, xₙ) − Σₘ Vₘₙ² (N,) of f given u, from kff (N,) and V = Luu⁻¹ Kuf (M, N),
+    and how many were negative by rounding and were set to 0, as where a data point coincides with an
+    inducing point. Cost 2NM flops.
     """
     dff = kff - np.einsum("mn,mn->n", V, V)
     n_clipped = int(np.count_nonzero(dff < 0.0))
@@ -139,19 +126,8 @@ def gaussian_tilted(
     cavity_var: np.ndarray,
     power: float | np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """z, d1 and d2 (N,) of the tilted distribution for y = f + Gaussian noise, in closed form
-    at every power in [0, 1].
-
-    Parameters
-    ----------
-    y : ndarray (N,)
-        Targets.
-    noise_variance : float or ndarray (N,)
-        σ², units y².
-    cavity_mean, cavity_var : ndarray (N,)
-        Mean and variance of fₙ under the cavity; the variance includes D.
-    power : float or ndarray (N,)
-        α in [0, 1].
+    """z, d1 and d2 (N,) of the tilted distribution for y = f + Gaussian noise, in closed form at every power
+    in [0, 1]. The cavity of fₙ has the mean `cavity_mean` and the variance `cavity_var` (N,), D included.
 
     References
     ----------
@@ -217,29 +193,11 @@ def parallel_sweep(
     power: float | np.ndarray,
     step: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Precision and shift of all sites after one step for each, from the same posterior.
+    """Precision and shift of all sites, each (N,), after one step of size η for each, from the same posterior.
 
-    Parameters
-    ----------
-    Kuu : Factor
-        Cholesky factor of Kuu.
-    V : ndarray (M, N)
-        Luu⁻¹ Kuf.
-    dff : ndarray (N,)
-        Unexplained variances D.
-    tilted : callable
-        tilted(rows, cavity_mean, cavity_var, power) returns z, d1, d2 for the cavity of fₙ.
-    precision, shift : ndarray (N,)
-        τ and ν of the sites; zeros at the start.
-    power : float or ndarray (N,)
-        α in [0, 1].
-    step : float
-        η in (0, 1]; 1 is full strength, and the paper uses η = α.
-
-    Returns
-    -------
-    precision, shift : ndarray (N,)
-        The new sites. Cost 3NM² flops.
+    V (M, N) is Luu⁻¹ Kuf, `dff` (N,) the unexplained variances D, and `tilted(rows, cavity_mean, cavity_var,
+    power)` returns z, d1 and d2 for the cavity of fₙ. The sites are 0 at the start. The step 1 is full strength,
+    and the paper uses η = α. Cost 3NM² flops.
     """
     mean, var = marginals(posterior_from_sums(Kuu, V * precision @ V.T, V @ shift), V)
     return site_step(mean, var, dff, tilted, precision, shift, power, step)
