@@ -11,12 +11,11 @@ from reference.compare import error
 
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern32, SquaredExponential
-from sparse_pep.likelihoods import HeteroscedasticGaussian, Logit, NoisyProbit, Poisson, Probit, StudentT
+from sparse_pep.likelihoods import HeteroscedasticGaussian, Logit, NoisyProbit, Probit, StudentT
 from sparse_pep.model import Model
 from sparse_pep.multiclass import Softmax
-from sparse_pep.numerics.linalg import factorise, solve_lower
 from sparse_pep.quadrature import STRICT
-from sparse_pep.sites import q_moments, sequential_sweep
+from sparse_pep.sites import q_moments
 
 KERNELS = {"se": SquaredExponential, "matern32": Matern32}
 PROBLEMS = ["c01_1d", "c03_per_datum_alpha", "c04_Z_equals_X", "c05_matern32", "c07_large_variance"]
@@ -77,27 +76,6 @@ def test_power_zero_is_the_variational_optimum():
     assert abs(fit.log_evidence - bound) < 1e-6
     got_mean, got_cov = q_moments(fit.posteriors[0])
     assert error(got_mean, q_mean) < 1e-5 and error(got_cov, q_cov) < 1e-5
-
-
-@pytest.mark.parametrize("likelihood", [Logit(), Poisson()], ids=lambda likelihood: type(likelihood).__name__)
-@pytest.mark.parametrize(("power", "step"), [(0.0, 0.7), (0.2, 1.0), (1.0, 1.0), (0.5, 0.5)])
-def test_the_fixed_point_is_that_of_one_datum_after_the_other(likelihood, power, step):
-    """The paper's procedure, with full steps and with those of fractional EP."""
-    problem = small(likelihood, N=20)
-    fit = problem.search(power)
-    Kuu, Kuf, _ = problem.arrays()
-    Luu = factorise(Kuu)
-    V, sites = solve_lower(Luu, Kuf), (np.zeros(20), np.zeros(20))
-
-    def tilted(rows, mean, var, power):
-        found = likelihood.tilted(problem.y[[rows]], np.array([mean]), np.array([var]), power)
-        return [value[0] for value in found[:3]]
-
-    for _ in range(40):
-        before, sites = sites, sequential_sweep(Luu, V, fit.dff, tilted, *sites, power, step=step)
-        if np.allclose(sites[0], before[0], rtol=1e-10, atol=0.0):
-            break
-    assert error(fit.site_precision[0], sites[0]) < 1e-7 and error(fit.site_shift[0], sites[1]) < 1e-7
 
 
 @pytest.mark.parametrize("memory", [0, 2, 5])

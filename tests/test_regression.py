@@ -14,8 +14,8 @@ from reference.problems import Problem, problems
 from threadpoolctl import threadpool_limits
 
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import energy_gradient, infer
-from sparse_pep.kernels import Constant, SquaredExponential
+from sparse_pep.inference import infer
+from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient, model_predict
 from sparse_pep.regression import evidence, gaussian_sites, predict_f_cov
@@ -77,39 +77,6 @@ def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
     assert exact <= got + 1e-9 * scale
     assert error(low, dense.tight_log_evidence(Kuu, Kuf, np.diag(kff), p.y, noise, 0.0), scale) < 1e-11
     assert dense.titsias_bound(Kuu, Kuf, kff, p.y, noise) - 1e-9 * scale <= low <= exact + 1e-9 * scale
-
-
-@properties
-@given(problems, st.booleans())
-def test_adjoints_against_dense_complex_steps(p, private_noise):
-    Kuu, Kuf, kff = p.arrays()
-    N, M = Kuf.shape[::-1]
-    noise = p.model.likelihood.noise_variance * (np.linspace(0.5, 2.0, N) if private_noise else 1.0)
-
-    def covariances(rows):
-        def pull(Kuf_bar, kff_bar):
-            whole = np.zeros((M + 1, N))
-            whole[:-1, rows], whole[-1, rows] = Kuf_bar, kff_bar
-            return whole
-
-        return Kuf[:, rows].copy(order="C"), kff[rows], pull
-
-    with chunks_of(4):
-        fit = infer(Kuu, covariances, Gaussian(), p.y, p.power, noise_variance=noise)
-    Kuu_bar, pulled, log_noise_bar, _ = energy_gradient(fit)
-
-    def log_z(Kuu=Kuu, Kuf=Kuf, kff=kff, log_noise=0.0):
-        return dense.log_evidence(Kuu, Kuf, kff, p.y, noise * np.exp(log_noise), p.power)
-
-    assert error(fit.log_evidence, log_z(), abs(log_z()) + N) < 1e-11
-    by_Kuu = dense.complex_step(lambda K: log_z(Kuu=K), Kuu)
-    expected = {"Kuu": (by_Kuu + by_Kuu.T) / 2, "Kuf": dense.complex_step(lambda K: log_z(Kuf=K), Kuf), "kff": dense.complex_step(lambda k: log_z(kff=k), kff)}
-    got = {"Kuu": Kuu_bar, "Kuf": pulled[:-1], "kff": pulled[-1]}
-    units = {"Kuu": np.max(Kuu), "Kuf": np.max(np.abs(Kuf)), "kff": np.max(kff)}  # exactly 0 if M = N = 1 at power 1
-    one, two = ({key: units[key] * value for key, value in bars.items()} for bars in (got, expected))
-    assert gradient_error(one, two) < 1e-9
-    assert error(Kuu_bar, Kuu_bar.T) < 1e-12
-    assert error(log_noise_bar.sum(), dense.complex_step(lambda s: log_z(log_noise=s), np.zeros(())), N) < 1e-10
 
 
 @properties
@@ -191,25 +158,6 @@ def test_gradient_is_right_when_jitter_was_added(power, jitter):
     assert gradient_error(gradient, expected) < 1e-9
     without = dense.model_gradient("se", parameters, *p.data())
     assert gradient_error(expected, without) > 1e-8, "the jitter makes no difference: this test would see nothing"
-
-
-def test_gradient_is_right_when_jitter_was_needed():
-    """Two equal inducing inputs and a constant kernel: Kuu is singular to the last bit."""
-    X, y = np.linspace(0, 1, 5)[:, None], np.array([1.0, 2.0, 0.5, 1.5, 1.0])
-    model = Model(Constant(1.7), InducingPoints(np.array([[0.3], [0.3], [0.7]])), Gaussian(0.4))
-    fit, gradient = model_gradient(model, Piece(0, X, y), 0.5)
-    used = fit.jitter
-    assert 0 < used <= 1e-10
-    level = dense.exact_log_evidence(1.7 * np.ones((5, 5)), y, 0.4)
-    assert error(fit.log_evidence, level) < 1e-4 + 100 * used
-    fit, gradient = model_gradient(model, Piece(0, X, y), 0.5, jitter=1e-4)
-
-    def log_z(log_variance):
-        v = np.exp(log_variance)
-        return dense.log_evidence(v * (np.ones((3, 3)) + 1e-4 * np.eye(3)), v * np.ones((3, 5)), v * np.ones(5), y, 0.4, 0.5)
-
-    assert error(fit.log_evidence, log_z(np.log(1.7))) < 1e-10
-    assert error(gradient["kernel.log_variance"], dense.complex_step(log_z, np.log(1.7))) < 1e-8
 
 
 @pytest.mark.parametrize("spacing", [1.0, 0.4, 0.25, 0.16])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import dense, highprec
+from reference import highprec
 from reference.compare import error, properties
 from scipy.stats import norm
 
@@ -148,24 +148,6 @@ def test_sweeps_against_posteriors_computed_afresh(shape, step, sequential):
             shift[n] = (1 - step) * nu + step * (d1 - d2 * cavity_mean) / rho
         assert error(got[0], precision) < 1e-9
         assert error(got[1], shift) < 1e-9
-
-
-@properties
-@given(shapes, st.sampled_from([0.05, 0.5, 1.0]), st.booleans())
-def test_energy_is_stationary_in_the_sites_at_the_fixed_point_and_only_there(shape, power, private):
-    _, V, dff, y, noise = problem(*shape)
-    power = np.resize([power, 1.0, 0.3], len(y)) if private else power
-    sites = np.concatenate(gaussian_sites(y, dff, noise, power)[:2])
-
-    def energy(both):
-        return dense.energy(V, dff, y, noise, power, *np.split(both, 2))
-
-    whole = np.max(np.abs(dense.complex_step(energy, 0.9 * sites)))
-    assert whole > 0.0
-    assert np.max(np.abs(dense.complex_step(energy, sites))) < 1e-8 * max(whole, 1e-3)
-    Q = V.T @ V
-    closed = dense.log_evidence(np.eye(len(V)), V, dff + np.diag(Q), y, noise, power)
-    assert error(energy(sites), closed, len(y) + abs(closed)) < 1e-9
 
 
 @properties

@@ -58,14 +58,6 @@ def ep_classification(K, y, sweeps=500, tolerance=1e-13):
     return Fit(log_c.sum() + nu @ cov @ nu / 2 - dense.log_det(B) / 2, tau, nu, cov @ nu, cov, n_sweeps)
 
 
-def ep_predict(K, Ks, kss, fit):
-    """p(y = +1) at test inputs; Ks is (N, S), kss (S,)."""
-    tau, nu = fit.site_precision, fit.site_shift
-    weights = np.linalg.solve(np.eye(len(tau)) + tau[:, None] * K, np.column_stack([nu, tau[:, None] * Ks]))
-    mean, var = Ks.T @ weights[:, 0], kss - np.sum(Ks * weights[:, 1:], axis=0)
-    return norm.cdf(mean / np.sqrt(1 + var))
-
-
 def tilted(log_p, y, mean, var, power):
     """z, d1 and d2 of each datum by a trapezoid rule; no derivative of log_p is needed (integration by parts).
 
@@ -91,43 +83,6 @@ def whiten(Kuu, Kuf, kff):
     L = np.linalg.cholesky(Kuu)
     V = np.linalg.solve(L, Kuf)
     return L, V, kff - np.sum(V**2, axis=0)
-
-
-def iterated(log_p, y, Kuu, Kuf, kff, power, step=1.0, sweeps=500, tolerance=1e-12):
-    """Sequential Power EP, data in order, sites moved by `step` (the paper's procedure: step = power)."""
-    L, V, dff = whiten(Kuu, Kuf, kff)
-    power, step = (np.broadcast_to(value, y.shape) for value in (power, step))
-    sites, n_sweeps, change = np.zeros((2, len(y))), 0, np.inf
-    while n_sweeps < sweeps and change > tolerance * max(1, np.max(np.abs(sites))):
-        before = sites.copy()
-        for n in range(len(y)):
-            sites[:, n] += step[n] * (new_site(log_p, y, V, dff, power, *sites, n) - sites[:, n])
-        n_sweeps, change = n_sweeps + 1, np.max(np.abs(sites - before))
-    tau, nu = sites
-    S = np.linalg.inv(np.eye(len(L)) + V * tau @ V.T)
-    return Fit(energy(log_p, y, V, dff, power, tau, nu), tau, nu, L @ S @ V @ nu, L @ S @ L.T, n_sweeps)
-
-
-def new_site(log_p, y, V, dff, power, tau, nu, n):
-    """tau and nu of datum n at full strength, all other sites as they are."""
-    S, v, alpha = np.linalg.inv(np.eye(len(V)) + V * tau @ V.T), V[:, n], power[n]
-    mean, var = v @ S @ V @ nu, v @ S @ v
-    cavity_var = 1 / (1 / var - alpha * tau[n])
-    cavity_mean = cavity_var * (mean / var - alpha * nu[n])
-    _, d1, d2 = tilted(log_p, y[[n]], np.array([cavity_mean]), cavity_var + dff[[n]], alpha)
-    return np.append(-d2, d1 - d2 * cavity_mean) / (1 + alpha * d2 * cavity_var)
-
-
-def energy(log_p, y, V, dff, power, tau, nu):
-    """log Z_PEP as a function of any sites."""
-    power = np.broadcast_to(power, y.shape)
-    B = np.eye(len(V)) + V * tau @ V.T
-    mean, var = V.T @ np.linalg.solve(B, V @ nu), np.sum(V * np.linalg.solve(B, V), axis=0)
-    rho = 1 - power * tau * var
-    z, _, _ = tilted(log_p, y, (mean - power * var * nu) / rho, var / rho + dff, power)
-    logs = [-np.log1p(-a * t * v) / (2 * a) if a else t * v / 2 for a, t, v in zip(power, tau, var)]
-    squares = (tau * mean**2 - 2 * nu * mean + power * nu**2 * var) / (2 * rho)
-    return np.sum(z + logs + squares) + nu @ mean / 2 - dense.log_det(B) / 2
 
 
 def variational_optimum(log_p, y, Kuu, Kuf, kff):

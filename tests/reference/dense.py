@@ -88,27 +88,6 @@ def predict(Kuu, Kus, Kss, q_mean, q_cov):
     return W.T @ q_mean, Kss - Kus.T @ W + W.T @ q_cov @ W
 
 
-def energy(V, dff, y, noise, power, precision, shift):
-    """log Z_PEP as a function of any sites (not only those at the fixed point), Gaussian noise, power > 0.
-
-    The logarithms of normalisers are put together as the paper's appendix on the energy has them: of the posterior,
-    less that of the prior, plus for each datum (log Z_tilted + that of the cavity - that of the posterior) / power.
-    """
-    S = np.linalg.inv(np.eye(len(V)) + V * precision @ V.T)
-    m = S @ V @ shift
-    total = 0.5 * (m @ np.linalg.solve(S, m) + log_det(S))
-    for v, d, t, a, tau, nu in zip(V.T, dff, y, np.broadcast_to(power, y.shape), precision, shift):
-        mean, var = v @ m, v @ S @ v
-        precision_left, shift_left = 1 / var - a * tau, mean / var - a * nu
-        spread = 1 / precision_left + d
-        residual = t - shift_left / precision_left
-        tilted = -0.5 * (np.log(1 + a * spread / noise) + a * residual**2 / (noise + a * spread)) - a / 2 * np.log(2 * np.pi * noise)
-        cavity = 0.5 * (shift_left**2 / precision_left - np.log(precision_left))
-        whole = 0.5 * (mean**2 / var + np.log(var))
-        total = total + (tilted + cavity - whole) / a
-    return total
-
-
 def complex_step(f, x):
     """The gradient of a real function of an array, exact to rounding."""
     gradient = np.empty(np.shape(x))
