@@ -76,11 +76,7 @@ class Model:
 
     def with_theta(self, theta: np.ndarray) -> "Model":
         """Return the same model with another `theta` (P,)."""
-        return self.with_parameters(self.by_name(theta))
-
-    def by_name(self, vector: np.ndarray) -> dict[str, np.ndarray]:
-        """The entries of a vector (P,), such as a gradient, as a dictionary like `parameters()`."""
-        return from_vector(vector, self.parameters())
+        return self.with_parameters(from_vector(theta, self.parameters()))
 
     def with_parameters(self, parameters: dict[str, np.ndarray]) -> "Model":
         """Return the same model with other values of `parameters()`."""
@@ -112,10 +108,8 @@ def from_vector(vector: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np
 
 # %% ../nbs/17_model.ipynb #2d877b65
 def chunk_covariances(model: Model, X: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray, Callable]:
-    """Kuf (M, n), kff (n,) and their pull-back, for some rows of X (N, D).
-
-    The pull-back turns the adjoints of both into one vector: the derivatives with respect to the
-    parameters of the kernel, then with respect to those of the features.
+    """Kuf (M, n), kff (n,) and their pull-back, for some rows of X (N, D). It turns the adjoints of both
+    into one vector: the derivatives with respect to the parameters of the kernel, then of the features.
     """
     Kuf, pull_Kuf = model.features.Kuf_vjp(model.kernel, X[rows])
     kff, pull_kff = model.kernel.diag_vjp(X[rows])
@@ -188,45 +182,13 @@ def block_covariances(model: Model, X: np.ndarray) -> Callable:
 
 # %% ../nbs/17_model.ipynb #8c8ac097
 def bound(
-    piece: Piece,
-    own: tuple | None,
-    model: Model,
-    Kuu: Factor,
-    power: float | np.ndarray,
-    tight: bool = False,
-    centred: bool = False,
-    keeps: bool = False,
-    private: bool = True,
-    inflation: float = 1.0,
+    piece: Piece, own: tuple | None, model: Model, Kuu: Factor, power: float | np.ndarray, tight: bool = False,
+    centred: bool = False, keeps: bool = False, private: bool = True, inflation: float = 1.0,
 ) -> Shard:
-    """The rows of a piece of data, bound to a model.
-
-    Parameters
-    ----------
-    piece : Piece
-    own : tuple or None
-        The state of the search for the sites of this piece, or only the sites.
-    model : Model
-    Kuu : Factor
-    power : float
-        α of rows without a power of their own.
-    tight : bool
-        Whether the sites have the tight form.
-    centred : bool
-        Whether q depends on these data only, and not on a memory of earlier data. The latent
-        functions then have the mean 0 at the fixed point if the likelihood is `shift_invariant`.
-    keeps : bool
-        As in `Shard`.
-    private : bool
-        Whether rows may have powers of their own.
-    inflation : float
-        Factor by which all noise variances are multiplied.
-
-    Raises
-    ------
-    ValueError
-        If the piece has no targets, or a power, weight or variance is out of range, or if there
-        is no tight form.
+    """The rows of a piece of data, bound to a model; `own` is the state of the search for their sites, or
+    the sites. q is `centred` if it depends on no memory of earlier data: the latent functions then have
+    the mean 0 at the fixed point if the likelihood is `shift_invariant`. Rows may have powers of their
+    own if `private`, and `inflation` multiplies all noise variances.
     """
     if piece.y is None:
         raise ValueError("the data have no targets `y`, which training needs.")
@@ -267,28 +229,14 @@ def bound(
 
 # %% ../nbs/17_model.ipynb #41110082
 def shards_of(
-    model: Model,
-    data: "Piece | Source",
-    power: float | np.ndarray,
-    Kuu: Factor,
-    start: object = None,
-    memory: Memory | None = None,
-    tight: bool = False,
-    private: bool = True,
-    inflation: float = 1.0,
+    model: Model, data: "Piece | Source", power: float | np.ndarray, Kuu: Factor, start: object = None,
+    memory: Memory | None = None, tight: bool = False, private: bool = True, inflation: float = 1.0,
 ) -> tuple[Shards, np.ndarray | None]:
     """All data as shards, and the sites from which the search starts if they are given as an array.
     Arguments as in `model_gradient` and `bound`.
     """
     make = partial(
-        bound,
-        model=model,
-        Kuu=Kuu,
-        power=power,
-        tight=tight,
-        centred=memory is None,
-        private=private,
-        inflation=inflation,
+        bound, model=model, Kuu=Kuu, power=power, tight=tight, centred=memory is None, private=private, inflation=inflation
     )
     arrays, local = start if isinstance(start, np.ndarray) else None, []
     if memory is not None:
@@ -303,44 +251,32 @@ def shards_of(
 
 # %% ../nbs/17_model.ipynb #64f6e9f4
 def fit_at(
-    model: Model,
-    data: "Piece | Source",
-    power: float | np.ndarray,
-    Kuu: Factor,
-    start: object = None,
-    tol: float = 1e-8,
-    memory: Memory | None = None,
-    tight: bool = False,
-    private: bool = True,
-    inflation: float = 1.0,
+    model: Model, data: "Piece | Source", power: float | np.ndarray, Kuu: Factor, start: object = None, tol: float = 1e-8,
+    memory: Memory | None = None, tight: bool = False, private: bool = True, inflation: float = 1.0,
 ) -> Fit:
     """The fit at the fixed point, searched for from `start`; if that fails or does not converge,
     once more from the default start. `n_sweeps` counts both searches. The evidence includes that
     of earlier data, and is NaN if no search came to usable sites.
     """
-    fits = []
+    fit, n_sweeps = None, 0
     for begin in (None,) if start is None else (start, None):
         with suppress(np.linalg.LinAlgError) if begin is not None else nullcontext():
             shards, sites = shards_of(model, data, power, Kuu, begin, memory, tight, private, inflation)
-            fits.append(fixed_point(shards, Kuu, sites, tol, tight=tight))
-            if fits[-1].converged:
+            found = fixed_point(shards, Kuu, sites, tol, tight=tight)
+            n_sweeps += found.n_sweeps
+            if fit is None or (found.converged, found.usable, -found.change) > (fit.converged, fit.usable, -fit.change):
+                fit = found
+            if fit.converged:
                 break
-    fit = max(fits, key=lambda fit: (fit.converged, fit.usable, -fit.change))
     value = fit.log_evidence if fit.usable else np.nan
     value += 0.0 if memory is None else memory.log_constant
-    return replace(fit, log_evidence=value, n_sweeps=sum(fit.n_sweeps for fit in fits))
+    return replace(fit, log_evidence=value, n_sweeps=n_sweeps)
 
 # %% ../nbs/17_model.ipynb #1e3c7103
 @one_blas_thread()
 def model_evidence(
-    model: Model,
-    data: "Piece | Source",
-    power: float | np.ndarray = 0.5,
-    jitter: float = 0.0,
-    start: object = None,
-    tol: float = 1e-8,
-    memory: Memory | None = None,
-    tight: bool = False,
+    model: Model, data: "Piece | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
+    tol: float = 1e-8, memory: Memory | None = None, tight: bool = False,
 ) -> Fit:
     """log Z_PEP and q(u) of a model. Arguments as in `model_gradient`. Cost 2NM² flops, and as
     many for each sweep if the sites have to be searched for.
@@ -351,14 +287,8 @@ def model_evidence(
 # %% ../nbs/17_model.ipynb #e89ec288
 @one_blas_thread()
 def evidence_and_gradient(
-    model: Model,
-    data: "Piece | Source",
-    power: float | np.ndarray = 0.5,
-    jitter: float = 0.0,
-    start: object = None,
-    tol: float = 1e-8,
-    memory: Memory | None = None,
-    tight: bool = False,
+    model: Model, data: "Piece | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
+    tol: float = 1e-8, memory: Memory | None = None, tight: bool = False,
 ) -> tuple[Fit, np.ndarray]:
     """The fit, without its cache of V, and the gradient (P,) of its evidence with respect to
     `model.theta`. Arguments, errors and cost as in `model_gradient`.
@@ -369,18 +299,14 @@ def evidence_and_gradient(
     found = energy_gradient(fit)
     kernel_bar, features_bar = pull_Kuu(found.Kuu_bar)
     pulled = found.pulled + to_vector([*kernel_bar.values(), *features_bar.values()])
-    return fit.released(), gradient_of(model, pulled, found.likelihood_bar, found.mean_bar)
+    size = len(to_vector(model.kernel.parameters()))  # `theta` has the likelihood before the features
+    gradient = np.concatenate([pulled[:size], found.likelihood_bar, pulled[size:], found.mean_bar])
+    return fit.released(), gradient
 
 
 def model_gradient(
-    model: Model,
-    data: "Piece | Source",
-    power: float | np.ndarray = 0.5,
-    jitter: float = 0.0,
-    start: object = None,
-    tol: float = 1e-8,
-    memory: Memory | None = None,
-    tight: bool = False,
+    model: Model, data: "Piece | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
+    tol: float = 1e-8, memory: Memory | None = None, tight: bool = False,
 ) -> tuple[Fit, dict[str, np.ndarray]]:
     """The evidence and its exact gradient with respect to `model.parameters()`.
 
@@ -422,16 +348,7 @@ def model_gradient(
         If the data have no targets, or a row contains an invalid value.
     """
     fit, gradient = evidence_and_gradient(model, data, power, jitter, start, tol, memory, tight)
-    return fit, model.by_name(gradient)
-
-# %% ../nbs/17_model.ipynb #2d7b57ba
-def gradient_of(model: Model, pulled: np.ndarray, likelihood_bar: np.ndarray, mean_bar: np.ndarray) -> np.ndarray:
-    """The gradient (P,) with respect to `model.theta`, from `pulled`, which has the derivatives with
-    respect to the parameters of the kernel, then of the features, and those of the likelihood and of
-    the mean function.
-    """
-    size = len(to_vector(model.kernel.parameters()))
-    return np.concatenate([pulled[:size], likelihood_bar, pulled[size:], mean_bar])
+    return fit, from_vector(gradient, model.parameters())
 
 # %% ../nbs/17_model.ipynb #a91fad46
 def one_or_all(parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -440,9 +357,7 @@ def one_or_all(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 # %% ../nbs/17_model.ipynb #b54831f8
 @one_blas_thread()
-def model_predict(
-    model: Model, posteriors: Posterior | Sequence[Posterior], X: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def model_predict(model: Model, posteriors: Posterior | Sequence[Posterior], X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at X (S, D), including the mean function, under one or several
     posteriors.
 
@@ -503,11 +418,7 @@ def model_bounds(model: Model, data: "Piece | Source", jitter: float = 0.0) -> t
 # %% ../nbs/17_model.ipynb #bf536997
 @one_blas_thread()
 def model_left_out(
-    model: Model,
-    fit: Fit,
-    data: "Piece | Source",
-    power: float | np.ndarray = 0.5,
-    memory: Memory | None = None,
+    model: Model, fit: Fit, data: "Piece | Source", power: float | np.ndarray = 0.5, memory: Memory | None = None,
     tight: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at each data point given all others, in the shapes of
@@ -537,11 +448,7 @@ def predictive_log_density(likelihood: Likelihood, y: np.ndarray, mean: np.ndarr
 
 # %% ../nbs/17_model.ipynb #cb340227
 def model_leave_one_out(
-    model: Model,
-    fit: Fit,
-    data: "Piece | Source",
-    power: float | np.ndarray = 0.5,
-    memory: Memory | None = None,
+    model: Model, fit: Fit, data: "Piece | Source", power: float | np.ndarray = 0.5, memory: Memory | None = None,
     tight: bool = False,
 ) -> np.ndarray:
     """log p(yₙ | all other data) (N,), in nats, summed over outputs; NaN where leaving out a data
@@ -560,13 +467,8 @@ def model_leave_one_out(
 # %% ../nbs/17_model.ipynb #e5a10002
 @one_blas_thread()
 def model_covariance(model: Model, posteriors: Sequence[Posterior], X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and joint covariance of f at X (S, D), including the mean function.
-
-    Returns
-    -------
-    mean : ndarray (S,), or (C, S) of C latent functions, or (K, S) of K outputs
-    cov : ndarray (S, S), or (C, S, S) of C latent functions
-        Shared by all outputs. Cost 2SM² + 4S²M flops for each posterior.
+    """Mean, in the shape of `model_predict`, and joint covariance (S, S) or (C, S, S) of f at X (S, D),
+    including the mean function. Cost 2SM² + 4S²M flops for each posterior.
     """
     Kus, Kss = model.features.Kuf(model.kernel, X), model.kernel(X)
     parts = [predict_f_cov(posterior, Kus, Kss) for posterior in posteriors]
@@ -575,15 +477,8 @@ def model_covariance(model: Model, posteriors: Sequence[Posterior], X: np.ndarra
 
 # %% ../nbs/17_model.ipynb #66bfeed2
 def model_posterior(posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray, float]:
-    """Moments of q(u), and the number of directions of u that the data determine, summed over
-    all posteriors. Cost O(M³) for each posterior.
-
-    Returns
-    -------
-    mean : ndarray (M,), or (C, M) of C latent functions, or (M, K) of K outputs
-    cov : ndarray (M, M) or (C, M, M)
-    directions : float
+    """Mean (M,), (C, M) or, of K outputs, (M, K), and covariance (M, M) or (C, M, M) of q(u), and the number
+    of directions of u that the data determine, summed over all posteriors. Cost O(M³) for each.
     """
-    means, covs = zip(*[q_moments(posterior) for posterior in posteriors])
-    directions = sum(map(determined_directions, posteriors))
-    return one_or_all(means), one_or_all(covs), directions
+    means, covs = zip(*map(q_moments, posteriors))
+    return one_or_all(means), one_or_all(covs), sum(map(determined_directions, posteriors))

@@ -40,11 +40,7 @@ SAMPLE_ROWS = 20_000  # k-means and comparisons of starting values use at most t
 
 # %% ../nbs/18_training.ipynb #59b0498d
 def kmeans_points(
-    X: np.ndarray,
-    n_inducing: int,
-    rng: np.random.Generator,
-    weight: np.ndarray | None = None,
-    codes: Sequence[int] = (),
+    X: np.ndarray, n_inducing: int, rng: np.random.Generator, weight: np.ndarray | None = None, codes: Sequence[int] = ()
 ) -> np.ndarray:
     """Cluster centres of the data as inducing inputs, at most one for each distinct row.
 
@@ -200,43 +196,30 @@ def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
     about 2s M^(−1/2D) with the standard deviation s of their column, or a lengthscale of the
     kernel if that is zero. For their frequencies it is the inverse of this, for all others 1.
     """
-    units = {name: np.ones(np.shape(value)) for name, value in parameters.items()}
-    lengths = [np.exp(value) for name, value in parameters.items() if name.endswith("log_lengthscale")]
-    for name in filter(are_places, parameters):
-        M, D = parameters[name].shape
-        length = next((each for each in lengths if np.shape(each) in ((), (D,))), 1.0)
-        spread = column_spread(parameters[name], constant=length)
-        unit = np.exp2(np.round(1 + np.log2(spread) - np.log2(M) / (2 * D)))
+    units = {}
+    for name, value in parameters.items():
+        units[name] = np.ones(np.shape(value))
+    for name, value in parameters.items():
+        if not (name.startswith("features.") and name.endswith("Z")):
+            continue
+        (M, D), length = value.shape, 1.0
+        for other, log_length in parameters.items():
+            if other.endswith("log_lengthscale") and np.shape(log_length) in ((), (D,)):
+                length = np.exp(log_length)
+                break
+        unit = np.exp2(np.round(1 + np.log2(column_spread(value, constant=length)) - np.log2(M) / (2 * D)))
         units[name] *= unit
         if (frequency := name[:-1] + "frequency") in units:
             units[frequency] /= unit
     return to_vector(units)
 
-
-def are_places(name: str) -> bool:
-    """Whether a parameter is the inducing inputs, or the places of other features."""
-    return name.startswith("features.") and name.endswith("Z")
-
 # %% ../nbs/18_training.ipynb #4e8d2a91
 @dataclass(frozen=True)
 class TimeLimit:
-    """A limit of time, which begins when it is made.
-
-    Attributes
-    ----------
-    seconds : float, optional
-        None for no limit.
-    begun : float
-        When it began, on the clock of `perf_counter`.
-    """
+    """A limit of time, which begins when it is made, on the clock of `perf_counter`; without `seconds`, none."""
 
     seconds: float | None = None
     begun: float = field(default_factory=perf_counter)
-
-    @classmethod
-    def of(cls, max_time: "float | TimeLimit | None") -> "TimeLimit":
-        """The limit that an argument `max_time` gives: so many seconds from now, or one that has begun."""
-        return max_time if isinstance(max_time, cls) else cls(max_time)
 
     @property
     def passed(self) -> bool:
@@ -254,32 +237,22 @@ LOG_LIMIT = 100.0  # a line search that leaves ±100 in a log parameter is turne
 
 
 class Objective:
-    """Log evidence plus log prior, in nats, as a function of the vector (F,) of trained parameters.
-
-    Parameters
-    ----------
-    model : Model
-        With the starting values, those of all parameters that are not trained, and the priors.
-    evidence : callable
-        evidence(model) → Fit (or a part of it: an `Answer` or a `Visit`), and its gradient (P,) with
-        respect to `model.theta`.
-    fixed : collection of str
-        Names of the parameters that are not trained.
-
-    Attributes
-    ----------
-    start : ndarray (F,)
-        The starting point, moved into the limits that the priors set.
-    limits : ndarray (2, F)
-        The lower and the upper limit of each parameter.
+    """Log evidence plus log prior, in nats, as a function of the vector (F,) of the parameters of a model
+    that are not `fixed`. evidence(model) returns a `Fit` (or a part of it: an `Answer` or a `Visit`) and
+    its gradient (P,) with respect to `model.theta`. Each parameter has `limits` (2, F), set by the
+    priors, and `start` (F,) lies within them.
     """
 
     def __init__(self, model: Model, evidence: Callable, fixed: Collection[str] = ()):
         self.model, self.evidence = model, evidence
         parameters = model.parameters()
-        self.trained = {name: value for name, value in parameters.items() if name not in fixed}
-        self.free = to_vector([np.full(np.shape(v), n not in fixed) for n, v in parameters.items()]) > 0
-        self.logs = to_vector([np.full(np.shape(v), "log_" in n) for n, v in self.trained.items()]) > 0
+        self.trained, free, logs = {}, [], []
+        for name, value in parameters.items():
+            free.append(np.full(np.size(value), name not in fixed))
+            if name not in fixed:
+                self.trained[name] = value
+                logs.append(np.full(np.size(value), "log_" in name))
+        self.free, self.logs = to_vector(free) > 0, to_vector(logs) > 0
         self.limits = limits_of(model.priors, self.trained)
         self.start = np.clip(model.theta[self.free], *self.limits)
 
@@ -319,25 +292,11 @@ SITE_TOL = 3e-3  # while training; the error of the evidence is of the order of 
 
 class WarmEvidence:
     """The evidence of given data and its gradient as a function of the model, where each search for the
-    sites starts from those of the last search that converged.
-
-    Parameters
-    ----------
-    data, power, jitter, memory, tight
-        As in `model_gradient`.
-
-    Attributes
-    ----------
-    last : ndarray (2, C, N) or object
-        The sites from which the next inference starts.
+    sites starts from those of the last search that converged, `last`. Arguments as in `model_gradient`.
     """
 
     def __init__(
-        self,
-        data: "Piece | Source",
-        power: float | np.ndarray = 0.5,
-        jitter: float = 0.0,
-        memory: Memory | None = None,
+        self, data: "Piece | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, memory: Memory | None = None,
         tight: bool = False,
     ):
         self.data, self.power, self.jitter, self.memory, self.tight = data, power, jitter, memory, tight
@@ -412,18 +371,9 @@ HISTORY_NUMBERS = 4_000_000  # in a history that is longer than the shortest
 
 
 class Ascent:
-    """Minus the objective as a function of parameters in their units, in the form that L-BFGS
-    expects, with a record of the run.
-
-    Parameters
-    ----------
-    objective : Objective
-    needed : float
-        Training has converged when 20 iterations gained less than this, in nats.
-    limit : TimeLimit
-        Training ends (`late`) at the first iteration after it.
-    bar : tqdm
-        Progress bar.
+    """Minus the objective as a function of parameters in their units, in the form that L-BFGS expects, with
+    a record of the run. Training has converged when 20 iterations gained less than `needed`, in nats,
+    and ends (`late`) at the first iteration after the `limit`.
     """
 
     def __init__(self, objective: Objective, needed: float, limit: TimeLimit, bar: tqdm):
@@ -513,9 +463,7 @@ def maximise(
         history=np.array(ascent.history),
         log_prior=np.array(ascent.log_priors),
         counts={
-            "n_evaluations": ascent.n_evaluations,
-            "n_rejected": ascent.n_rejected,
-            "n_sweeps": ascent.n_sweeps,
+            "n_evaluations": ascent.n_evaluations, "n_rejected": ascent.n_rejected, "n_sweeps": ascent.n_sweeps,
             "jitter_largest": ascent.jitter,
         },
     )
@@ -548,25 +496,15 @@ class RecordedEvidence:
         except np.linalg.LinAlgError:
             self.checkpoint.add(Answer(digest(theta), np.nan, np.full(len(theta), np.nan), False))
             raise
+        sites = fit.start if fit.converged else None
+        if sites is not None and not isinstance(sites, np.ndarray):  # distributed over the pieces of a source
+            sites = np.concatenate([sites[k][0] for k in range(len(sites))], axis=-1)
+        sites = None if sites is None else Sites(*sites)
         answer = Answer(
-            question=digest(theta),
-            log_evidence=fit.log_evidence,
-            gradient=gradient,
-            converged=bool(fit.converged),
-            n_sweeps=fit.n_sweeps,
-            jitter=fit.jitter,
-            sites=sites_in_memory(fit.start) if fit.converged else None,
+            digest(theta), fit.log_evidence, gradient, bool(fit.converged), fit.n_sweeps, fit.jitter, sites
         )
         self.checkpoint.add(answer)
         return fit, gradient
-
-
-def sites_in_memory(start: object) -> Sites | None:
-    """The sites (2, C, N) of all data, also if they are distributed over the pieces of a source."""
-    if start is None or isinstance(start, np.ndarray):
-        return None if start is None else Sites(*start)
-    parts = [start[k][0] for k in range(len(start))]
-    return Sites(*np.concatenate(parts, axis=-1))
 
 # %% ../nbs/18_training.ipynb #eba5ae0b
 def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = ()) -> Model:
@@ -583,12 +521,7 @@ def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = (
 
 # %% ../nbs/18_training.ipynb #9e7f043e
 def owner_of(
-    model: Model,
-    data: "Piece | Source",
-    power: float | np.ndarray,
-    jitter: float,
-    memory: Memory | None,
-    tight: bool,
+    model: Model, data: "Piece | Source", power: float | np.ndarray, jitter: float, memory: Memory | None, tight: bool,
     fixed: Collection[str],
 ) -> str:
     """Digest of everything that determines the path of training; not of limits and `tol`."""
@@ -618,17 +551,9 @@ def check_fixed(model: Model, fixed: Collection[str]) -> None:
 # %% ../nbs/18_training.ipynb #e8bb56bf
 @one_blas_thread()
 def train(
-    model: Model,
-    data: "Piece | Source",
-    power: float | np.ndarray = 0.5,
-    jitter: float = 1e-8,
-    training: LBFGS | Adam = LBFGS(),  # noqa: B008
-    fixed: Collection[str] = (),
-    memory: Memory | None = None,
-    tight: bool = False,
-    rng: np.random.Generator | None = None,
-    limit: TimeLimit | None = None,
-    progress: bool = False,
+    model: Model, data: "Piece | Source", power: float | np.ndarray = 0.5, jitter: float = 1e-8,
+    training: LBFGS | Adam = LBFGS(), fixed: Collection[str] = (), memory: Memory | None = None, tight: bool = False,  # noqa: B008
+    rng: np.random.Generator | None = None, limit: TimeLimit | None = None, progress: bool = False,
     callback: Callable | None = None,
 ) -> Training:
     """The model trained on data, by L-BFGS or by batches with Adam.
@@ -691,27 +616,28 @@ def train(
         starts += 1
     if record is not None:
         record.save()
-    best = max(results, key=lambda result: (result.fit.converged, result.objective))
+    best = results[0]
+    for result in results[1:]:
+        if (result.fit.converged, result.objective) > (best.fit.converged, best.objective):
+            best = result
     if best.converged and starts <= training.n_restarts:
         message = f"{limit} was reached after {starts} of {1 + training.n_restarts} starts"
         best = replace(best, converged=False, message=message, limit="max_time")
     return best
 
 # %% ../nbs/18_training.ipynb #fbf10dff
-SHORTER = (1.0, 0.3, 0.1, 0.03)
+SHORTER = (1.0, 0.3, 0.1, 0.03)  # factors of the lengthscales
 NOISES = (0.5, 0.1, 0.01)  # in units of the kernel's variance
 
 
-def spaced_rows(n_data: int) -> np.ndarray:
-    """At most 20000 of N row numbers, evenly spaced."""
-    return np.arange(0, n_data, -(-n_data // SAMPLE_ROWS))
+
 
 
 def starting_lengthscale(model: Model, data: Piece) -> Model:
     """The model with its lengthscales multiplied by 1, 0.3, 0.1 or 0.03, whichever has the highest
     evidence at power 0.5, for Gaussian noise and at most 20000 rows. Cost twelve evaluations.
     """
-    few = data.at(spaced_rows(len(data.X)))._replace(power=None, blocks=None)
+    few = data.at(np.arange(0, len(data.X), -(-len(data.X) // SAMPLE_ROWS)))._replace(power=None, blocks=None)
     best, start = -np.inf, model
     for factor in SHORTER:
         kernel = replace(model.kernel, lengthscale=factor * model.kernel.lengthscale)
@@ -747,15 +673,8 @@ def advised_power(loss: str, likelihood: Likelihood) -> float:
 
 # %% ../nbs/18_training.ipynb #3d8a89c5
 def held_out_power(
-    model: Model,
-    data: Piece,
-    rng: np.random.Generator,
-    powers: Sequence[float] = POWERS,
-    jitter: float = 1e-8,
-    training: LBFGS = LBFGS(),  # noqa: B008
-    fixed: Collection[str] = (),
-    tight: bool = False,
-    limit: TimeLimit | None = None,
+    model: Model, data: Piece, rng: np.random.Generator, powers: Sequence[float] = POWERS, jitter: float = 1e-8,
+    training: LBFGS = LBFGS(), fixed: Collection[str] = (), tight: bool = False, limit: TimeLimit | None = None,  # noqa: B008
     progress: bool = False,
 ) -> tuple[float, Model, dict]:
     """The power with the highest predictive density of held-out rows, the model trained at this power
@@ -793,7 +712,7 @@ import warnings
 from typing import NamedTuple
 
 from .inference import FLOOR, posterior_terms
-from .model import gradient_of, shards_of
+from .model import shards_of
 from .numerics.linalg import Factor
 from .quadrature import Accuracy
 from .regression import through_factor, whitened_moments
@@ -803,33 +722,16 @@ from .streaming import Memory
 
 # %% ../nbs/19_stochastic.ipynb #c8dac9a0
 class Batch(NamedTuple):
-    """Rows of data, and the memory of earlier data, bound to a model.
-
-    Attributes
-    ----------
-    shard : Shard
-        The rows.
-    earlier : list of Shard
-        The observations of the memory; empty if there is none.
-    Kuu : Factor
-        Cholesky factor of Kuu.
-    pull_Kuu : callable
-        Pulls the derivative with respect to Kuu back to the parameters.
-    """
+    """Rows of data, and the memory of earlier data, bound to a model."""
 
     shard: Shard
-    earlier: list[Shard]
+    earlier: list[Shard]  # the observations of the memory; empty if there is none
     Kuu: Factor
-    pull_Kuu: Callable
+    pull_Kuu: Callable  # pulls the derivative with respect to Kuu back to the parameters
 
 
 def batch_of(
-    model: Model,
-    piece: Piece,
-    power: float = 0.5,
-    jitter: float = 0.0,
-    memory: Memory | None = None,
-    tight: bool = False,
+    model: Model, piece: Piece, power: float = 0.5, jitter: float = 0.0, memory: Memory | None = None, tight: bool = False
 ) -> Batch:
     """The rows of a piece of data as a batch. Arguments as in `model_gradient`. Cost M³ flops."""
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
@@ -866,15 +768,8 @@ LARGE = 1 << 27  # numbers in the sums of all batches: 1 GB
 
 
 class HeldSums:
-    """The sums of each of J batches at its last visit, and their total.
-
-    Attributes
-    ----------
-    precision : ndarray (J, C, M, M)
-        V diag(τ) Vᵀ of each batch and latent function.
-    shift : ndarray (J, C, M) or (J, 1, M, K)
-        V ν; the second shape is that of K outputs.
-    total : pair of ndarray (C, M, M), (C, M) or (1, M, K)
+    """The sums of each of J batches at its last visit: `precision` (J, C, M, M) and `shift` (J, C, M), or
+    (J, 1, M, K) of K outputs; and `total`, the pair of both added over the batches.
     """
 
     def __init__(self, n_batches: int, shape: tuple[int, ...]):
@@ -900,27 +795,13 @@ FINE = Accuracy(1e-6, FLOOR)  # accuracy of the quadrature while training
 
 
 class Visit(NamedTuple):
-    """A batch after its sites were updated.
+    """A batch after its sites were updated."""
 
-    Attributes
-    ----------
-    sums : Sums
-        Sums over the batch, with the new sites.
-    posteriors : list of Posterior
-        q(u) of each latent function, with the new sites.
-    projection : Projection
-        Result of the projection, with the sites before the update.
-    log_evidence : float
-        The estimate of log Z, in nats, with the sites before the update.
-    stale : ndarray, shape of the shift
-        Difference between the shift at today's parameters and the one that was held.
-    """
-
-    sums: Sums
-    posteriors: list[Posterior]
-    projection: Projection
-    log_evidence: float
-    stale: np.ndarray
+    sums: Sums  # over the batch, with the new sites
+    posteriors: list[Posterior]  # of each latent function, with the new sites
+    projection: Projection  # with the sites before the update
+    log_evidence: float  # the estimate of log Z, in nats, with the sites before the update
+    stale: np.ndarray  # difference between the shift at today's parameters and the one that was held
 
 
 def posteriors_with(batch: Batch, own: Sums, others: tuple[np.ndarray, np.ndarray]) -> list[Posterior] | None:
@@ -1023,7 +904,8 @@ def batch_gradient(model: Model, batch: Batch, found: Visit, n_batches: int) -> 
             mean_bar = mean_bar + own.mean_bar
         else:  # a memory does not depend on the parameters of likelihood and mean
             pulled = pulled + (own.pulled + through_Kuu) / n_batches
-    return gradient_of(model, pulled, np.atleast_1d(likelihood_bar), np.atleast_1d(mean_bar))
+    size = len(to_vector(model.kernel.parameters()))
+    return np.concatenate([pulled[:size], np.atleast_1d(likelihood_bar), pulled[size:], np.atleast_1d(mean_bar)])
 
 # %% ../nbs/19_stochastic.ipynb #135dba4c
 class AdamDirections:
@@ -1054,7 +936,8 @@ def step_lengths(parameters: dict[str, np.ndarray], X: np.ndarray) -> np.ndarray
     """
     spread, units = X.std(axis=0), []
     for name, value in parameters.items():
-        units.append(np.broadcast_to(spread if are_places(name) else 1.0, np.shape(value)))
+        places = name.startswith("features.") and name.endswith("Z")
+        units.append(np.broadcast_to(spread if places else 1.0, np.shape(value)))
     return to_vector(units)
 
 
@@ -1065,34 +948,15 @@ def decay(progress: float) -> float:
 # %% ../nbs/19_stochastic.ipynb #1be413e0
 class Batches:
     """N rows in J batches, with the sites of all rows and the sums of each batch. As a function of the
-    model it is the evidence that `Objective` expects, estimated from one batch.
+    model it is the evidence that `Objective` expects, estimated from one batch, the `next`.
 
-    Parameters
-    ----------
-    model : Model
-    data, power, jitter, memory, tight
-        As in `model_gradient`; rows of the data can be selected by their numbers.
-    rows : list of ndarray
-        Row numbers of each batch.
-
-    Attributes
-    ----------
-    next : int
-        The batch that is visited next.
-    sites : ndarray (2, C, N) or None
-        τ and ν; None if the noise is Gaussian, so that they are known.
-    held : HeldSums
-        The sums of each batch.
+    `rows` are the numbers of the rows of each batch, by which the data can be selected; the other
+    arguments are those of `model_gradient`. `sites` (2, C, N) are None if the noise is Gaussian, so that
+    they are known.
     """
 
     def __init__(
-        self,
-        model: Model,
-        data: "Piece | Source",  # noqa: F821
-        power: float,
-        jitter: float,
-        memory: Memory | None,
-        tight: bool,
+        self, model: Model, data: "Piece | Source", power: float, jitter: float, memory: Memory | None, tight: bool,  # noqa: F821
         rows: list[np.ndarray],
     ):
         self.data, self.rows, self.next = data, rows, 0
@@ -1144,19 +1008,9 @@ FEWEST_EPOCHS = 8  # from which it can be told whether training has converged
 
 
 def train_by_batches(
-    model: Model,
-    data: "Piece | Source",  # noqa: F821
-    power: float | np.ndarray,
-    jitter: float,
-    options: Adam,
-    fixed: Collection[str],
-    memory: Memory | None,
-    tight: bool,
-    rng: np.random.Generator,
-    limit: TimeLimit,
-    progress: bool,
-    n_data: float,
-    callback: Callable[[Epoch], object] | None = None,
+    model: Model, data: "Piece | Source", power: float | np.ndarray, jitter: float, options: Adam,  # noqa: F821
+    fixed: Collection[str], memory: Memory | None, tight: bool, rng: np.random.Generator, limit: TimeLimit,
+    progress: bool, n_data: float, callback: Callable[[Epoch], object] | None = None,
 ) -> Training:
     """The result of stochastic Power EP. Arguments as in `train`, and N, or Σ w.
 
@@ -1176,7 +1030,8 @@ def train_by_batches(
     batches = Batches(model, data, power, jitter, memory, tight, rows)
     objective = Objective(model, batches, fixed)
     vector, directions = objective.start, AdamDirections(len(objective.start))
-    units = options.learning_rate * step_lengths(objective.trained, data.at(spaced_rows(data.n_data)).X)
+    few = data.at(np.arange(0, data.n_data, -(-data.n_data // SAMPLE_ROWS)))
+    units = options.learning_rate * step_lengths(objective.trained, few.X)
     history, log_priors, drift, n_skipped, late = [], [], [], 0, False
     bar = tqdm(range(options.n_epochs + 1), disable=not progress, desc="epochs")
     for epoch in bar:
@@ -1219,11 +1074,7 @@ def train_by_batches(
         limit="max_time" if late else "n_epochs",
         history=np.array(history),
         log_prior=np.array(log_priors),
-        counts={
-            "n_evaluations": directions.n_steps,
-            "n_rejected": n_skipped,
-            "drift_trace": np.array(drift),
-        },
+        counts={"n_evaluations": directions.n_steps, "n_rejected": n_skipped, "drift_trace": np.array(drift)},
     )
 
 # %% ../nbs/19_stochastic.ipynb #d2bf7b66

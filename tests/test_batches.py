@@ -15,7 +15,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Probit, StudentT
 from sparse_pep.means import LinearMean
-from sparse_pep.model import Model, evidence_and_gradient, model_evidence, model_predict
+from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_evidence, model_predict
 from sparse_pep.quadrature import Accuracy
 from sparse_pep.shards import Piece, Sums, projections, site_sums
 from sparse_pep.streaming import remember
@@ -203,7 +203,7 @@ def test_adam_is_as_published():
 def test_inducing_inputs_move_in_units_of_the_inputs_and_the_rate_falls_to_nothing():
     wide = X * [1.0, 100.0]
     model = Model(SquaredExponential(), InducingPoints(wide[:3]), StudentT(4.0, 0.2), LinearMean(0.0, [0.0, 0.0]))
-    units = model.by_name(step_lengths(model.parameters(), wide))
+    units = from_vector(step_lengths(model.parameters(), wide), model.parameters())
     np.testing.assert_allclose(units.pop("features.Z"), np.tile(wide.std(axis=0), (3, 1)))
     assert all(np.all(unit == 1.0) for unit in units.values())
     assert decay(0.0) == 1.0 and decay(0.5) == pytest.approx(0.5) and decay(1.0) == pytest.approx(0.0, abs=1e-15)

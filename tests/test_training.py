@@ -61,7 +61,7 @@ def evidence_of(model):
 def test_parameters_and_theta_go_round(p):
     parameters, theta = p.model.parameters(), p.model.theta
     assert theta.shape == (sum(np.size(value) for value in parameters.values()),)
-    assert list(p.model.by_name(theta)) == list(parameters)
+    assert list(from_vector(theta, p.model.parameters())) == list(parameters)
     for name, value in p.model.with_theta(theta).parameters().items():
         assert np.shape(value) == np.shape(parameters[name])
         assert error(value, parameters[name], 1.0 + np.max(np.abs(value))) < 1e-15
@@ -131,7 +131,7 @@ def test_the_unit_of_inducing_inputs_lies_between_their_spread_and_their_distanc
     wide = np.random.default_rng(0).normal(size=(16, 2)) * [1.0, 100.0]
     for features in (InducingPoints(wide), GaussianBlur(wide, [1.0, 1.0])):
         model = Model(SquaredExponential(1.0, 1.0), features, Gaussian(1.0), LinearMean(0.0, [0.0, 0.0]))
-        units = model.by_name(units_of(model.parameters()))
+        units = from_vector(units_of(model.parameters()), model.parameters())
         twice = wide.std(axis=0)  # 2 * 16^(-1/4) = 1
         np.testing.assert_allclose(np.log2(units.pop("features.Z")), np.tile(np.round(np.log2(twice)), (16, 1)))
         assert all(np.all(unit == 1.0) for unit in units.values())
