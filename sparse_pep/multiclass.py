@@ -6,7 +6,6 @@
 __all__ = ['Softmax']
 
 # %% ../nbs/09_multiclass.ipynb #f94d85bd
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,18 +34,6 @@ def winner_range(y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> tuple[np.n
     left = start - np.sqrt(2.0 * FALL * own_var) - np.log(FALL)
     reach = np.where(var > 2.0 * FALL, np.sqrt(2.0 * FALL * var), FALL + 0.5 * var)
     return left, mean.max(0) + reach.max(0)
-
-# %% ../nbs/09_multiclass.ipynb #5389fbdb
-def alike(steps: np.ndarray, n_classes: int) -> Iterator[tuple[np.ndarray, int]]:
-    """Iterate over groups of rows that need at most `size` nodes, with that size; each row occurs
-    once. `steps` (N,) is the number of steps that each data point needs.
-    """
-    rung = np.ceil(np.log(np.maximum(steps, 16.0)) / 0.15).astype(int)
-    for level in np.unique(rung):
-        rows, size = np.flatnonzero(rung == level), int(np.exp(0.15 * level)) + 2
-        pieces = -(-len(rows) * size * n_classes // BLOCK)
-        for part in np.array_split(rows, pieces):
-            yield part, size
 
 # %% ../nbs/09_multiclass.ipynb #27fe0070
 STEP = 0.3  # Δ of r
@@ -174,30 +161,23 @@ def softmax_moments(y: np.ndarray, power: np.ndarray, integrals: np.ndarray) -> 
     return log_z, d1, power * p * rest - spread
 
 
-def softmax_error(power: np.ndarray, fine: np.ndarray, rough: np.ndarray) -> np.ndarray:
-    """Estimated relative error (n,), from the rules with full and double step: halving the step squares
-    the error. The disagreement of the two forms of E[p^α] counts as well.
-    """
-    n_classes = len(fine) // 2
-    change = np.abs(rough / np.where(fine > 0.0, fine, 1.0) - 1.0)
-    change[fine < 1e-200] = 0.0
-    one = fine[1 : n_classes + 1].sum(0)
-    disagreement = np.abs(one + power * fine[0] - np.exp(gammaln(1.0 + power)))
-    return np.maximum(change.max(0) ** 2, disagreement)
-
-
 def softmax_tilted(y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray) -> Tilted:
-    """z (N,), d1 and d2, each (C, N), of the softmax, for integer labels y (N,) and a cavity (C, N).
-
-    Cost: about 20 to 70 µs for each data point and class with variances up to 10, 0.25 ms with 100.
+    """z (N,), d1 and d2, each (C, N), of the softmax, for integer labels y (N,) and a cavity (C, N). Cost:
+    20 to 70 µs for each data point and class with variances up to 10, 0.25 ms with 100.
     """
-    left, right = winner_range(y, mean, var)
-    log_z, error = np.empty((2, len(y)))
-    d1, d2 = np.empty((2, *mean.shape))
-    for rows, size in alike((right - left) / STEP, len(mean)):
-        fine, rough = height_integrals(y[rows], mean[:, rows] - left[rows], var[:, rows], power[rows], size)
-        log_z[rows], d1[:, rows], d2[:, rows] = softmax_moments(y[rows], power[rows], fine)
-        error[rows] = softmax_error(power[rows], fine, rough)
+    n_classes, (left, right) = len(mean), winner_range(y, mean, var)
+    d1, d2, (log_z, error) = np.empty(mean.shape), np.empty(mean.shape), np.empty((2, len(y)))
+    rung = np.ceil(np.log(np.maximum((right - left) / STEP, 16.0)) / 0.15).astype(int)
+    for level in np.unique(rung):  # data points that need about as many heights, in blocks that fit into memory
+        alike, size = np.flatnonzero(rung == level), int(np.exp(0.15 * level)) + 2
+        for rows in np.array_split(alike, -(-len(alike) * size * n_classes // BLOCK)):
+            alpha = power[rows]
+            fine, rough = height_integrals(y[rows], mean[:, rows] - left[rows], var[:, rows], alpha, size)
+            log_z[rows], d1[:, rows], d2[:, rows] = softmax_moments(y[rows], alpha, fine)
+            change = np.abs(rough / np.where(fine > 0.0, fine, 1.0) - 1.0)
+            change[fine < 1e-200] = 0.0
+            disagreement = np.abs(fine[1 : n_classes + 1].sum(0) + alpha * fine[0] - np.exp(gammaln(1.0 + alpha)))
+            error[rows] = np.maximum(change.max(0) ** 2, disagreement)
     return Tilted(log_z, d1, d2, error, np.zeros((0, len(y))))
 
 # %% ../nbs/09_multiclass.ipynb #0cacca82

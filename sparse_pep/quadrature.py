@@ -22,14 +22,12 @@ def column(log_density: Callable, rows: np.ndarray, f: np.ndarray) -> tuple:
     return ell[:, 0], slope[:, 0], curvature[:, 0]
 
 
-def find_modes(
-    log_density: Callable, mean: np.ndarray, var: np.ndarray, power: np.ndarray, within: Sequence[np.ndarray] | None = None
-) -> np.ndarray:
+def find_modes(log_density: Callable, mean: np.ndarray, var: np.ndarray, power: np.ndarray, within: Sequence = ()) -> np.ndarray:
     """The mode (N,) of each tilted density, to a tenth of the density's standard deviation there; if the
     likelihood is not log-concave, one of the modes. The search starts at the cavity mean, or within
     a bracket: another start and the two ends, each (N,).
     """
-    if within is None:
+    if not len(within):
         rows = np.arange(len(mean))
         step = power * var * column(log_density, rows, mean)[1]
         for _ in range(100):  # until the tilted density rises towards the inside at both ends of the bracket
@@ -287,12 +285,8 @@ def joined(size: np.ndarray) -> np.ndarray:
     return steps[to][member]
 
 
-def few_nodes(
-    at: TiltedDensities, log_concave: bool, n_more: int, accuracy: Accuracy = STRICT
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sums (7 + E, N) by `trapezoid` and their estimated relative error (N,), which is infinite for
-    data points that would need more than 288 steps from the start.
-    """
+def few_nodes(at: TiltedDensities, log_concave: bool, n_more: int, accuracy: Accuracy = STRICT) -> tuple[np.ndarray, np.ndarray]:
+    """Sums (7 + E, N) and their estimated relative error (N,), infinite where 288 steps are too few from the start."""
     share = min(1.0, float(np.log(accuracy.relative) / np.log(TOLERANCE)))
     back = find_reach(at, -1, log_concave, accuracy.floor, share)
     ahead = find_reach(at, 1, log_concave, accuracy.floor, share)
@@ -458,8 +452,9 @@ def tile(likelihood: Any, power: float, floor: float, i: int, j: int) -> tuple[n
     """The coefficients (3, 12, 12) of the polynomials on tile (i, j), the powers of β₂ first, and
     their largest error, relative to the value or to `floor`.
     """
-    grids = np.reshape(np.meshgrid(ROOTS, ROOTS, indexing="ij"), (2, -1)), np.reshape(np.meshgrid(TESTS, TESTS, indexing="ij"), (2, -1))
-    first, second = 0.5 * SIDE * (np.hstack(grids) + 1.0) + SIDE * np.array([[i], [j]])
+    roots, tests = np.meshgrid(ROOTS, ROOTS, indexing="ij"), np.meshgrid(TESTS, TESTS, indexing="ij")
+    places = np.hstack([np.reshape(roots, (2, -1)), np.reshape(tests, (2, -1))])
+    first, second = 0.5 * SIDE * (places + 1.0) + SIDE * np.array([[i], [j]])
     total = likelihood.width**2 * np.exp(second)
     var, root = total - likelihood.width**2, np.sqrt(total)
     found = likelihood.quadrature(np.ones(len(var)), root * first, var, np.full(len(var), power))
