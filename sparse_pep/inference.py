@@ -149,27 +149,16 @@ class Fit:
     change: float  # largest proposed change of a site at the end, in units of the posterior
     step: float  # the smallest step size that was used; 1 if no step was shortened
     trace: np.ndarray  # the log evidence at each sweep
+    jitter: float  # relative jitter used in Kuu
+    searched: bool  # whether the sites had to be searched for
+    smallest_cavity: float  # smallest ρ = 1 − ατa, the share of the posterior's precision that a cavity keeps
+    quadrature_error: float  # largest estimated relative error of a projection
     shards: Shards | None = None  # the data; None once the fit is `released`
     start: object = None  # sites (2, C, N), or the state of a source, from which another search may start
     dff: np.ndarray | None = None  # (N,), unexplained variances; they and the sites are None if the data are not in memory
     site_precision: np.ndarray | None = None  # (C, N)
     site_shift: np.ndarray | None = None  # (C, N), or (K, N) of K outputs
     own_sites: bool = True  # whether each data point has a site of its own, which is not the case in blocks
-
-    @property
-    def jitter(self) -> float:
-        """Relative jitter used in Kuu."""
-        return self.posteriors[0].Kuu.jitter
-
-    @property
-    def smallest_cavity(self) -> float:
-        """Smallest ρ = 1 − ατa, the share of the posterior's precision that a cavity keeps."""
-        return -self.projection.smallest.value
-
-    @property
-    def quadrature_error(self) -> float:
-        """Largest estimated relative error of a projection."""
-        return self.projection.error.value
 
     @property
     def usable(self) -> bool:
@@ -179,11 +168,6 @@ class Fit:
         """
         moved = np.ptp(self.trace[-10:]) if len(self.trace) else np.inf
         return self.converged or bool(self.change <= 1.0 and moved <= 0.01 * self.sums.weight)
-
-    @property
-    def searched(self) -> bool:
-        """Whether the sites had to be searched for."""
-        return bool(np.isfinite(self.projection.smallest.value))
 
     def released(self) -> "Fit":
         """The fit without its shards, which hold V and other large arrays."""
@@ -227,7 +211,11 @@ def fixed_point(
             raise np.linalg.LinAlgError(
                 "q(u) is not a distribution even without sites; check the parameters of the kernel."
             )
-    fit = Fit(*state, search.converged, sweep, search.change, search.shortest, np.array(search.trace), shards)
+    smallest, worst = state.projection.smallest.value, state.projection.error.value
+    fit = Fit(
+        *state, search.converged, sweep, search.change, search.shortest, np.array(search.trace),
+        Kuu.jitter, bool(np.isfinite(smallest)), -smallest, worst, shards,
+    )
     if shards.source is not None:
         return replace(fit, start=shards.state)
     data = shards.local[0]
