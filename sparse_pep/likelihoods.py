@@ -157,13 +157,7 @@ def whole_numbers(y: np.ndarray, most: float) -> np.ndarray:
 # %% ../nbs/08_likelihoods.ipynb #02ce093b
 @dataclass(frozen=True)
 class Gaussian(Likelihood):
-    """Gaussian noise, y = f + noise.
-
-    Attributes
-    ----------
-    noise_variance : float
-        σ² > 0, in units of y².
-    """
+    """Gaussian noise, y = f + noise, of variance `noise_variance` > 0 in units of y²."""
 
     trained = positive = ("noise_variance",)
     noise_field = "noise_variance"
@@ -278,12 +272,8 @@ class Logit(Binary):
 # %% ../nbs/08_likelihoods.ipynb #0cae8964
 @dataclass(frozen=True)
 class NoisyProbit(Binary):
-    """p(y|f) = ε + (1 − 2ε) Φ(yf): a probit with labels that are flipped at random.
-
-    Attributes
-    ----------
-    flip : float
-        ε in (0, ½), the probability that a label is flipped.
+    """p(y|f) = ε + (1 − 2ε) Φ(yf): a probit with labels that are flipped at random, with probability
+    `flip`, ε in (0, ½).
     """
 
     flip: float = 0.01
@@ -369,12 +359,8 @@ class Poisson(Counts):
 # %% ../nbs/08_likelihoods.ipynb #02a19175
 @dataclass(frozen=True)
 class NegativeBinomial(Counts):
-    """Counts with mean exp(f) and variance exp(f) + exp(2f)/dispersion.
-
-    Attributes
-    ----------
-    dispersion : float
-        r > 0; the limit of infinite r is the Poisson distribution.
+    """Counts with mean exp(f) and variance exp(f) + exp(2f)/dispersion. The limit of an infinite `dispersion`
+    r > 0 is the Poisson distribution.
     """
 
     trained = positive = ("dispersion",)
@@ -405,14 +391,8 @@ class NegativeBinomial(Counts):
 # %% ../nbs/08_likelihoods.ipynb #d89099cf
 @dataclass(frozen=True)
 class StudentT(Likelihood):
-    """Noise of Student's t distribution, y = f + scale · t with `df` degrees of freedom.
-
-    Attributes
-    ----------
-    df : float
-        Degrees of freedom κ > 0, fixed. y has a mean if κ > 1 and a variance if κ > 2.
-    scale : float
-        γ > 0 in units of y, trained.
+    """Noise of Student's t distribution, y = f + scale · t. The degrees of freedom `df` > 0 are fixed; y has a
+    mean if df > 1 and a variance if df > 2. The `scale` > 0, in units of y, is trained.
     """
 
     trained, positive = ("scale",), ("df", "scale")
@@ -498,13 +478,8 @@ def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) ->
 # %% ../nbs/bounded.ipynb #2d2d0fe0
 @dataclass(frozen=True)
 class Ordinal(Likelihood):
-    """Ordered classes y = 0, 1, …: y is the number of cut points below f + noise, where the noise
-    is standard Gaussian.
-
-    Attributes
-    ----------
-    cut_points : tuple of float
-        Increasing, one fewer than there are classes; trained.
+    """Ordered classes y = 0, 1, …: y is the number of `cut_points` below f + noise, where the noise is standard
+    Gaussian. The cut points increase, are one fewer than there are classes, and are trained.
     """
 
     closed_powers = (1.0, 1.0)
@@ -589,12 +564,8 @@ class Ordinal(Likelihood):
 # %% ../nbs/bounded.ipynb #090d5b0c
 @dataclass(frozen=True)
 class Beta(Likelihood):
-    """Fractions 0 < y < 1 with mean m = 1/(1 + exp(−f)) and variance m(1 − m)/(1 + concentration).
-
-    Attributes
-    ----------
-    concentration : float
-        κ > 0.
+    """Fractions 0 < y < 1 with mean m = 1/(1 + exp(−f)) and variance m(1 − m)/(1 + concentration), where the
+    `concentration` is κ > 0.
     """
 
     trained = positive = ("concentration",)
@@ -740,15 +711,8 @@ class GaussianByRow(Gaussian):
 # %% ../nbs/heteroscedastic.ipynb #a9aef7d3
 @dataclass(frozen=True)
 class GroupedGaussian(Gaussian):
-    """Gaussian noise with a variance for each group of rows. A column of X holds the codes
-    0, …, G − 1 of the groups.
-
-    Attributes
-    ----------
-    noise_variance : tuple of float
-        σ² > 0 of each of G ≥ 2 groups, in units of y².
-    column : int
-        The column of X with the codes, counted from 0.
+    """Gaussian noise with a variance for each group of rows. The `column` of X, counted from 0, holds the codes
+    0, …, G − 1 of the groups, and `noise_variance` is σ² > 0 of each of G ≥ 2 groups, in units of y².
     """
 
     positive = ()
@@ -796,13 +760,7 @@ class Positive(Likelihood):
 # %% ../nbs/positive.ipynb #82fa407e
 @dataclass(frozen=True)
 class Gamma(Positive):
-    """Positive numbers with mean exp(f) and variance exp(2f)/shape.
-
-    Attributes
-    ----------
-    shape : float
-        κ > 0; 1 is the exponential distribution.
-    """
+    """Positive numbers with mean exp(f) and variance exp(2f)/shape; the `shape` κ = 1 is the exponential distribution."""
 
     width = 0.6
     shape: float = 1.0
@@ -830,13 +788,8 @@ class Gamma(Positive):
 # %% ../nbs/positive.ipynb #2e72dfd5
 @dataclass(frozen=True)
 class Weibull(Positive):
-    """Durations y > 0 of which some had not ended: −y says that the duration exceeds y. It does so
-    with probability exp(−(y/exp(f))^shape).
-
-    Attributes
-    ----------
-    shape : float
-        κ > 0; 1 is the exponential distribution with mean exp(f).
+    """Durations y > 0 of which some had not ended: −y says that the duration exceeds y. It does so with
+    probability exp(−(y/exp(f))^shape); the `shape` κ = 1 is the exponential distribution with mean exp(f).
     """
 
     shape: float = 1.0
@@ -873,15 +826,8 @@ class Weibull(Positive):
 # %% ../nbs/positive.ipynb #fbdda20f
 @dataclass(frozen=True)
 class Tobit(Likelihood):
-    """Gaussian noise, y = f + noise, cut off at limits: a target at or beyond a limit says only that
-    f + noise is at or beyond it.
-
-    Attributes
-    ----------
-    noise_variance : float
-        σ² > 0, in units of y².
-    low, high : float, optional
-        The limits, in units of y; None if there is no such limit.
+    """Gaussian noise of variance `noise_variance` > 0, y = f + noise, cut off at the limits `low` and `high` (None:
+    no such limit): a target at or beyond a limit says only that f + noise is at or beyond it.
     """
 
     trained = positive = ("noise_variance",)
@@ -953,13 +899,8 @@ class Tobit(Likelihood):
 # %% ../nbs/positive.ipynb #648fddd0
 @dataclass(frozen=True)
 class Binomial(Likelihood):
-    """Successes y = 0, ..., trials, out of a number of trials that succeed with probability
-    1/(1 + exp(−f)).
-
-    Attributes
-    ----------
-    trials : int
-        At least 1, the same for all rows, fixed.
+    """Successes y = 0, ..., `trials`, out of a number of trials, the same for all rows and fixed, that succeed
+    with probability 1/(1 + exp(−f)).
     """
 
     trials: int = 1

@@ -183,18 +183,9 @@ def softmax_tilted(y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.n
 # %% ../nbs/09_multiclass.ipynb #0cacca82
 @dataclass(frozen=True)
 class Softmax(Likelihood):
-    """p(y|f) = exp(f_y) / Σ_j exp(f_j), with labels y = 0, …, C − 1 and C latent functions for each
-    data point.
-
-    Attributes
-    ----------
-    n_classes : int
-        C, at least 2.
-
-    Notes
-    -----
-    Arrays for f have the shape (C, N). `tilted` has relative errors of about 1e-9 at every power,
-    whatever accuracy is required.
+    """p(y|f) = exp(f_y) / Σ_j exp(f_j), with labels y = 0, …, C − 1 and C = `n_classes` ≥ 2 latent functions for
+    each data point; arrays for f have the shape (C, N). `tilted` has relative errors of about 1e-9 at every
+    power, whatever accuracy is required.
     """
 
     n_classes: int = 3
