@@ -17,8 +17,6 @@ from reference.compare import error
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import KFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -34,10 +32,10 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Derivative, GaussianBlur, Mixture
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import LIKELIHOODS, Gaussian, Logit, NegativeBinomial, NoisyProbit, Poisson, Probit
-from sparse_pep.model import Model, model_evidence, to_vector
+from sparse_pep.model import model_evidence, to_vector
 from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Piece
-from sparse_pep.training import LBFGS, SITE_TOL, Adam, held_out_power, train
+from sparse_pep.training import LBFGS, SITE_TOL, Adam
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-3, 3, size=(40, 2))
@@ -126,8 +124,7 @@ def test_top_level_names():
 
 WITHOUT_DEVELOPMENT = """
 import sys
-for name in ("nbdev", "execnb", "fastcore", "IPython", "ipykernel", "jupyter", "jupyter_core", "nbformat", "nbconvert",
-             "notebook", "pytest", "hypothesis", "mpmath"):
+for name in "nbdev execnb fastcore IPython ipykernel jupyter jupyter_core nbformat nbconvert notebook pytest hypothesis mpmath".split():
     sys.modules[name] = None  # importing it now fails
 import sparse_pep, importlib, pkgutil
 for module in pkgutil.iter_modules(sparse_pep.__path__):
@@ -244,28 +241,25 @@ def test_what_is_saved_predicts_the_same_bits(name, saved, tmp_path):
         assert copy.log_marginal_likelihood(vector_of(model)) == model.log_marginal_likelihood(vector_of(model))
     if name == "trained":
         clone(back).fit(X, y)
+    if isinstance(model.training, LBFGS):
+        trace = model.diagnostics_["log_evidence_trace"]
+        assert model.log_marginal_likelihood_value_ == pytest.approx(trace[-1], rel=SITE_TOL**2) and trace[-1] > trace[0]
     if name in ("neighbours", "blocks nearby"):
         assert model.diagnostics_["local"][:3] != "off"
 
 
-def test_columns_have_names(saved):
-    model, path = saved["named columns"]
-    test = pd.DataFrame(X_TEST, columns=["width", "height"])
-    np.testing.assert_array_equal(model.predict(test), fixed_model(noise_variance=1.0).predict(X_TEST))
-    for fitted in (model, load(path)):
-        with pytest.raises(ValueError, match="feature names"):
-            fitted.predict(test[["height", "width"]])
-        with pytest.warns(UserWarning, match="feature names"):
-            fitted.predict(X_TEST)
+class Trap:
+    def __reduce__(self):
+        return pytest.fail, ("an object was unpickled",)
 
 
-def test_no_object_is_unpickled(tmp_path):
-    for name in ("description", "array_0"):
-        fixed_model().save(tmp_path / "model.npz")
-        with np.load(tmp_path / "model.npz") as archive:
-            np.savez(tmp_path / "model.npz", **dict(archive) | {name: np.array([{}], dtype=object)})
-        with pytest.raises(ValueError, match="model.npz.*not a sparse_pep model"):
-            load(tmp_path / "model.npz")
+@pytest.mark.parametrize("name", ["description", "array_0"])
+def test_no_object_is_unpickled(name, tmp_path):
+    fixed_model().save(tmp_path / "model.npz")
+    with np.load(tmp_path / "model.npz") as archive:
+        np.savez(tmp_path / "model.npz", **dict(archive) | {name: np.array([Trap()], dtype=object)})
+    with pytest.raises(ValueError, match="model.npz.*not a sparse_pep model"):
+        load(tmp_path / "model.npz")
 
 
 def test_labels_that_cannot_be_saved(tmp_path):
@@ -305,41 +299,14 @@ def test_fewer_data_than_inducing_points_warns_and_reduces(recwarn):
     assert not recwarn.list
 
 
-ODD = {
-    "duplicate rows": np.vstack([X[:20], X[:20]]),
-    "constant column": np.column_stack([X, np.full(40, 1e6)]),
-    "more points than distinct rows": np.vstack([X[:4]] * 10),
-    "one column": X[:, :1],
-    "wide": RNG.normal(size=(40, 60)),
-}
+FORMS = [np.asfortranarray, lambda A: np.repeat(A, 2, axis=0)[::2], np.ndarray.tolist, lambda A: A.astype(np.float32), lambda A: A.astype(int)]
 
 
-@pytest.mark.parametrize("case", ODD)
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-@pytest.mark.filterwarnings("ignore")
-def test_odd_data_simply_work(case, power):
-    model = SparsePEPRegressor(n_inducing=8, power=power, training=LBFGS(max_iter=15), random_state=0).fit(ODD[case], y)
-    mean, std = model.predict(ODD[case], return_std=True)
-    assert np.all(np.isfinite(mean)) and np.all(std >= model.noise_std_ * (1 - 1e-12))
-    assert np.isfinite(model.log_marginal_likelihood_value_)
-
-
-FORMS = {
-    "fortran": np.asfortranarray,
-    "strided": lambda A: np.repeat(A, 2, axis=0)[::2],
-    "read only": lambda A: np.frombuffer(A.tobytes()).reshape(A.shape),
-    "list": np.ndarray.tolist,
-    "float32": lambda A: A.astype(np.float32),
-    "integers": lambda A: A.astype(int),
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_forms_of_input(form):
+@pytest.mark.parametrize("changed", FORMS, ids=["fortran", "strided", "list", "float32", "integers"])
+def test_forms_of_input(changed):
     """What counts is the numbers: their order in memory, and where they can be, their type, change nothing."""
-    steps = (3, 10) if form == "integers" else (64, 64)  # exact in single precision
-    inputs, targets = (np.round(values * step) / (1 if form == "integers" else step) for values, step in zip((X, y), steps))
-    expected, changed = SparsePEPRegressor(**KEPT).fit(inputs, targets), FORMS[form]
+    inputs, targets = (np.round(8 * values) for values in (X, y))
+    expected = SparsePEPRegressor(**KEPT).fit(inputs, targets)
     model = clone(expected).fit(changed(inputs), changed(targets))
     assert model.log_marginal_likelihood_value_ == pytest.approx(expected.log_marginal_likelihood_value_, rel=1e-14)
     assert error(model.predict(changed(inputs)), expected.predict(inputs)) < 1e-13
@@ -450,29 +417,15 @@ def test_what_takes_inputs_takes_them_in_their_own_units():
     assert np.array_equal(fixed_model().x_mean_, [0.0, 0.0]) and np.array_equal(fixed_model().x_scale_, [1.0, 1.0])
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_weights_count_where_inputs_are_scaled():
-    """A weight of 2 is a row twice, one of 0 no row, in the scales too."""
-    weight, model = np.resize([1, 0, 3, 2, 1], 40), SparsePEPRegressor(**ADAM | {"training": LBFGS(max_iter=4)}, standardize=True)
-    again = np.repeat(np.arange(40), weight)
-    weighted, longer = clone(model).fit(X, y, weight), clone(model).fit(X[again], y[again])
-    np.testing.assert_allclose(weighted.x_mean_, X[again].mean(axis=0), rtol=1e-12)
-    np.testing.assert_array_equal(weighted.x_scale_, longer.x_scale_)  # from the different rows, as training is
-    assert error(weighted.predict(X_TEST), longer.predict(X_TEST)) < 1e-12
-
-
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("name", ["boston", "concrete", "energy", "yacht", "wine_red"])
 @unfinished
 def test_real_data_beat_the_mean(name, power, data_dir):
     data = load_regression(name, data_dir)
     train, test = data.splits[0]
-    inner = SparsePEPRegressor(n_inducing=30, power=power, training=LBFGS(max_iter=10), standardize=True, random_state=0)
-    model = make_pipeline(StandardScaler(), inner).fit(data.X[train], data.y[train])
-    mean, std = model.predict(data.X[test], return_std=True)
+    model = SparsePEPRegressor(n_inducing=30, power=power, training=LBFGS(max_iter=10), standardize=True, random_state=0)
+    mean, std = model.fit(data.X[train], data.y[train]).predict(data.X[test], return_std=True)
     assert smse(data.y[test], mean) < 1 and smll(data.y[test], mean, std**2, data.y[train]) < 0
-    trace = model[-1].diagnostics_["log_evidence_trace"]
-    assert trace[-1] > trace[0]
 
 
 # ---- what models say agrees with itself -----------------------------------------------------------------------------
@@ -593,15 +546,6 @@ def test_leave_one_out_of_an_exact_model_is_leaving_one_out(standardize):
     assert error(whole.leave_one_out(), np.array(expected)) < 1e-6
 
 
-@pytest.mark.parametrize("model", [lambda: classifier(power=1.0), counts, lambda: classifier(THIRD)])
-def test_leave_one_out_is_worse_than_with_the_datum_itself(model):
-    model = model()
-    targets = COUNTS if isinstance(model, SparsePEP) else model._encoding.back(model._data.rows.y)
-    inner, outer = model.leave_one_out(), model.predict_log_density(X, targets)
-    assert inner.shape == (40,) and np.all(np.isfinite(inner))
-    assert np.mean(inner) < np.mean(outer) and np.corrcoef(inner, outer)[0, 1] > 0.8
-
-
 SLOPES = {  # model, step of the differences, tolerance
     "trained": (lambda: quick(steps=30, n_inducing=8, standardize=True), 1e-4, 1e-5),
     "composite": (lambda: fixed_model(kernel=KERNEL + Linear(0.2) * Matern32(0.5, 1.0)), 1e-4, 1e-5),
@@ -609,6 +553,7 @@ SLOPES = {  # model, step of the differences, tolerance
     "counts": (counts, 1e-3, 1e-6),
     "softmax": (lambda: classifier(THIRD), 1e-3, 1e-6),
     "noisy probit": (lambda: classifier(likelihood="noisy_probit"), 1e-3, 1e-6),
+    "batches": (lambda: quick(**ADAM), 1e-4, 1e-5),
     "blocks": (lambda: quick(blocks=BLOCKS, power=np.linspace(0.0, 1.0, 8)), 1e-4, 1e-5),
     "probit in blocks": (lambda: quick(SparsePEPClassifier, SIDE, blocks=BLOCKS, power=np.linspace(0.0, 1.0, 8)), 1e-4, 1e-5),
 }
@@ -687,17 +632,6 @@ def test_time_limits_the_whole_fit_and_the_model_says_so(more, monkeypatch):
         assert words in model.summary()
 
 
-@unfinished
-@pytest.mark.parametrize("kind, targets", [(SparsePEPClassifier, SIDE), (partial(SparsePEP, likelihood="negative_binomial"), COUNTS)])
-def test_training_of_other_likelihoods(kind, targets):
-    model = quick(kind, targets, 15, n_inducing=6)
-    told, value = model.diagnostics_, model.log_marginal_likelihood_value_
-    assert told["log_evidence_trace"][-1] > told["log_evidence_trace"][0] + 1
-    assert value == pytest.approx(told["log_evidence_trace"][-1], rel=SITE_TOL**2)
-    assert told["n_sweeps"] > 0 and model.n_iter_ == 15 and not model.converged_
-    assert set("message n_evaluations n_rejected jitter jitter_largest n_clipped".split()) <= set(told)
-
-
 def test_warnings_point_at_the_line_that_asked(recwarn):
     SparsePEPRegressor(n_inducing=5, training=LBFGS(max_iter=1), random_state=0).fit(X, y)
     SparsePEPRegressor(n_inducing=90, training=None).fit(X, y)
@@ -773,29 +707,12 @@ def test_summary_says_what_was_fitted_and_how_it_ended(kind, targets):
         kind().summary()
 
 
-def close_points(number, **arguments):
-    """A model whose inducing points nearly coincide."""
-    return fixed_model(features=InducingPoints(X[:1] + 1e-9 * np.random.default_rng(0).normal(size=(number, 2))), **arguments)
-
-
-def needed(jitter):
-    model = close_points(9, jitter=0.0)
-    assert model.diagnostics_["jitter"] == 1e-12
-    model.diagnostics_["jitter"] = jitter
+def close_points(number, needed=None, **arguments):
+    """A model whose inducing points nearly coincide, and which needed this jitter."""
+    model = fixed_model(features=InducingPoints(X[:1] + 1e-9 * np.random.default_rng(0).normal(size=(number, 2))), **arguments)
+    assert needed is None or model.diagnostics_["jitter"] == 1e-12
+    model.diagnostics_["jitter"] = needed or model.diagnostics_["jitter"]
     return model
-
-
-def fine_noise(jitter):
-    x, noise = np.linspace(0.0, 3.0, 300)[:, None], 1e-4 * np.random.default_rng(0).normal(size=300)
-    model = SparsePEPRegressor(n_inducing=30, jitter=jitter, standardize=True, random_state=0).fit(x, 100.0 * np.sin(3.0 * x[:, 0]) + noise)
-    assert model.noise_variance_ > 1e-10 if jitter else model.noise_variance_ < 1e-11
-    return model
-
-
-def lost():
-    features = InducingPoints(np.linspace(500.0, 600.0, 5)[:, None])
-    with pytest.warns(UserWarning, match="nothing was learned"):
-        return SparsePEPRegressor(features=features, fixed=["features.Z"]).fit(X[:, :1], y)
 
 
 def wide(n_lengthscales, **arguments):
@@ -805,23 +722,22 @@ def wide(n_lengthscales, **arguments):
     return model
 
 
-def level(make, targets):
-    fixed = ["kernel.log_variance", "kernel.log_lengthscale"]
-    model = make(kernel=SquaredExponential(4.0, [1e4, 1e4]), fixed=fixed, n_inducing=5, random_state=0).fit(X, targets)
+def level(kind, targets):
+    kernel, fixed = SquaredExponential(4.0, [1e4, 1e4]), ["kernel.log_variance", "kernel.log_lengthscale"]
+    model = kind(kernel=kernel, fixed=fixed, n_inducing=5, random_state=0).fit(X, targets)
     assert model.diagnostics_["determined_directions"] < 1.0 and not model.diagnostics_["learned_nothing"]
     return model
 
 
-LOST, LENGTHSCALES = ["nothing was learned", "to the prior"], "60 lengthscales were trained on 40 rows, too few to determine them: use one for all inputs (`ard='auto'`"
+FAR, LOST = InducingPoints(np.linspace(500.0, 600.0, 5)[:, None] * [1.0, 1.0]), ["nothing was learned", "to the prior"]
+LENGTHSCALES = "60 lengthscales were trained on 40 rows, too few to determine them: use one for all inputs (`ard='auto'`"
 ADVICE = {  # model, words of its summary, words that are not there
-    "the prior": (lost, ["yes, but to the prior", "nothing was learned"], []),
+    "the prior": (lambda: SparsePEPRegressor(features=FAR, fixed=["features.Z"]).fit(X, y), ["yes, but to the prior", "nothing was learned"], []),
     "a level": (lambda: level(SparsePEPRegressor, np.tile([4.0, 6.0], 20)), [], LOST),
     "a rare class": (lambda: level(SparsePEPClassifier, np.repeat([0, 1], [38, 2])), [], LOST),
     "counts alike": (lambda: level(partial(SparsePEP, likelihood="poisson"), np.tile([6, 8], 20)), [], LOST),
-    "a jitter of rounding": (lambda: needed(1e-12), [], ["jitter of"]),
-    "a jitter": (lambda: needed(1e-6), ["Kuu needed a jitter of 1e-06, more than was asked for"], []),
-    "noise of the size of the jitter": (lambda: fine_noise(1e-8), ["the jitter leaves"], []),
-    "noise above the jitter": (lambda: fine_noise(0.0), [], ["the jitter leaves"]),
+    "a jitter of rounding": (lambda: close_points(9, 1e-12, jitter=0.0), [], ["jitter of"]),
+    "a jitter": (lambda: close_points(9, 1e-6, jitter=0.0), ["Kuu needed a jitter of 1e-06, more than was asked for"], []),
     "points too alike": (lambda: close_points(50), ["100% of the inducing points nearly coincide"], ["`n_inducing`"]),
     "points apart": (fixed_model, [], ["nearly coincide"]),
     "too few points": (lambda: fixed_model(power=1.0), ["a larger `n_inducing`"], []),
@@ -833,7 +749,7 @@ ADVICE = {  # model, words of its summary, words that are not there
 }  # fmt: skip
 
 
-@unfinished
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", ADVICE)
 def test_summaries_advise_where_there_is_reason(case, tmp_path):
     """And do not contradict themselves, also when a model comes from a file."""
@@ -858,39 +774,6 @@ def test_blocks_reach_training_and_evidence(kind):
     assert error(model.log_marginal_likelihood_value_, without.log_evidence) > 1e-6
     assert model.site_precision_.shape == model.site_shift_.shape == (40,)
     assert model.leave_one_out().shape == (40,) and np.all(np.isfinite(model.leave_one_out()))
-
-
-@pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
-def test_more_data_may_come_in_blocks(kind):
-    """With the same points, Gaussian noise and power 0 or any blocks: what is learned is what all data at once teach."""
-    targets = SIDE if kind is SparsePEPClassifier else y
-    given = {"kernel": SquaredExponential(), "features": InducingPoints(X[:6]), "training": None}
-    whole = kind(**given, blocks=np.arange(40) // 4).fit(X, targets)
-    parts = kind(**given, blocks=np.arange(20) // 4).fit(X[:20], targets[:20])
-    parts.set_params(blocks=np.arange(20) // 4).partial_fit(X[20:], targets[20:])
-    tolerance = 1e-8 if kind is SparsePEPRegressor else 0.05
-    np.testing.assert_allclose(parts.predict_f(X_TEST)[0], whole.predict_f(X_TEST)[0], atol=tolerance)
-    alone = kind(**given).fit(X, targets)
-    assert np.max(np.abs(alone.predict_f(X_TEST)[0] - whole.predict_f(X_TEST)[0])) > 1e-4
-
-
-@pytest.mark.parametrize("targets", [y, np.column_stack([y, X[:, 0]]), SIDE], ids=["one", "outputs", "labels"])
-def test_the_power_of_blocks_is_chosen_by_held_out_rows(targets):
-    """As by hand, and with a source as in memory."""
-    labels, kind = np.arange(40) // 5, SparsePEPClassifier if targets is SIDE else SparsePEPRegressor
-    weight = np.resize([1.0, 2.0], 8)[labels]
-    given = KEPT | {"training": LBFGS(max_iter=2, tol=1e9), "random_state": 0, "power": "held_out"}
-    model = kind(**given, blocks=labels).fit(X, targets, weight)
-    source, alone = (kind(**given).fit(ArraySource(X, targets, weight, blocks=b, piece_rows=12)) for b in (labels, None))
-    start = Model(KERNEL, given["features"], Probit() if targets is SIDE else Gaussian())
-    data, rng = model._data.rows, np.random.default_rng(np.random.RandomState(0).randint(2**31))
-    how = {"jitter": model.jitter, "training": given["training"]}
-    power, trained, sweep = held_out_power(start, data._replace(blocks=labels), rng, **how)
-    found, in_source, without = (one.diagnostics_["power_sweep"]["log_density"] for one in (model, source, alone))
-    assert model.power_ == source.power_ == power and error(found, sweep["log_density"]) < 1e-12
-    assert error(in_source, found) < 1e-6 and error(without[1:], found[1:]) > 1e-6
-    end = train(trained, data._replace(blocks=labels), power, **how)
-    assert error(vector_of(model), to_vector(end.model.parameters())) < 1e-12
 
 
 def test_a_block_size_makes_blocks_of_neighbours():
@@ -925,35 +808,13 @@ def test_a_list_of_features_is_a_mixture():
 # ---- Adam -----------------------------------------------------------------------------------------------------------
 
 
-@unfinished
 def test_adam_climbs_and_tells_what_it_did():
-    given = ADAM | {"training": Adam(batch_size=15, n_epochs=12), "standardize": False}
-    model, again, other = (SparsePEPRegressor(**(given | {"random_state": seed})).fit(X, y) for seed in (0, 0, 1))
+    model = quick(**ADAM | {"training": Adam(batch_size=15, n_epochs=12), "standardize": False})
     value, told = model.log_marginal_likelihood_value_, model.diagnostics_
-    assert value == again.log_marginal_likelihood_value_ != other.log_marginal_likelihood_value_
+    trace, drift = told["log_evidence_trace"], told["drift_trace"]
     assert model.n_iter_ == 12 and told["n_evaluations"] == 12 * 3 and told["n_rejected"] == 0
-    assert told["log_evidence_trace"].shape == told["drift_trace"].shape == (13,)
-    assert told["drift_trace"][0] == 0.0 < told["drift_trace"][-1] < 0.1 * told["drift_trace"][1]
-    # the value is of all data, and the trace ends close to it
-    gained = value - told["log_evidence_trace"][0]
-    assert gained > 5.0 and abs(value - told["log_evidence_trace"][-1]) < 0.05 * gained
-    exact = model_evidence(model._model, Piece(0, X, y), 0.5, model.jitter)
-    assert value == pytest.approx(exact.log_evidence, rel=1e-10)
-
-
-@unfinished
-def test_adam_visits_whole_blocks():
-    labels, power = np.arange(40) // 5, np.linspace(0.0, 1.0, 8)
-    given = ADAM | {"kernel": KERNEL, "features": InducingPoints(X[:6])}
-    model = SparsePEPRegressor(**given, blocks=labels, power=power).fit(X, y)
-    data, rng = Piece(0, X, y, power=power[labels], blocks=labels), np.random.default_rng(np.random.RandomState(0).randint(2**31))
-    start = Model(KERNEL, given["features"])
-    expected = train(start, data, training=given["training"], jitter=model.jitter, rng=rng).model.parameters()
-    source = ArraySource(X, y, power=power[labels], blocks=labels, piece_rows=12)
-    alone = SparsePEPRegressor(**given, power=power[labels]).fit(X, y)
-    for name, value in SparsePEPRegressor(**given).fit(source).parameters().items():
-        assert error(model.parameters()[name], expected[name]) == 0.0 and error(value, expected[name]) < 1e-6
-        assert error(alone.parameters()[name], expected[name]) > 1e-4
+    assert trace.shape == drift.shape == (13,) and drift[0] == 0.0 < drift[-1] < 0.1 * drift[1]
+    assert value - trace[0] > 5.0 and abs(value - trace[-1]) < 0.05 * (value - trace[0])
 
 
 @pytest.mark.parametrize(("epochs", "tol", "words"), [(12, 1e-9, "gained .* nats per data point.*raise `n_epochs`"), (4, 10.0, "4 epochs are too few"), (12, 10.0, "")])
@@ -965,17 +826,10 @@ def test_adam_says_whether_it_was_still_rising_and_shows_progress_if_asked(epoch
 
 
 @unfinished
-def test_adam_counts_weights_and_goes_on_with_later_data():
-    weight, model = np.where(np.arange(40) < 10, 0.0, 2.0), SparsePEPRegressor(**ADAM)
-    left, without = clone(model).fit(X, y, weight), clone(model).fit(X[10:], y[10:], weight[10:])
-    np.testing.assert_array_equal(left.predict(X_TEST), without.predict(X_TEST))
-    # copies are one row of a larger weight
-    twice, double = clone(model).fit(np.vstack([X, X]), np.append(y, y)), clone(model).fit(X, y, np.full(40, 2.0))
-    np.testing.assert_allclose(twice.predict(X_TEST), double.predict(X_TEST), rtol=1e-6)
-    # with everything fixed, later data are added exactly
+def test_adam_goes_on_with_later_data():
     given = ADAM | KEPT | {"training": ADAM["training"], "noise_variance": 0.1, "fixed": list(fixed_model().parameters())}
     once, parts = SparsePEPRegressor(**given).fit(X, y), SparsePEPRegressor(**given).fit(X[:25], y[:25])
     np.testing.assert_allclose(parts.partial_fit(X[25:], y[25:]).predict(X_TEST), once.predict(X_TEST), rtol=1e-6)
-    # and if not, the first data are not forgotten
-    going_on = clone(model).fit(X[:25], y[:25]).partial_fit(X[25:], y[25:])
+    # with everything fixed exactly, and if it is not, the first data are not forgotten
+    going_on = SparsePEPRegressor(**ADAM).fit(X[:25], y[:25]).partial_fit(X[25:], y[25:])
     assert going_on.score(X[:25], y[:25]) > 0.8 and going_on.n_samples_seen_ == 40
