@@ -1,4 +1,4 @@
-"""The estimators: scikit-learn's own checks, model files, odd input, what they say of themselves, real data."""
+"""The estimators: scikit-learn's own checks, model files, odd input, and what they say of themselves."""
 
 import inspect
 import os
@@ -24,14 +24,13 @@ import sparse_pep
 from sparse_pep import training
 from sparse_pep.blocks import Partition
 from sparse_pep.data.sources import ArraySource
-from sparse_pep.datasets import load_regression, smll, smse
 from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, base, load
 from sparse_pep.estimators.arguments import likelihood_named, section_of
 from sparse_pep.estimators.classifier import classifier_likelihood
 from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Derivative, GaussianBlur, Mixture
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
-from sparse_pep.likelihoods import LIKELIHOODS, Gaussian, Logit, NegativeBinomial, NoisyProbit, Poisson, Probit
+from sparse_pep.likelihoods import LIKELIHOODS, Gaussian, Logit, NegativeBinomial, NoisyProbit, Probit
 from sparse_pep.model import model_evidence, to_vector
 from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Piece
@@ -124,7 +123,7 @@ def test_top_level_names():
 
 WITHOUT_DEVELOPMENT = """
 import sys
-for name in "nbdev execnb fastcore IPython ipykernel jupyter jupyter_core nbformat nbconvert notebook pytest hypothesis mpmath".split():
+for name in "nbdev execnb fastcore IPython ipykernel jupyter jupyter_core nbformat nbconvert pytest hypothesis mpmath".split():
     sys.modules[name] = None  # importing it now fails
 import sparse_pep, importlib, pkgutil
 for module in pkgutil.iter_modules(sparse_pep.__path__):
@@ -155,8 +154,8 @@ SAVED = {
     "powers of rows": lambda: fixed_model(power=np.linspace(0, 1, 40)),
     "a composite kernel": lambda: fixed_model(kernel=KERNEL + Linear(0.2) * Matern32(0.5, 1.0, active_dims=(1,))),
     "points too close": lambda: fixed_model(features=InducingPoints(X[:1] + 1e-4 * RNG.normal(size=(9, 2)))),
-    "points that coincide": lambda: fixed_model(features=InducingPoints(np.vstack([X[:6], X[:6]])), jitter=0.0).set_params(jitter=0.1),
-    "several features": lambda: fixed_model(features=[InducingPoints(X[:4]), GaussianBlur(X[4:8], [0.3, 0.2]), Derivative(X[8:10], [0, 1])]),
+    "points that coincide": lambda: fixed_model(features=InducingPoints(X[[0, 1, 0]]), jitter=0.0).set_params(jitter=0.1),
+    "several features": lambda: fixed_model(features=[InducingPoints(X[:4]), GaussianBlur(X[4:8], 0.3), Derivative(X[8:10], [0, 1])]),
     "outputs": lambda: fixed_model(np.column_stack([y, X[:, 0]]), mean="linear", standardize=True),
     "weak priors": lambda: quick(priors="weak", fixed=["features.Z"]),
     "batches": lambda: quick(**ADAM),
@@ -178,6 +177,7 @@ SAVED = {
     "a noisy probit": lambda: quick(SparsePEPClassifier, SIDE, likelihood="noisy_probit"),
     **{f"labels, {name}": partial(lambda kinds: classifier(kinds[SIDE]), kinds) for name, kinds in LABELS.items()},
 }  # fmt: skip
+EXTRA = {"unit": "m", "columns": ["a", "b"], "X_mean": np.array([1.5, -2.0])}
 ELSEWHERE = """
 import numpy as np, sparse_pep
 for k in range({}):
@@ -196,11 +196,11 @@ def saved(tmp_path_factory):
         warnings.simplefilter("ignore")
         for k, (name, make) in enumerate(SAVED.items()):
             models[name] = make(), folder / f"{k}.npz"
-            models[name][0].save(folder / f"{k}.npz", extra={"unit": "m", "columns": ["a", "b"], "X_mean": np.array([1.5, -2.0])})
+            models[name][0].save(folder / f"{k}.npz", extra=EXTRA)
     assert len(list(folder.iterdir())) == len(SAVED)  # and no file aside
     np.save(folder / "X.npy", X_TEST)
-    path = os.pathsep.join(sys.path)
-    subprocess.run([sys.executable, "-W", "ignore", "-c", ELSEWHERE.format(len(SAVED))], check=True, cwd=folder, env=os.environ | {"PYTHONPATH": path})
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
+    subprocess.run([sys.executable, "-c", ELSEWHERE.format(len(SAVED))], check=True, cwd=folder, env=environment)
     return models
 
 
@@ -224,23 +224,20 @@ def test_what_is_saved_predicts_the_same_bits(name, saved, tmp_path):
         same(found["text"], np.array(model.predict(tests)).astype(str))
     same(back.parameters(), model.parameters())
     for attribute, value in vars(model).items():
-        if attribute.endswith("_") and attribute[0] != "_" and attribute not in ("kernel_", "features_", "mean_", "priors_", "diagnostics_"):
+        if attribute.endswith("_") and attribute not in ("_fit_", "kernel_", "features_", "mean_", "priors_", "diagnostics_"):
             same(getattr(back, attribute), value)
     same(back.diagnostics_, {key: value for key, value in model.diagnostics_.items() if key != "parameter_trace"})
-    same(back.extra_, {"unit": "m", "columns": ["a", "b"], "X_mean": np.array([1.5, -2.0])})
+    same(back.extra_, EXTRA)
     apart = ["kernel", "features", "random_state", "noise_variance", "likelihood", "mean", "priors", "training", "power", "blocks"]
-    told = [{key: value for key, value in one.get_params(deep=False).items() if key not in apart} for one in (back, model)]
-    same(told[0], told[1] | {"fixed": tuple(model.fixed)})
+    own, other = ({key: value for key, value in one.get_params(deep=False).items() if key not in apart} for one in (back, model))
+    same(own, other | {"fixed": tuple(model.fixed)})
     assert repr(back.training) == repr(model.training) and repr(back.priors_) == repr(model.priors_)
     assert {row for row in back.summary_rows() if row[0] != "advice"} <= set(model.summary_rows())
-    assert (back._jitter, back._tight) == (model._jitter, model._tight)
-    clone(back)
-    assert repr(clone(model)) == repr(model) and not hasattr(clone(model), "kernel_")
+    same((back._jitter, back._tight, back._blocks), (model._jitter, model._tight, model._blocks))
+    assert repr(clone(model)) == repr(model) and not hasattr(clone(back), "kernel_")
     if hasattr(copy, "_data"):
         same(copy.leave_one_out(), model.leave_one_out())
         assert copy.log_marginal_likelihood(vector_of(model)) == model.log_marginal_likelihood(vector_of(model))
-    if name == "trained":
-        clone(back).fit(X, y)
     if isinstance(model.training, LBFGS):
         trace = model.diagnostics_["log_evidence_trace"]
         assert model.log_marginal_likelihood_value_ == pytest.approx(trace[-1], rel=SITE_TOL**2) and trace[-1] > trace[0]
@@ -299,13 +296,12 @@ def test_fewer_data_than_inducing_points_warns_and_reduces(recwarn):
     assert not recwarn.list
 
 
-FORMS = [np.asfortranarray, lambda A: np.repeat(A, 2, axis=0)[::2], np.ndarray.tolist, lambda A: A.astype(np.float32), lambda A: A.astype(int)]
-
-
-@pytest.mark.parametrize("changed", FORMS, ids=["fortran", "strided", "list", "float32", "integers"])
-def test_forms_of_input(changed):
+@pytest.mark.parametrize("form", ["fortran", "strided", "list", "float32", "integers"])
+def test_forms_of_input(form):
     """What counts is the numbers: their order in memory, and where they can be, their type, change nothing."""
     inputs, targets = (np.round(8 * values) for values in (X, y))
+    changed = {"fortran": np.asfortranarray, "strided": lambda A: np.repeat(A, 2, axis=0)[::2], "list": np.ndarray.tolist}
+    changed = changed.get(form, lambda A: A.astype(np.float32 if form == "float32" else int))
     expected = SparsePEPRegressor(**KEPT).fit(inputs, targets)
     model = clone(expected).fit(changed(inputs), changed(targets))
     assert model.log_marginal_likelihood_value_ == pytest.approx(expected.log_marginal_likelihood_value_, rel=1e-14)
@@ -386,8 +382,8 @@ def test_standardised_data_are_those_of_a_scaler(case):
     given, own, test = ADAM | {"training": optimiser}, UNITS * X + SHIFT, UNITS * X_TEST + SHIFT
     model = kind(**given, standardize=True).fit(own, targets)
     mean, scale = (targets.mean(), targets.std()) if kind is SparsePEPRegressor else (0.0, 1.0)
-    for found, expected in ((model.x_mean_, own.mean(axis=0)), (model.x_scale_, own.std(axis=0)), (model.y_mean_, mean), (model.y_scale_, scale)):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    for name, expected in {"x_mean_": own.mean(axis=0), "x_scale_": own.std(axis=0), "y_mean_": mean, "y_scale_": scale}.items():
+        np.testing.assert_allclose(getattr(model, name), expected, rtol=1e-12)
     (mean, scale), seen = (model.y_mean_, model.y_scale_), (test - model.x_mean_) / model.x_scale_
     inputs, inner = (own - model.x_mean_) / model.x_scale_, targets if scale == 1.0 else (targets - mean) / scale
     scaled = kind(**given, standardize=False).fit(inputs, inner)
@@ -415,17 +411,6 @@ def test_what_takes_inputs_takes_them_in_their_own_units():
     _, cov = model.predict(own[:5], return_cov=True)
     np.testing.assert_allclose(np.sqrt(np.diag(cov)), model.predict(own[:5], return_std=True)[1], rtol=1e-9)
     assert np.array_equal(fixed_model().x_mean_, [0.0, 0.0]) and np.array_equal(fixed_model().x_scale_, [1.0, 1.0])
-
-
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("name", ["boston", "concrete", "energy", "yacht", "wine_red"])
-@unfinished
-def test_real_data_beat_the_mean(name, power, data_dir):
-    data = load_regression(name, data_dir)
-    train, test = data.splits[0]
-    model = SparsePEPRegressor(n_inducing=30, power=power, training=LBFGS(max_iter=10), standardize=True, random_state=0)
-    mean, std = model.fit(data.X[train], data.y[train]).predict(data.X[test], return_std=True)
-    assert smse(data.y[test], mean) < 1 and smll(data.y[test], mean, std**2, data.y[train]) < 0
 
 
 # ---- what models say agrees with itself -----------------------------------------------------------------------------
@@ -516,8 +501,8 @@ def test_likelihoods_have_names():
         assert [type(classifier_likelihood(name, n_classes)) for n_classes in (2, 3)] == list(kinds)
     assert classifier(SIDE, likelihood="softmax").predict_proba(X_TEST).shape == (7, 2)
     assert classifier(SIDE, likelihood=NoisyProbit(0.2)).likelihood_ == NoisyProbit(0.2)
-    for kind, names in ((Poisson, ["Poisson", "poisson"]), (NegativeBinomial, ["NegativeBinomial", "negative_binomial", "negative-binomial"])):
-        assert all(type(likelihood_named(name, LIKELIHOODS)) is kind for name in names)
+    for name in ("NegativeBinomial", "negative_binomial", "negative-binomial"):
+        assert type(likelihood_named(name, LIKELIHOODS)) is NegativeBinomial
 
 
 @pytest.mark.parametrize("standardize", [False, True])
@@ -580,6 +565,13 @@ def test_evidence_and_gradient(case):
     assert abs(numeric - gradient @ direction) < tolerance * (1 + np.linalg.norm(gradient))
 
 
+def test_jitter_is_explicit_and_hardly_matters():
+    bare, more = fixed_model(jitter=0.0), fixed_model(jitter=1e-5)
+    needed = fixed_model(jitter=0.0, features=InducingPoints(np.vstack([X[:6]] * 3)))
+    assert bare.diagnostics_["jitter"] == 0.0 < needed.diagnostics_["jitter"] <= 1e-8 < more.diagnostics_["jitter"] == 1e-5
+    assert error(needed.log_marginal_likelihood_value_, bare.log_marginal_likelihood_value_) < 1e-6
+
+
 def test_bounds_hold_the_exact_evidence_between_them():
     model = fixed_model(power=1.0)
     low, high = model.log_marginal_likelihood_bounds()
@@ -616,9 +608,10 @@ def test_without_training_every_parameter_is_kept():
     np.testing.assert_array_equal(model.features_.Z, X[:6])
     np.testing.assert_array_equal(unset.kernel_.lengthscale, [1.0, 1.0])
     assert unset.kernel_.variance == unset.noise_variance_ == 1.0
+    assert fixed_model(power="log_loss").partial_fit(X, y).power_ == 0.8
 
 
-@pytest.mark.parametrize("more", [{}, {"training": Adam(max_time=1e-9)}, {"power": "held_out"}], ids=["lbfgs", "adam", "held out"])
+@pytest.mark.parametrize("more", [{}, {"training": Adam(max_time=1e-9)}, {"power": "held_out"}], ids=str)
 def test_time_limits_the_whole_fit_and_the_model_says_so(more, monkeypatch):
     maximise, runs = training.maximise, []
     monkeypatch.setattr(training, "maximise", lambda *given: runs.append(maximise(*given)) or runs[-1])
@@ -662,7 +655,7 @@ def test_starts_reach_the_data():
 
 
 @pytest.mark.parametrize("rows", [19, 20])
-@pytest.mark.parametrize("start", [{}, {"kernel": "matern32"}, {"training": None}, {"kernel": SquaredExponential(1.0, [1.0, 1.0])}], ids=str)
+@pytest.mark.parametrize("start", [{}, {"kernel": "matern32"}, {"training": None}, {"kernel": KERNEL}], ids=str)
 def test_ten_rows_for_each_input_have_lengthscales_of_their_own(start, rows):
     own = {}
     for ard in (True, False, "auto"):
@@ -672,21 +665,15 @@ def test_ten_rows_for_each_input_have_lengthscales_of_their_own(start, rows):
     assert own == {True: True, False: taken, "auto": taken or rows == 20}
 
 
-def test_jitter_is_explicit_and_reported():
-    bare = fixed_model(jitter=0.0)
-    assert (bare.diagnostics_["jitter"], fixed_model(jitter=1e-5).diagnostics_["jitter"]) == (0.0, 1e-5)
-    needed = fixed_model(jitter=0.0, features=InducingPoints(np.vstack([X[:6]] * 3)))
-    assert 0.0 < needed.diagnostics_["jitter"] <= 1e-8
-    assert error(needed.log_marginal_likelihood_value_, bare.log_marginal_likelihood_value_) < 1e-6
-
-
 def test_a_fit_does_not_change_with_the_arguments():
     """What later calls need is kept: `set_params` is for the next fit."""
     model = fixed_model(jitter=1e-8)
     theta = vector_of(model)
-    before = model.log_marginal_likelihood(theta, eval_gradient=True), model.summary(), model.predict(X_TEST)
-    model.set_params(jitter=0.1, training="adam", blocks=4, n_inducing=2)
-    np.testing.assert_equal((model.log_marginal_likelihood(theta, eval_gradient=True), model.summary(), model.predict(X_TEST)), before)
+    before, after = (
+        (one.log_marginal_likelihood(theta, eval_gradient=True), one.summary(), one.predict(X_TEST))
+        for one in (model, model.set_params(jitter=0.1, training="adam", blocks=4, n_inducing=2))
+    )
+    np.testing.assert_equal(after, before)
     assert model.can_leave_out(X) and np.all(np.isfinite(model.leave_one_out()))
     more = fixed_model(features=InducingPoints(X[:8])).log_marginal_likelihood_value_
     assert model.add_inducing(X[6:8]).log_marginal_likelihood_value_ == more
@@ -769,9 +756,9 @@ def test_blocks_reach_training_and_evidence(kind):
     power, targets = np.linspace(0.0, 1.0, 8), SIDE if kind is SparsePEPClassifier else y
     model = quick(kind, targets, 3, blocks=BLOCKS, power=power, standardize=False)
     data = Piece(0, X, model._data.rows.y, blocks=Partition(BLOCKS).labels)
-    expected, without = (model_evidence(model._model, rows, power[BLOCKS], model.jitter) for rows in (data, data._replace(blocks=None)))
-    assert error(model.log_marginal_likelihood_value_, expected.log_evidence) < 1e-8
-    assert error(model.log_marginal_likelihood_value_, without.log_evidence) > 1e-6
+    fits = (model_evidence(model._model, rows, power[BLOCKS], model.jitter) for rows in (data, data._replace(blocks=None)))
+    right, without = (error(model.log_marginal_likelihood_value_, fit.log_evidence) for fit in fits)
+    assert right < 1e-8 and without > 1e-6
     assert model.site_precision_.shape == model.site_shift_.shape == (40,)
     assert model.leave_one_out().shape == (40,) and np.all(np.isfinite(model.leave_one_out()))
 
@@ -817,7 +804,7 @@ def test_adam_climbs_and_tells_what_it_did():
     assert value - trace[0] > 5.0 and abs(value - trace[-1]) < 0.05 * (value - trace[0])
 
 
-@pytest.mark.parametrize(("epochs", "tol", "words"), [(12, 1e-9, "gained .* nats per data point.*raise `n_epochs`"), (4, 10.0, "4 epochs are too few"), (12, 10.0, "")])
+@pytest.mark.parametrize(("epochs", "tol", "words"), [(12, 1e-9, "gained .*raise `n_epochs`"), (4, 10.0, "4 epochs are too few"), (12, 10.0, "")])
 def test_adam_says_whether_it_was_still_rising_and_shows_progress_if_asked(epochs, tol, words, capfd, recwarn):
     model = SparsePEPRegressor(**(ADAM | {"training": Adam(n_epochs=epochs, tol=tol)}), verbose=epochs > 4).fit(X, y)
     said = [str(warning.message) for warning in recwarn]
