@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from reference import blocks as reference
 from reference.chunks import chunks_of
 from reference.compare import error, properties
-from reference.problems import Problem
 from reference.searched import SearchedGaussian
 
 from sparse_pep.blocks import Partition, block_cholesky, block_chunks, clustered_blocks, log_det_ratio, unexplained_blocks
@@ -155,58 +154,6 @@ def test_negative_variances_are_counted_and_set_to_zero():
 
 
 # ----------------------------------------------------------------------------------------------------------- regression
-
-
-class BlockProblem(Problem):
-    """A `Problem` with a partition; "private" powers are one for each block."""
-
-    def __init__(self, seed, N, M, D, n_labels, **more):
-        super().__init__(seed, N, M, D, **more)
-        rng = np.random.default_rng(seed)
-        self.blocks = Partition(rng.integers(n_labels, size=N))
-        if not np.isscalar(self.power):
-            self.power = np.resize([0.0, 1.0, 0.5, 1e-7], len(self.blocks))
-        self.powers = self.blocks.powers(self.power)
-
-    def given(self):
-        """Data and powers."""
-        return given_of(self.X, self.y, self.blocks, self.power)
-
-    def dense(self):
-        """Kuu, Kuf, Kff, y, noise, labels, power."""
-        Kuu, Kuf, _ = self.arrays()
-        Kff, noise = self.model.kernel(self.X), self.model.likelihood.noise_variance
-        return Kuu, Kuf, Kff, self.y, noise, self.blocks.labels, self.powers
-
-
-problems = st.builds(
-    BlockProblem,
-    seed=st.integers(0, 2**32 - 1),
-    N=st.integers(1, 15),
-    M=st.integers(1, 7),
-    D=st.integers(1, 3),
-    n_labels=st.integers(1, 8),
-    name=st.sampled_from(["se", "matern12", "matern32", "matern52"]),
-    power=st.sampled_from([0.0, 1e-9, 0.3, 0.5, 1.0, "private"]),
-    ard=st.booleans(),
-    scale_X=st.sampled_from([1e-6, 1.0, 1e6]),
-    scale_y=st.sampled_from([1e-6, 1.0, 1e6]),
-)
-
-
-@properties
-@given(problems, st.sampled_from([1, 4, None]))
-def test_evidence_and_posterior_against_dense_matrices(problem, chunk_size):
-    with chunks_of(chunk_size):
-        fit = model_evidence(problem.model, *problem.given())
-    assert error(fit.log_evidence, reference.log_evidence(*problem.dense()), len(problem.y)) < 1e-8
-    q_mean, q_cov = reference.posterior(*problem.dense())
-    got_mean, got_cov = q_moments(fit.posteriors[0])
-    assert error(got_mean, q_mean, np.max(np.abs(problem.y))) < 1e-7
-    assert error(got_cov, q_cov, problem.model.kernel.variance) < 1e-7
-    D = problem.dense()[2] - reference.projected(*problem.arrays()[:2])
-    assert error(fit.dff, np.diag(D), problem.model.kernel.variance) < 1e-9
-    assert fit.converged and fit.n_sweeps == 0
 
 
 @pytest.mark.parametrize(

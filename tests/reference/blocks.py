@@ -1,53 +1,16 @@
-"""Power EP with blocks, by N x N matrices and by the procedure itself: delete, project, update, one block after the other.
+"""Power EP with blocks, by the procedure itself: delete, project, update, one block after the other.
 
 `power` is an array (N,), the same for all data of a block; `labels` (N,) says which block each datum is in.
 """
 
 import numpy as np
 
-from reference.dense import kernel, log_det, log_normal, projected
+from reference.dense import log_det, projected
 
 
 def members(labels):
     """The data of each block."""
     return [np.flatnonzero(labels == label) for label in np.unique(labels)]
-
-
-def log_evidence(Kuu, Kuf, Kff, y, noise, labels, power):
-    """log Z_PEP of section 3.6, with the sign of the correction set right."""
-    Q = projected(Kuu, Kuf)
-    cov, correction = Q + noise * np.eye(len(y)), 0.0
-    for rows in members(labels):
-        inside = np.ix_(rows, rows)
-        D, a = (Kff - Q)[inside], power[rows[0]]
-        cov[inside] = cov[inside] + a * D
-        correction = correction + 0.5 * (1 - a) * log_det_over(D / noise, a)
-    return log_normal(y, cov) - correction
-
-
-def log_det_over(S, power):
-    """log|I + αS|/α; by its series where α is so small that the determinant would lose digits."""
-    if power * np.abs(S).sum() > 1e-3:
-        return log_det(np.eye(len(S)) + power * S) / power
-    return sum((-power) ** k / (k + 1) * np.trace(np.linalg.matrix_power(S, k + 1)) for k in range(6))
-
-
-def posterior(Kuu, Kuf, Kff, y, noise, labels, power):
-    """Mean and covariance of q(u)."""
-    Q = projected(Kuu, Kuf)
-    root = np.sqrt(power)
-    together = labels[:, None] == labels
-    cov = Q + together * (root[:, None] * (Kff - Q) * root) + noise * np.eye(len(y))
-    return Kuf @ np.linalg.solve(cov, y), Kuu - Kuf @ np.linalg.solve(cov, Kuf.T)
-
-
-def model_log_evidence(name, parameters, X, y, labels, power):
-    """`log_evidence` of a stationary kernel with inducing points, from the package's own dictionary of parameters."""
-    Z = parameters["features.Z"]
-    covariance = (name, np.exp(parameters["kernel.log_variance"]), np.exp(parameters["kernel.log_lengthscale"]))
-    noise = np.exp(parameters["log_noise_variance"])
-    matrices = (kernel(*covariance, A, B) for A, B in ((Z, Z), (Z, X), (X, X)))
-    return log_evidence(*matrices, y, noise, labels, power)
 
 
 def mass(P, h):
