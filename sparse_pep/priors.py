@@ -22,7 +22,8 @@ class Prior:
 
     The fields of a subclass are finite numbers, or arrays that broadcast to the shape of the
     parameter. `of_quantity` says whether they describe the positive quantity x = exp(θ) instead of θ,
-    and `positive` names those that must be positive.
+    and `positive` names those that must be positive. `log_density` returns log p(θ) of each entry of θ,
+    `slope` its derivative.
     """
 
     of_quantity: ClassVar[bool] = True
@@ -42,13 +43,8 @@ class Prior:
         """The smallest and the largest value that θ may have."""
         return -np.inf, np.inf
 
-    def log_density(self, theta: ArrayLike) -> np.ndarray:
-        """log p(θ) of each entry of θ, of its shape."""
-        raise NotImplementedError
 
-    def slope(self, theta: ArrayLike) -> np.ndarray:
-        """The derivative of `log_density` with respect to each entry of θ."""
-        raise NotImplementedError
+
 
 # %% ../nbs/priors.ipynb #493d683c
 @dataclass(frozen=True, eq=False)
@@ -115,9 +111,7 @@ class Uniform(Prior):
     def __post_init__(self):
         super().__post_init__()
         if not np.all(np.less(self.low, self.high)):
-            raise ValueError(
-                f"`low` of {type(self).__name__} must be below `high`; got {shown(self.low)} and {shown(self.high)}."
-            )
+            raise ValueError(f"`low` of {type(self).__name__} must be below `high`; got {shown(self.low)} and {shown(self.high)}.")
 
     @property
     def limits(self) -> tuple[ArrayLike, ArrayLike]:
@@ -172,10 +166,10 @@ def log_prior(priors: Priors, parameters: Mapping[str, np.ndarray]) -> tuple[flo
 # %% ../nbs/priors.ipynb #b41f0a27
 def limits_of(priors: Priors, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
     """The lower and upper limits (2, P) of all parameters, one after the other; ∓∞ without any."""
-    parts, free = [np.zeros((2, 0))], Normal()
+    parts = [np.zeros((2, 0))]
     for name, value in parameters.items():
-        ends = [np.broadcast_to(end, np.shape(value)) for end in priors.get(name, free).limits]
-        parts.append(np.reshape(ends, (2, -1)))
+        low, high = priors[name].limits if name in priors else (-np.inf, np.inf)
+        parts.append(np.stack([np.broadcast_to(low, np.shape(value)).ravel(), np.broadcast_to(high, np.shape(value)).ravel()]))
     return np.concatenate(parts, axis=1)
 
 
@@ -185,9 +179,7 @@ def check_priors(priors: Priors, parameters: Mapping[str, np.ndarray]) -> None:
         if not isinstance(prior, Prior):
             raise ValueError(f"`priors` must hold priors, such as Normal(0.0, 1.0); got {shown(prior)} for {name!r}.")
         if name not in parameters:
-            raise ValueError(
-                f"`priors` must have names of parameters of the model ({', '.join(parameters)}); got {name!r}."
-            )
+            raise ValueError(f"`priors` must have names of parameters of the model ({', '.join(parameters)}); got {name!r}.")
         if prior.of_quantity and not name.rpartition(".")[2].startswith("log_"):
             raise ValueError(
                 f"`priors`: {type(prior).__name__} describes a positive quantity, and {name!r} is not trained as the logarithm of one: give a Normal or a Uniform."

@@ -42,25 +42,11 @@ SAMPLE_ROWS = 20_000  # k-means and comparisons of starting values use at most t
 def kmeans_points(
     X: np.ndarray, n_inducing: int, rng: np.random.Generator, weight: np.ndarray | None = None, codes: Sequence[int] = ()
 ) -> np.ndarray:
-    """Cluster centres of the data as inducing inputs, at most one for each distinct row.
+    """Cluster centres (≤ M, D) of the data X (N, D) as inducing inputs, at most one for each distinct row.
 
-    Parameters
-    ----------
-    X : ndarray (N, D)
-        Inputs; each column is divided by its standard deviation for the clustering.
-    n_inducing : int
-        M.
-    rng : Generator
-        Draws the rows that are used and the starting centres.
-    weight : ndarray (N,), optional
-        Weight of each row.
-    codes : sequence of int
-        Columns with codes (`Kernel.codes`), in which a centre takes the codes of the nearest row.
-
-    Returns
-    -------
-    ndarray (≤ M, D)
-        Cost O(NMD) a pass, on at most 20000 rows.
+    Each column is divided by its standard deviation for the clustering; `weight` (N,) has the weights
+    of the rows. In the columns `codes` (`Kernel.codes`) a centre takes the codes of the nearest row.
+    `rng` draws the starting centres and at most 20000 rows that are used. Cost O(NMD) a pass.
     """
     seen = np.arange(len(X))
     if len(X) > SAMPLE_ROWS:
@@ -91,24 +77,9 @@ def column_spread(X: np.ndarray, weight: np.ndarray | None = None, constant: flo
 def greedy_points(
     kernel: Kernel, X: np.ndarray, n_inducing: int, tolerance: float = 1e-10, given: np.ndarray | None = None
 ) -> np.ndarray:
-    """Rows of X chosen one by one, each where the unexplained variance is largest.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : ndarray (N, D)
-        Candidates.
-    n_inducing : int
-        M.
-    tolerance : float
-        Stop when no data point has more than this fraction of its prior variance left.
-    given : ndarray (m, D), optional
-        Points that are already chosen.
-
-    Returns
-    -------
-    ndarray (≤ M, D)
-        The points `given`, followed by rows of X. Cost O(NM²), memory O(NM).
+    """Points (≤ M, D): those already `given` (m, D), then rows of X (N, D) chosen one by one, each where the
+    unexplained variance is largest, until no data point has more than the fraction `tolerance` of its
+    prior variance left. Cost O(NM²), memory O(NM).
     """
     prior, chosen = kernel.diag(X), []
     already = 0 if given is None else len(given)
@@ -184,11 +155,15 @@ class Adam(BaseEstimator):
         many nats per data point against the quarter before.
     max_time : float, optional
         Seconds after which the epoch under way is the last.
+    checkpoint : str or path, optional
+        As in `LBFGS`; it is saved at the end of an epoch. `n_epochs` must be the same as well.
     """
 
-    def __init__(self, *, batch_size=500, learning_rate=0.03, n_epochs=100, tol=1e-4, max_time=None):
+    def __init__(
+        self, *, batch_size=500, learning_rate=0.03, n_epochs=100, tol=1e-4, max_time=None, checkpoint=None
+    ):
         self.batch_size, self.learning_rate, self.n_epochs = batch_size, learning_rate, n_epochs
-        self.tol, self.max_time = tol, max_time
+        self.tol, self.max_time, self.checkpoint = tol, max_time, checkpoint
 
 # %% ../nbs/18_training.ipynb #d69e29e5
 def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
@@ -321,36 +296,19 @@ class WarmEvidence:
 class Training:
     """The trained model and a record of its training.
 
-    Attributes
-    ----------
-    model : Model
-        The model with the best parameters found; with batches, with the last ones.
-    fit : Fit, or Answer
-        Inference on all data with this model, from whose `start` further inference can start; an
-        `Answer` if it was recalled from a checkpoint.
-    objective : float
-        What was maximised, in nats: the log evidence, plus the log prior if there are priors.
-    converged : bool
-        False if a limit was reached or the line search failed; `message` says which.
-    message : str
-    limit : str
-        The argument to raise if training has not converged, such as `max_iter`.
-    history, log_prior : ndarray (n_iter + 1,)
-        The objective at the start and after each iteration or epoch, and the log prior in it.
-    counts : dict of int, float or ndarray
-        Numbers of evaluations (`n_evaluations`), of those that failed (`n_rejected`) and of sweeps
-        over the sites (`n_sweeps`), and the largest relative jitter (`jitter_largest`); with batches,
-        how far the sums were out of date in each epoch, relative to their size (`drift_trace`).
+    `counts` has the numbers of evaluations (`n_evaluations`), of those that failed (`n_rejected`) and of
+    sweeps over the sites (`n_sweeps`), and the largest relative jitter (`jitter_largest`); with batches,
+    how far the sums were out of date in each epoch, relative to their size (`drift_trace`).
     """
 
-    model: Model
-    fit: Fit | Answer
-    objective: float
-    converged: bool
+    model: Model  # with the best parameters found; with batches, with the last ones
+    fit: Fit | Answer  # to all data, from whose `start` further inference can start; recalled from a checkpoint, an `Answer`
+    objective: float  # what was maximised, in nats: the log evidence, plus the log prior if there are priors
+    converged: bool  # False if a limit was reached or the line search failed; `message` says which
     message: str
-    limit: str
-    history: np.ndarray
-    log_prior: np.ndarray
+    limit: str  # the argument to raise if training has not converged, such as `max_iter`
+    history: np.ndarray  # (n_iter + 1,), the objective at the start and after each iteration or epoch
+    log_prior: np.ndarray  # (n_iter + 1,), the log prior in it
     counts: dict
 
     @property
@@ -581,28 +539,22 @@ def train(
     -------
     Training
         Of the best run. Cost 6NM² flops for each evaluation, more if the sites have to be
-        searched for.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If the evidence cannot be computed at the start.
-    ValueError
-        If the checkpoint belongs to another training problem, `fixed` has unknown names, or
-        `priors` do not fit the model.
+        searched for. LinAlgError if the evidence cannot be computed at the start.
     """
     check_fixed(model, fixed)
     check_priors(model.priors, model.parameters())
     rng, limit = rng or np.random.default_rng(0), limit or TimeLimit(training.max_time)
     (n_data,) = data.total(weight_of)
-    if isinstance(training, Adam):
-        return train_by_batches(  # noqa: F821
-            model, data, power, jitter, training, fixed, memory, tight, rng, limit, progress, n_data, callback
-        )
     record = None
     if training.checkpoint is not None:
         owner = owner_of(model, data, power, jitter, memory, tight, fixed)
+        if isinstance(training, Adam):
+            owner = digest(owner, training.batch_size, training.learning_rate, training.n_epochs, repr(rng.bit_generator.state))
         record = Checkpoint(training.checkpoint, owner, SECONDS_BETWEEN_SAVES)
+    if isinstance(training, Adam):
+        return train_by_batches(  # noqa: F821
+            model, data, power, jitter, training, fixed, memory, tight, rng, limit, progress, n_data, record, callback
+        )
     results, starts = [], 0
     while starts <= training.n_restarts and not (starts and limit.passed):
         start = disturbed(model, rng, fixed) if starts else model
@@ -656,18 +608,9 @@ HELD_OUT = 0.2  # fraction of the rows that are held out
 
 # %% ../nbs/18_training.ipynb #58469878
 def advised_power(loss: str, likelihood: Likelihood) -> float:
-    """The power that experiments suggest for a loss and a likelihood.
-
-    Parameters
-    ----------
-    loss : "auto" or "log_loss"
-        Whether squared errors or negative log densities should be small.
-    likelihood : Likelihood
-
-    References
-    ----------
-    Bui, Yan and Turner (2017), section 4, and its repetition on the site: for log densities in
-    regression the paper recommends 1, and 0.8 is rarely worse and never as bad.
+    """The power that experiments suggest for a likelihood, if squared errors (`loss` is "auto") or negative log
+    densities ("log_loss") should be small. For the latter, in regression, the paper recommends 1
+    (section 4); in its repetition on the site 0.8 is rarely worse and never as bad.
     """
     return 0.8 if loss == "log_loss" and isinstance(likelihood, Gaussian) else 0.5
 
@@ -708,6 +651,7 @@ def held_out_power(
     return float(powers[best]), trained[best], sweep
 
 # %% ../nbs/19_stochastic.ipynb #f07915b0
+import json
 import warnings
 from typing import NamedTuple
 
@@ -866,20 +810,6 @@ def visit(batch: Batch, held: HeldSums, k: int, sites: np.ndarray | None = None)
     return Visit(own, posteriors, projection, float(value), stale)
 
 # %% ../nbs/19_stochastic.ipynb #e3dbb1f4
-def share_of_Kuu_adjoint(
-    Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], precision: np.ndarray, shift: np.ndarray, outer: np.ndarray
-) -> np.ndarray:
-    """The contribution of some of the data to ∂ log Z / ∂ Kuu (M, M).
-
-    The arguments are their sums V diag(wτ) Vᵀ, V (wν) and V diag(we) Vᵀ, and mean and
-    covariance of the whitened v. Over all data it adds up to `Kuu_adjoint`. Cost O(M³).
-    """
-    beta, cov = np.atleast_2d(whitened[0].T), whitened[1]
-    H = len(beta) * (precision - precision @ cov) - outer
-    H += (np.atleast_2d(shift.T) - beta @ precision).T @ beta
-    return through_factor(Kuu, 0.5 * (H + H.T))
-
-
 def batch_gradient(model: Model, batch: Batch, found: Visit, n_batches: int) -> np.ndarray:
     """The contribution (P,) of a batch to the gradient of log Z with respect to `model.theta`.
 
@@ -895,8 +825,11 @@ def batch_gradient(model: Model, batch: Batch, found: Visit, n_batches: int) -> 
     likelihood_bar, mean_bar = found.projection.likelihood_bar, found.projection.mean_bar
     for shard in (batch.shard, *batch.earlier):
         sums, own, Kuu_bar = site_sums(shard), adjoints(shard, whitened), 0.0
-        for pair, precision, shift, outer in zip(whitened, sums.precision, sums.shift, own.outer):
-            Kuu_bar = Kuu_bar + share_of_Kuu_adjoint(batch.Kuu, pair, precision, shift, outer)
+        for (mean, cov), precision, shift, outer in zip(whitened, sums.precision, sums.shift, own.outer):
+            beta = np.atleast_2d(mean.T)
+            H = len(beta) * (precision - precision @ cov) - outer
+            H += (np.atleast_2d(shift.T) - beta @ precision).T @ beta
+            Kuu_bar = Kuu_bar + through_factor(batch.Kuu, 0.5 * (H + H.T))
         through_Kuu = np.concatenate([to_vector(part) for part in batch.pull_Kuu(Kuu_bar)])
         if shard is batch.shard:
             pulled = own.pulled + through_Kuu
@@ -1010,9 +943,10 @@ FEWEST_EPOCHS = 8  # from which it can be told whether training has converged
 def train_by_batches(
     model: Model, data: "Piece | Source", power: float | np.ndarray, jitter: float, options: Adam,  # noqa: F821
     fixed: Collection[str], memory: Memory | None, tight: bool, rng: np.random.Generator, limit: TimeLimit,
-    progress: bool, n_data: float, callback: Callable[[Epoch], object] | None = None,
+    progress: bool, n_data: float, record: Checkpoint | None, callback: Callable[[Epoch], object] | None,
 ) -> Training:
-    """The result of stochastic Power EP. Arguments as in `train`, and N, or Σ w.
+    """The result of stochastic Power EP. Arguments as in `train`, and N, or Σ w. All that changes from
+    epoch to epoch is saved to `record`, and taken from it if it was read from a file.
 
     A step costs 9nM² flops for each latent function and O(M³), for n rows in a batch; the sums
     need N/n · (M² + M) numbers for each. The last inference adds sweeps over all data of 2NM²
@@ -1032,8 +966,16 @@ def train_by_batches(
     vector, directions = objective.start, AdamDirections(len(objective.start))
     few = data.at(np.arange(0, data.n_data, -(-data.n_data // SAMPLE_ROWS)))
     units = options.learning_rate * step_lengths(objective.trained, few.X)
-    history, log_priors, drift, n_skipped, late = [], [], [], 0, False
-    bar = tqdm(range(options.n_epochs + 1), disable=not progress, desc="epochs")
+    history, log_priors, drift, n_skipped, late, first = [], [], [], 0, False, 0
+    if record is not None and record.state is not None:
+        saved, held = record.state, batches.held
+        vector, n_skipped, first = saved["vector"], saved["n_skipped"], saved["epoch"] + 1
+        history, log_priors, drift = (list(saved[name]) for name in ("history", "log_prior", "drift"))
+        directions.mean, directions.square, directions.n_steps = saved["mean"], saved["square"], saved["n_steps"]
+        held.precision, held.shift, batches.sites = saved["precision"], saved["shift"], saved["sites"]
+        held.add_up()
+        rng.bit_generator.state = json.loads(saved["rng"])
+    bar = tqdm(range(first, options.n_epochs + 1), disable=not progress, desc="epochs")
     for epoch in bar:
         for _ in range(1 if epoch else FIRST_PASSES):
             values, stale = [], 0.0
@@ -1058,6 +1000,13 @@ def train_by_batches(
             seconds = perf_counter() - limit.begun
             callback(Epoch(epoch, seconds, objective.model_at(vector), found.posteriors, history[-1]))
         late = 0 < epoch < options.n_epochs and limit.passed
+        if record is not None and (late or epoch == options.n_epochs or record.due):
+            record.write({
+                "vector": vector, "n_skipped": n_skipped, "epoch": epoch, "history": np.array(history),
+                "log_prior": np.array(log_priors), "drift": np.array(drift), "mean": directions.mean,
+                "square": directions.square, "n_steps": directions.n_steps, "precision": batches.held.precision,
+                "shift": batches.held.shift, "sites": batches.sites, "rng": json.dumps(rng.bit_generator.state),
+            })  # fmt: skip
         if late:
             break
     trained = objective.model_at(vector)

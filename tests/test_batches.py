@@ -253,6 +253,30 @@ def test_the_same_seed_the_same_bits():
     np.testing.assert_array_equal(results[0].history, results[1].history)
 
 
+@pytest.mark.parametrize("name", ["gaussian, outputs", "probit"])
+def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tmp_path):
+    monkeypatch.setattr(training, "SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr("sparse_pep.numerics.checkpoints.RARELY", 0.0)
+    case, options, counted = Case(name), {"batch_size": 7, "n_epochs": 5, "checkpoint": tmp_path / "file"}, []
+
+    def stop(epoch):
+        counted.append(epoch.number)
+        if len(counted) == 3:
+            raise KeyboardInterrupt
+
+    given = case.model, case.data, case.power
+    with pytest.raises(KeyboardInterrupt):
+        train(*given, training=Adam(**options), callback=stop)
+    resumed, whole = train(*given, training=Adam(**options), callback=stop), train(*given, training=Adam(**options | {"checkpoint": None}))
+    assert counted == [0, 1, 2, 2, 3, 4, 5]  # the third epoch was not saved when it was stopped
+    np.testing.assert_array_equal(resumed.model.theta, whole.model.theta)
+    np.testing.assert_array_equal(resumed.history, whole.history)
+    assert resumed.log_evidence == whole.log_evidence == train(*given, training=Adam(**options)).log_evidence
+    for other in ({"learning_rate": 0.1}, {"n_epochs": 6}):
+        with pytest.raises(ValueError, match="belongs to a training with other"):
+            train(*given, training=Adam(**options | other))
+
+
 def test_convergence_is_said_honestly(monkeypatch):
     few = train(PROBLEMS["gaussian, power 1"].model, Piece(0, X, PROBLEMS["gaussian"].y), 0.5, training=Adam(batch_size=10, n_epochs=2))
     assert few.fit.start is None and not few.converged and "too few" in few.message

@@ -68,7 +68,7 @@ RARELY = 10.0  # time between two saves, in units of the time that a save takes
 
 # %% ../../nbs/internals/numerics/checkpoints.ipynb #b190c2b6
 class Checkpoint:
-    """A list of evaluations that is saved to a file from time to time.
+    """A list of evaluations that is saved to a file from time to time, or another `state` of training.
 
     Parameters
     ----------
@@ -89,7 +89,8 @@ class Checkpoint:
     def __init__(self, path: str | Path, owner: str, every: float = 30.0):
         self.path, self.owner, self.every = Path(path), owner, every
         self.place, self.climbs, self.saved, self.pause = 0, [], time.monotonic(), 0.0
-        self.answers, self.failed = self._read() if self.path.exists() else [], False
+        self.failed, self.state = False, self._read() if self.path.exists() else None
+        self.answers = [] if self.state is None or "questions" not in self.state else self._answers()
 
     def begin(self) -> None:
         """Mark the start of another run of the optimiser."""
@@ -110,8 +111,13 @@ class Checkpoint:
         self.answers.append(answer)
         self.place = len(self.answers)
         self._forget_sites()
-        if time.monotonic() - self.saved >= max(self.every, RARELY * self.pause):
+        if self.due:
             self.save()
+
+    @property
+    def due(self) -> bool:
+        """Whether enough time has passed since the last save."""
+        return time.monotonic() - self.saved >= max(self.every, RARELY * self.pause)
 
     def _forget_sites(self) -> None:
         """Keep only the sites of the last evaluation that converged, and of the best of each run."""
@@ -126,19 +132,23 @@ class Checkpoint:
                 self.answers[i] = Answer(**vars(self.answers[i]) | {"sites": None})
 
     def save(self) -> None:
-        """Write the file. If that fails, because the disk is full for example, the old file stays
-        as it was, a warning says so once, and the next save tries again.
-        """
-        begun, rows = time.monotonic(), [vars(answer) for answer in self.answers]
+        """Write the list to the file."""
+        rows = [vars(answer) for answer in self.answers]
         columns = {
             name: np.array([row[name] for row in rows])
             for name in ("log_evidence", "gradient", "converged", "n_sweeps", "jitter")
         }
         sites = {str(i): answer.sites._asdict() for i, answer in enumerate(self.answers) if answer.sites is not None}
         questions = [answer.question for answer in self.answers]
-        state = {"owner": self.owner, "questions": questions, "sites": sites, **columns}
+        self.write({"questions": questions, "sites": sites, **columns})
+
+    def write(self, state: dict) -> None:
+        """Write a state of training to the file. If that fails, because the disk is full for example, the
+        old file stays as it was, a warning says so once, and the next save tries again.
+        """
+        begun = time.monotonic()
         try:
-            write_archive(self.path, state, FORMAT, FORMAT_VERSION)
+            write_archive(self.path, {"owner": self.owner, **state}, FORMAT, FORMAT_VERSION)
             self.failed = False
         except OSError as error:
             if not self.failed:
@@ -146,14 +156,14 @@ class Checkpoint:
                     f"checkpoint '{self.path}' cannot be written: {error.strerror}. Training goes on without it, "
                     "and the next save tries again.",
                     RuntimeWarning,
-                    stacklevel=2,
+                    stacklevel=3,
                 )
             self.failed = True
         self.saved = time.monotonic()
         self.pause = self.saved - begun
 
-    def _read(self) -> list[Answer]:
-        """The list that `save` wrote."""
+    def _read(self) -> dict:
+        """The state that `write` wrote."""
         state = read_archive(self.path, FORMAT, FORMAT_VERSION)
         if state["owner"] != self.owner:
             raise ValueError(
@@ -161,7 +171,11 @@ class Checkpoint:
                 "`random_state`, or on another number of threads (OMP_NUM_THREADS), with which the start has "
                 "other last digits; delete it, or name another file."
             )
-        names = ("log_evidence", "gradient", "converged", "n_sweeps", "jitter")
+        return state
+
+    def _answers(self) -> list[Answer]:
+        """The list that `save` wrote."""
+        names, state = ("log_evidence", "gradient", "converged", "n_sweeps", "jitter"), self.state
         columns = zip(state["questions"], *(state[name] for name in names))
         sites = {int(i): Sites(**parts) for i, parts in state["sites"].items()}
         return [
