@@ -14,7 +14,6 @@ from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import HeteroscedasticGaussian, Logit, NoisyProbit, Probit, StudentT
 from sparse_pep.model import Model
 from sparse_pep.multiclass import Softmax
-from sparse_pep.quadrature import STRICT
 from sparse_pep.sites import q_moments
 
 KERNELS = {"se": SquaredExponential, "matern32": Matern32}
@@ -84,28 +83,6 @@ def test_acceleration_changes_the_way_and_not_the_end(memory):
     plain, fit = problem.search(0.3, memory=0), problem.search(0.3, memory=memory)
     assert fit.converged and error(fit.site_precision, plain.site_precision) < 1e-7
     assert fit.n_sweeps <= plain.n_sweeps if memory == 0 else fit.n_sweeps < plain.n_sweeps
-
-
-def test_digits_of_the_projections_follow_the_search(monkeypatch):
-    """A cold search begins with five and a warm one with nine; both end with nine."""
-    problem, asked = small(Logit(), N=60), []
-    through = Logit.tilted
-
-    def recorded(self, y, mean, var, power, accuracy=STRICT):
-        asked.append(accuracy.relative)
-        return through(self, y, mean, var, power, accuracy)
-
-    monkeypatch.setattr(Logit, "tilted", recorded)
-    cold = problem.search(0.5, tol=1e-8)
-    assert asked[0] == 1e-9  # the start itself, under the prior
-    assert asked[1] == 1e-5
-    assert asked[-1] == 1e-9
-    assert len(set(asked[1:])) > 2
-    asked.clear()
-    warm = problem.search(0.5, tol=1e-8, start=cold.start)
-    assert asked == [1e-9]
-    assert warm.converged
-    assert max(cold.quadrature_error, warm.quadrature_error) <= 1e-9
 
 
 def test_stopped_early_says_so():
