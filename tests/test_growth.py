@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.estimators import fitting
 from sparse_pep.features import InducingPoints
@@ -30,7 +30,7 @@ def test_a_measure_that_is_no_number_is_not_the_best(monkeypatch):
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5])
-def test_a_smooth_curve_takes_few_points_in_memory_and_in_pieces(power, tmp_path):
+def test_a_smooth_curve_takes_few_points_in_memory_and_in_pieces(power):
     model, other = (clone(SparsePEPRegressor(power=power, training=LBFGS(tol=1e-2), standardize=False, **AUTO)) for _ in range(2))
     model.fit(X, y)
     other.fit(ArraySource(X, y, piece_rows=60))
@@ -44,10 +44,7 @@ def test_a_smooth_curve_takes_few_points_in_memory_and_in_pieces(power, tmp_path
         assert list(sweep) == ["n_inducing", measure]
         assert sweep[measure][0] == pytest.approx(measured, rel=1e-9)
     assert other.log_marginal_likelihood_value_ == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-6)
-    model.save(tmp_path / "model.npz")
-    back = load(tmp_path / "model.npz")
-    grown = [row for row in model.summary_rows() if row[0] in ("points tried", "growth ended")]
-    assert len(grown) == 2 and set(grown) <= set(back.summary_rows())
+    assert len([row for row in model.summary_rows() if row[0] in ("points tried", "growth ended")]) == 2
     assert len(model.partial_fit(X[:20] + 6.0, y[:20]).features_) <= 25
 
 
@@ -76,7 +73,8 @@ def growth(monkeypatch, values, gaps=None, passed=()):
     """`grown` with made-up measures: the numbers of points tried, the number kept, and the end."""
     values, gaps = iter(values), iter(gaps or [np.inf] * 9)
     rows = np.random.default_rng(0).uniform(0.0, 1200.0, (1200, 1))
-    data = fitting.Data(fitting.Piece(0, rows, rows[:, 0]), fitting.Piece(0, rows, rows[:, 0]), power=np.array(0.5))
+    piece = fitting.Piece(0, rows, rows[:, 0])
+    data = fitting.Data(piece, piece, piece, power=np.array(0.5))
     start = fitting.Model(SquaredExponential(1.0, 1.0), InducingPoints(rows[:100]), fitting.Gaussian(1.0))
     times, tried = iter(passed), []
 

@@ -6,7 +6,7 @@ from reference import dense
 from reference.compare import differences, error, slopes
 from reference.problems import Problem
 
-from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.means import MEANS, ConstantMean, LinearMean, ZeroMean, mean_from_config, mean_to_config, starting_mean
 from sparse_pep.model import Model, model_evidence, model_gradient, model_predict
@@ -118,18 +118,6 @@ def test_training_finds_a_trend_and_goes_on_with_it():
         n_inducing=15, mean=LinearMean(0.0, [1.0]), fixed=["mean.slope", "mean.intercept"], random_state=0
     ).fit(t, y)
     assert kept.mean_.slope[0] == 1.0 and kept.mean_.intercept == 0.0
-
-
-@pytest.mark.parametrize("estimator", [SparsePEPClassifier, SparsePEP, SparsePEPRegressor])
-def test_a_mean_is_saved_and_loaded(estimator, tmp_path):
-    y = {"SparsePEPClassifier": X[:, 0] > 0, "SparsePEP": rng.poisson(2.0, 12), "SparsePEPRegressor": X[:, 0]}[
-        estimator.__name__
-    ]
-    more = {"likelihood": "poisson"} if estimator is SparsePEP else {}
-    model = estimator(n_inducing=4, mean="linear", training=LBFGS(max_iter=3, tol=1e3), random_state=0, **more).fit(X, y)
-    model.save(tmp_path / "model.npz")
-    back = load(tmp_path / "model.npz")
-    assert np.array_equal(back.predict_f(X), model.predict_f(X)) and np.array_equal(back.mean_.slope, model.mean_.slope)
 
 
 def test_several_classes_have_a_level_each():
