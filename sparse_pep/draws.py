@@ -98,10 +98,8 @@ def expanded(kernel: Kernel) -> list[Product]:
     return [Product((kernel,))]
 
 
-def is_linear(term: Product) -> bool:
-    """Whether all factors are constant except for one, which is linear."""
-    others = [part for part in term.kernels if not isinstance(part, Constant)]
-    return len(others) == 1 and isinstance(others[0], Linear)
+
+
 
 # %% ../nbs/21_draws.ipynb #e141cd22
 def waves_seen(windows: Windows, xi: np.ndarray) -> np.ndarray:
@@ -127,15 +125,11 @@ class PriorDraws:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """The values (n, F) at X (n, D). Cost O(nJ(D + F))."""
-        return (self.waves(X) @ self.amplitudes).real + X @ self.slopes
-
-    def waves(self, X: np.ndarray) -> np.ndarray:
-        """exp(iξᵀx) (n, J)."""
-        return np.exp(1j * (X @ self.frequencies.T))
+        return (np.exp(1j * (X @ self.frequencies.T)) @ self.amplitudes).real + X @ self.slopes
 
     def gradient(self, X: np.ndarray) -> np.ndarray:
         """The derivatives (n, F, D) at X (n, D). Cost O(nJDF)."""
-        waves = self.waves(X)
+        waves = np.exp(1j * (X @ self.frequencies.T))
         turned = [waves @ (1j * xi[:, None] * self.amplitudes) for xi in self.frequencies.T]
         return np.stack(turned, axis=-1).real + self.slopes.T
 
@@ -166,7 +160,8 @@ def prior_draws(kernel: Kernel, n_dims: int, n_draws: int, n_features: int, rng:
     """`n_draws` draws from the prior with mean 0, with `n_features` waves for each term of the kernel."""
     xi, gamma, slopes = [], [], np.zeros((n_dims, n_draws))
     for term in expanded(kernel):
-        if is_linear(term):
+        others = [part for part in term.kernels if not isinstance(part, Constant)]
+        if len(others) == 1 and isinstance(others[0], Linear):
             slopes += rng.standard_normal(slopes.shape) * np.sqrt(term.diag(np.eye(n_dims)))[:, None]
             continue
         own, variance = weighted_waves(term, n_features, n_dims, rng)
@@ -197,7 +192,12 @@ class SampledFunctions:
         """The values of all draws at X (n, D): (n, S), or (n, C, S) for C latent functions or
         outputs, in the units of `predict_f`. Cost O(n(J + M)(D + CS)) for J waves.
         """
-        return np.concatenate([self._values(part) for part in self._parts(X)])
+        values, shift, scale = [], np.asarray(self.y_mean)[..., None], np.asarray(self.y_scale)[..., None]
+        for part in self._parts(X):
+            Kuf, mean = self.model.features.Kuf(self.model.kernel, part), self.model.mean(part)
+            f = (self.prior(part) + Kuf.T @ self.weights).reshape(len(part), *self.shape)
+            values.append(shift + scale * (f + mean.reshape(mean.shape + (1,) * (f.ndim - mean.ndim))))
+        return np.concatenate(values)
 
     def gradient(self, X: ArrayLike) -> np.ndarray:
         """The derivatives of the draws with respect to each input: (n, S, D), or (n, C, S, D).
@@ -219,12 +219,7 @@ class SampledFunctions:
         width = len(self.prior.frequencies) + len(self.weights)
         return [(X[rows] - self.x_mean) / self.x_scale for rows in chunk_slices(len(X), width)]
 
-    def _values(self, X: np.ndarray) -> np.ndarray:
-        """The values at a few inputs."""
-        Kuf, mean = self.model.features.Kuf(self.model.kernel, X), self.model.mean(X)
-        f = (self.prior(X) + Kuf.T @ self.weights).reshape(len(X), *self.shape)
-        f += mean.reshape(mean.shape + (1,) * (f.ndim - mean.ndim))
-        return np.asarray(self.y_mean)[..., None] + np.asarray(self.y_scale)[..., None] * f
+
 
     def _slopes(self, X: np.ndarray) -> np.ndarray:
         """The derivatives at a few inputs."""

@@ -50,21 +50,11 @@ def exchange(A: Pair, D: Pair, mean: np.ndarray, site: Pair, on_f: Pair, signed:
     """Mean (G, t, K) and variance (G, t) of f at t test points of each of G blocks, after the site
     of the block was exchanged for a factor on f. They are NaN where no distribution is left.
 
-    Parameters
-    ----------
-    A : tuple of ndarray (G, b + t, b), (G, t)
-        Covariance under q of wᵀu for the data points of the block, then for the test points, with
-        the data points of the block; and the variances of the test points.
-    D : tuple of ndarray (G, b + t, b), (G, t)
-        The same for f given u.
-    mean : ndarray (G, b + t, K)
-        Mean under q of wᵀu for the same points, for K outputs.
-    site : tuple of ndarray (G, b, b), (G, b, K)
-        Precision T and shift ν of the site on W_bᵀu.
-    on_f : tuple of ndarray (G, b), (G, b, K)
-        Precision τ̃ and shift ν̃ of the factor on f_b.
-    signed : bool
-        Whether some site of the model has a negative precision. Cost O(Gb²(b + t)).
+    `A` is the covariance (G, b + t, b) under q of wᵀu for the data points of the block, then for the test
+    points, with the data points of the block, and the variances (G, t) of the test points; `D` the same
+    for f given u; `mean` (G, b + t, K) that of wᵀu for K outputs. `site` has the precision T (G, b, b) and
+    shift ν (G, b, K) of the site on W_bᵀu, `on_f` those of the factor on f_b, τ̃ (G, b) and ν̃. With
+    `signed`, some site of the model has a negative precision. Cost O(Gb²(b + t)).
     """
     (T, nu), (tau, nu_f), (A, A_tt), (D, D_tt) = site, on_f, A, D
     b, t, one = A.shape[2], A_tt.shape[1], np.eye(A.shape[2])
@@ -76,7 +66,7 @@ def exchange(A: Pair, D: Pair, mean: np.ndarray, site: Pair, on_f: Pair, signed:
     a, system = A_bt - A[:, :b] @ g, E + F @ A[:, :b]
     right = np.concatenate([F @ a, nu_f - E @ nu - F @ mean[:, :b]], axis=2)
     found = np.linalg.solve(system, right)
-    var = D_tt + A_tt - dots(D_bt, g) - dots(g, A_bt + a) - dots(a, found[:, :, :t])
+    var = D_tt + A_tt - np.sum(D_bt * g + g * (A_bt + a) + a * found[:, :, :t], axis=1)
     ends = ((g, -mean[:, :b]), (D_bt, rho), (a, found[:, :, t:]))
     mean = mean[:, b:] + sum(left.swapaxes(1, 2) @ right for left, right in ends)
     proper = var > 0.0
@@ -85,9 +75,8 @@ def exchange(A: Pair, D: Pair, mean: np.ndarray, site: Pair, on_f: Pair, signed:
     return np.where(proper[:, :, None], mean, np.nan), np.where(proper, var, np.nan)
 
 
-def dots(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The inner products (G, t) of the columns of `left` and `right` (G, b, t)."""
-    return np.einsum("gbt,gbt->gt", left, right)
+
+
 
 # %% ../nbs/20_local.ipynb #e94996b1
 def apart(D: Pair, share: np.ndarray) -> Pair:
@@ -172,18 +161,7 @@ ROOM = 4_000_000  # entries of V at the rows of a group: 32 MB
 FEWEST_AND_MOST = 20, 200  # test points of a block that are predicted together
 
 
-def halves(model: Model, posteriors: Sequence[Posterior], X: np.ndarray) -> list[np.ndarray]:
-    """The rows of Vᵀ, and for each posterior of (LB⁻¹ V)ᵀ, each (n, M), at X (n, D)."""
-    found = [np.empty((len(X), len(model.features))) for _ in range(1 + len(posteriors))]
 
-    def work(share: Sequence[slice]) -> None:
-        for rows in share:
-            V = solve_lower(posteriors[0].Kuu, model.features.Kuf(model.kernel, X[rows]))
-            for into, part in zip(found, [V, *(solve_lower(q.B, V) for q in posteriors)]):
-                into[rows] = part.T
-
-    map_chunks(work, chunk_slices(len(X), len(model.features)))
-    return found
 
 
 def products(rows: np.ndarray, numbers: np.ndarray, b: int, room: np.ndarray) -> Pair:
@@ -207,7 +185,16 @@ def stacks(
     last = len(used) + np.arange(tests.size).reshape(tests.shape)
     numbers = np.hstack([np.cumsum(wanted)[members] - 1, last])
     inputs = np.vstack([rows.X[used], X[tests.ravel()]])
-    VT, *own = halves(model, posteriors, inputs)
+    VT, *own = [np.empty((len(inputs), len(model.features))) for _ in range(1 + len(posteriors))]
+
+    def work(share: Sequence[slice]) -> None:
+        for part in share:
+            V = solve_lower(posteriors[0].Kuu, model.features.Kuf(model.kernel, inputs[part]))
+            VT[part] = V.T
+            for half, q in zip(own, posteriors):
+                half[part] = solve_lower(q.B, V).T
+
+    map_chunks(work, chunk_slices(len(inputs), len(model.features)))
     means = [(half @ q.b).reshape(len(inputs), -1) for q, half in zip(posteriors, own)]
 
     def at(share: Sequence[slice]) -> Iterator[tuple]:

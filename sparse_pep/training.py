@@ -307,6 +307,7 @@ class Training:
     converged: bool  # False if a limit was reached or the line search failed; `message` says which
     message: str
     limit: str  # the argument to raise if training has not converged, such as `max_iter`
+    n_iter: int  # the number of iterations, or of epochs
     history: np.ndarray  # (n_iter + 1,), the objective at the start and after each iteration or epoch
     log_prior: np.ndarray  # (n_iter + 1,), the log prior in it
     counts: dict
@@ -315,11 +316,6 @@ class Training:
     def log_evidence(self) -> float:
         """The log evidence of all data for the trained model, in nats."""
         return self.fit.log_evidence
-
-    @property
-    def n_iter(self) -> int:
-        """The number of iterations, or of epochs."""
-        return len(self.history) - 1
 
 # %% ../nbs/18_training.ipynb #1c823910
 STALLED, EXHAUSTED = 2, 1  # SciPy's status if the line search fails, and if a limit was reached
@@ -343,9 +339,8 @@ class Ascent:
         self.n_evaluations, self.n_rejected, self.n_sweeps, self.jitter = 0, 0, 0, 0.0
 
     def __call__(self, scaled: np.ndarray) -> tuple[float, np.ndarray]:
-        """(−objective, −gradient) at parameters in their units; if they cannot be computed, a value
-        above all others and gradient zero. The best point so far, where a second run of L-BFGS
-        starts, is not evaluated again.
+        """(−objective, −gradient) at parameters in their units; if they cannot be computed, a value above all
+        others and gradient zero. The best point, where a second run starts, is not evaluated again.
         """
         vector, (best, at, slope, fit) = self.units * scaled, self.best
         if at is not None and np.array_equal(vector, at):
@@ -418,6 +413,7 @@ def maximise(
         converged=ascent.converged or flat or bool(end.success),
         message=message,
         limit="max_time" if ascent.late else "max_iter",
+        n_iter=n_iter,
         history=np.array(ascent.history),
         log_prior=np.array(ascent.log_priors),
         counts={
@@ -516,30 +512,12 @@ def train(
 ) -> Training:
     """The model trained on data, by L-BFGS or by batches with Adam.
 
-    Parameters
-    ----------
-    model : Model
-        Where training starts. With `priors`, the sum of log evidence and log prior is maximised.
-    data, power, jitter, memory, tight
-        As in `model_gradient`.
-    training : LBFGS or Adam
-        The optimiser, with its limits and the number of further starts, from disturbed parameters.
-    fixed : collection of str
-        Names of parameters that keep their values.
-    rng : Generator, optional
-        Random numbers for restarts or batches; seed 0 by default.
-    limit : TimeLimit, optional
-        A limit of time that began before, instead of `max_time` of the optimiser.
-    progress : bool
-        Whether to show a progress bar on standard error.
-    callback : callable, optional
-        callback(epoch) is called with an `Epoch` after each pass of Adam over the batches.
-
-    Returns
-    -------
-    Training
-        Of the best run. Cost 6NM² flops for each evaluation, more if the sites have to be
-        searched for. LinAlgError if the evidence cannot be computed at the start.
+    Training starts at `model`; with `priors`, the sum of log evidence and log prior is maximised. The
+    parameters named in `fixed` keep their values. `rng` (seed 0 by default) is for restarts or batches,
+    `limit` is a limit of time that began before, instead of `max_time`, and callback(epoch) is called
+    with an `Epoch` after each pass of Adam over the batches. The other arguments are those of
+    `model_gradient`. Cost 6NM² flops for each evaluation, more if the sites have to be searched for.
+    LinAlgError if the evidence cannot be computed at the start.
     """
     check_fixed(model, fixed)
     check_priors(model.priors, model.parameters())
@@ -1021,6 +999,7 @@ def train_by_batches(
         converged=bool(converged and fit.converged),
         message=message,
         limit="max_time" if late else "n_epochs",
+        n_iter=len(history) - 1,
         history=np.array(history),
         log_prior=np.array(log_priors),
         counts={"n_evaluations": directions.n_steps, "n_rejected": n_skipped, "drift_trace": np.array(drift)},
