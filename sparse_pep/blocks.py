@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from .inference import Fit, infer
 from .likelihoods import Likelihood
-from .numerics.linalg import add_rank_one, add_weighted, log1p_ratio, solve_lower
+from .numerics.blas import dger
+from .numerics.linalg import add_weighted, log1p_ratio, solve_lower
 from .numerics.threads import chunk_slices
 from .numerics.validation import as_floats
 from .shards import Shard
@@ -450,7 +451,7 @@ class BlockShard(Shard):
             add_symmetric_product(outer, Ve, V)
             VT -= Ve
         for own_beta, own_d1 in zip(np.atleast_2d(beta.T), d1):
-            add_rank_one(VT, own_beta, weight * own_d1)
+            dger(VT, own_beta, weight * own_d1)
         bars = solve_lower(self.Kuu, VT, transpose=True, out=VT), *Kbb_bar
         if not self.known:
             return bars, 0.0, d1

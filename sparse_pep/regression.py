@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .numerics.linalg import Factor, add_rank_one, add_weighted, factorise, inverse_gram, log1p_ratio, mirror, solve_lower
+from .numerics.blas import dger
+from .numerics.linalg import Factor, add_weighted, factorise, inverse_gram, log1p_ratio, mirror, solve_lower
 from .sites import Posterior, posterior_from_sums, q_moments, unexplained_variance
 
 # %% ../nbs/06_regression.ipynb #24dc7df4
@@ -212,7 +213,7 @@ def adjoint_chunk(
     U *= weight * total
     V -= U
     for b, d in zip(np.atleast_2d(beta.T), outputs):
-        add_rank_one(V, b, weight * d)
+        dger(V, b, weight * d)
     solve_lower(Kuu, V, transpose=True, out=V)
     return V, 0.5 * weight * (e - total), var, d1
 
@@ -254,7 +255,7 @@ def short_adjoint_chunk(
     if not same:
         bar *= total
     for b, d in zip(np.atleast_2d(back.T), outputs):
-        add_rank_one(bar, b, weight * d)
+        dger(bar, b, weight * d)
     return bar, -0.5 * total, d1
 
 

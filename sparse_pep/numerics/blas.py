@@ -116,8 +116,8 @@ def syrk(S: np.ndarray, V: np.ndarray, times: float = 1.0) -> None:
 
 
 def dger(T: np.ndarray, b: np.ndarray, d: np.ndarray) -> None:
-    """Add b dᵀ to T (M, n), in place, for b (M,) and d (n,). All in C order. Cost 2nM flops."""
-    M, n = T.shape
+    """Add b dᵀ to T (M, n) in C order, in place, for b (M,) and d (n,). Cost 2nM flops."""
+    (M, n), b, d = T.shape, np.ascontiguousarray(b, dtype=float), np.ascontiguousarray(d, dtype=float)
     at_T, at_b, at_d = _address("T", T, (M, n)), _address("b", b, (M,)), _address("d", d, (n,))
     if not T.size:
         return

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
-from .blas import dger, syrk, triangular
+from .blas import syrk, triangular
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #b3cd4d99
 def log1p_ratio(x: ArrayLike) -> np.ndarray:
@@ -244,11 +244,6 @@ def thin_product(W: np.ndarray, B: np.ndarray) -> np.ndarray:
     if groups == 1 or M % groups:
         return W @ B
     return (W.reshape(groups, M // groups, -1) @ B).reshape(M, -1)
-
-# %% ../../nbs/internals/numerics/linalg.ipynb #60931524
-def add_rank_one(T: np.ndarray, b: np.ndarray, d: np.ndarray) -> None:
-    """T += b dᵀ for T (M, n) in C order, b (M,) and d (n,). Cost 2nM flops."""
-    dger(T, np.ascontiguousarray(b, dtype=float), np.ascontiguousarray(d, dtype=float))
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #759ee324
 def mirror(S: np.ndarray) -> np.ndarray:
