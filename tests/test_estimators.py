@@ -75,12 +75,6 @@ def vector_of(model):
     return to_vector(model.parameters())
 
 
-def with_value(array, index, value):
-    array = array.copy()
-    array[index] = value
-    return array
-
-
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
     [
@@ -114,9 +108,8 @@ def test_constructors_show_what_they_take():
 
 
 def test_top_level_names():
-    assert {"LBFGS", "Adam", "SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"} == set(sparse_pep.__all__)
-    assert (sparse_pep.SparsePEPRegressor, sparse_pep.SparsePEPClassifier) == (SparsePEPRegressor, SparsePEPClassifier)
-    assert (sparse_pep.SparsePEP, sparse_pep.load) == (SparsePEP, load)
+    names = ["Adam", "LBFGS", "SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"]
+    assert sorted(sparse_pep.__all__) == [getattr(sparse_pep, name).__name__ for name in names] == names
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = sparse_pep.nothing_of_the_kind
 
@@ -160,7 +153,6 @@ SAVED = {
     "outputs": lambda: fixed_model(np.column_stack([y, X[:, 0]]), mean="linear", standardize=True),
     "weak priors": lambda: quick(priors="weak", fixed=["features.Z"]),
     "batches": lambda: quick(**ADAM),
-    "a limit of time": lambda: quick(training=LBFGS(max_time=1e-9)),
     "more points tried": lambda: quick(n_inducing="auto"),
     "a power held out": lambda: quick(power="held_out"),
     "blocks": lambda: quick(blocks=BLOCKS, power=np.linspace(0.0, 1.0, 8)),
@@ -236,7 +228,8 @@ def test_what_is_saved_predicts_the_same_bits(name, saved, tmp_path):
     assert {row for row in back.summary_rows() if row[0] != "advice"} <= set(model.summary_rows())
     same((back._jitter, back._tight, back._blocks), (model._jitter, model._tight, model._blocks))
     assert repr(clone(model)) == repr(model) and not hasattr(clone(back), "kernel_")
-    if hasattr(copy, "_data"):
+    assert hasattr(copy, "_data") == (name != "a source")
+    if name != "a source":
         same(copy.leave_one_out(), model.leave_one_out())
         assert copy.log_marginal_likelihood(vector_of(model)) == model.log_marginal_likelihood(vector_of(model))
     if isinstance(model.training, LBFGS):
@@ -274,7 +267,7 @@ def test_labels_that_cannot_be_saved(tmp_path):
 def test_a_fit_that_fails_leaves_the_fit_before_it(monkeypatch):
     model = fixed_model(standardize=True)
     before, wider = vars(model).copy(), np.column_stack([X, X])  # fails late, when the lengthscales are seen not to fit
-    for inputs in (with_value(X, (5, 1), np.nan), wider):
+    for inputs in (np.where(X == X[5, 1], np.nan, X), wider):
         with pytest.raises(ValueError):
             model.fit(inputs, 100 * y)
         assert vars(model) == before
@@ -392,8 +385,9 @@ def test_standardised_data_are_those_of_a_scaler(case):
     for draws in (lambda one, X: one.predict_f(X)[0], lambda one, X: one.sample_f(X, 3)):
         np.testing.assert_array_equal(draws(model, test), mean + scale * draws(scaled, seen))
     np.testing.assert_array_equal(model.predict_f(test)[1], scale**2 * scaled.predict_f(seen)[1])
-    assert error(model.sample_y(test, 3), mean + scale * scaled.sample_y(seen, 3)) < 1e-12
-    assert error(model.leave_one_out(), scaled.leave_one_out() - np.log(scale)) < 1e-12
+    rounding = 1e-12 * (kind is SparsePEPRegressor)
+    assert error(model.sample_y(test, 3), mean + scale * scaled.sample_y(seen, 3)) <= rounding
+    assert error(model.leave_one_out(), scaled.leave_one_out() - np.log(scale)) <= rounding
     assert error(model.predict_log_density(own, targets), scaled.predict_log_density(inputs, inner) - np.log(scale)) < 1e-11
     if kind is SparsePEPRegressor:
         (_, std), (_, cov) = model.predict(test, return_std=True), model.predict(test, return_cov=True)
@@ -409,8 +403,6 @@ def test_what_takes_inputs_takes_them_in_their_own_units():
     model = SparsePEPRegressor(n_inducing=5, training=None, standardize=True, random_state=0).fit(own, y)
     assert model.x_scale_[2] == 1.0 and model.x_mean_[2] == 1e6 and np.all(model.features_.Z[:, 2] == 0.0)
     np.testing.assert_allclose(model.add_inducing(own[7:8]).features_.Z[-1], (own[7] - model.x_mean_) / model.x_scale_)
-    _, cov = model.predict(own[:5], return_cov=True)
-    np.testing.assert_allclose(np.sqrt(np.diag(cov)), model.predict(own[:5], return_std=True)[1], rtol=1e-9)
     assert np.array_equal(fixed_model().x_mean_, [0.0, 0.0]) and np.array_equal(fixed_model().x_scale_, [1.0, 1.0])
 
 
@@ -439,10 +431,9 @@ def test_results_agree_with_each_other():
     assert error(model.predict_log_density(X_TEST, np.ones(7)), density) < 1e-13
     assert model.score(X, y) == pytest.approx(1 - np.mean((y - model.predict(X)) ** 2) / np.var(y), rel=1e-12)
     assert error(model.site_shift_, model.site_precision_ * y) < 1e-15
-    draws = model.sample_y(X_TEST, 20_000, random_state=1)
-    assert draws.shape == (7, 20_000) and np.max(np.abs(draws.mean(1) - mean) / std) < 5 / np.sqrt(20_000)
+    draws, again = (model.sample_y(X_TEST, 20_000, random_state=1) for _ in range(2))
+    assert np.array_equal(draws, again) and np.max(np.abs(draws.mean(1) - mean) / std) < 5 / np.sqrt(20_000)
     assert np.max(np.abs(np.cov(draws) - cov)) < 6 / np.sqrt(20_000) * np.max(cov)
-    np.testing.assert_array_equal(model.sample_y(X_TEST, 3, random_state=1), model.sample_y(X_TEST, 3, random_state=1))
 
 
 def test_counts_agree_with_themselves():
@@ -517,21 +508,6 @@ def test_gaussian_noise_is_the_regressor(standardize):
     assert ours.score(X, y) == np.mean(theirs.predict_log_density(X, y))
 
 
-@pytest.mark.parametrize("standardize", [False, True])
-def test_leave_one_out_of_an_exact_model_is_leaving_one_out(standardize):
-    """With an inducing point on each datum EP is exact for Gaussian noise, and so is its cavity."""
-    inputs, targets = X[:12], 3.0 * y[:12]
-    given = {"kernel": KERNEL, "noise_variance": 0.2, "training": None, "jitter": 0.0}
-    inputs = (inputs - inputs.mean(axis=0)) / inputs.std(axis=0)  # of these, scaling changes the targets only
-    whole = SparsePEPRegressor(features=InducingPoints(inputs), standardize=standardize, **given).fit(inputs, targets)
-    scaled, expected = (targets - whole.y_mean_) / whole.y_scale_, []
-    for n in range(12):
-        rest = np.arange(12) != n
-        part = SparsePEPRegressor(features=InducingPoints(inputs[rest]), **given).fit(inputs[rest], scaled[rest])
-        expected.append(part.predict_log_density(inputs[n : n + 1], scaled[n : n + 1])[0] - np.log(whole.y_scale_))
-    assert error(whole.leave_one_out(), np.array(expected)) < 1e-6
-
-
 SLOPES = {  # model, step of the differences, tolerance
     "trained": (lambda: quick(steps=30, n_inducing=8, standardize=True), 1e-4, 1e-5),
     "composite": (lambda: fixed_model(kernel=KERNEL + Linear(0.2) * Matern32(0.5, 1.0)), 1e-4, 1e-5),
@@ -574,15 +550,12 @@ def test_jitter_is_explicit_and_hardly_matters():
 
 
 def test_bounds_hold_the_exact_evidence_between_them():
-    model = fixed_model(power=1.0)
+    model, K = fixed_model(power=1.0), KERNEL(X) + 0.1 * np.eye(40)
     low, high = model.log_marginal_likelihood_bounds()
-    K = KERNEL(X) + 0.1 * np.eye(40)
-    exact = -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + 40 * np.log(2 * np.pi))
-    assert low < exact < high
+    assert low < -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + 40 * np.log(2 * np.pi)) < high
     assert low == pytest.approx(fixed_model(power=0.0, tight=True).log_marginal_likelihood_value_, rel=1e-10)
     assert f"exact GP lies between   {low:.2f} and {high:.2f}" in model.summary()
-    low, high = fixed_model(features=InducingPoints(X[:38]), power=0.0).log_marginal_likelihood_bounds()
-    assert high - low < 0.4
+    assert np.ptp(fixed_model(features=InducingPoints(X[:38]), power=0.0).log_marginal_likelihood_bounds()) < 0.4
 
 
 @pytest.mark.parametrize("name, outputs", [("gaussian", 1), ("gaussian", 2), ("student_t", 1)])
@@ -650,7 +623,7 @@ def test_starts_reach_the_data():
     assert start(SparsePEPClassifier, SIDE).kernel_.variance == pytest.approx(1.0)
     many = start(SparsePEP, 1000 + COUNTS, likelihood="poisson").kernel_
     assert many.variance == pytest.approx(np.mean(np.log(1000.5 + COUNTS) ** 2))
-    outlier = start(SparsePEP, with_value(y, 0, 1e4), "log_scale", likelihood="student_t", standardize=False)
+    outlier = start(SparsePEP, np.append(1e4, y[1:]), "log_scale", likelihood="student_t", standardize=False)
     assert 0.1 < outlier.kernel_.variance < 2.0
     assert outlier.likelihood_.scale**2 <= outlier.kernel_.variance * (1 + 1e-12)
 
@@ -811,13 +784,3 @@ def test_adam_says_whether_it_was_still_rising_and_shows_progress_if_asked(epoch
     said = [str(warning.message) for warning in recwarn]
     assert (re.search(words, said[0]) and not model.converged_) if words else (model.converged_ and not said)
     assert ("objective per data point" in capfd.readouterr().err) == (epochs > 4)
-
-
-@unfinished
-def test_adam_goes_on_with_later_data():
-    given = ADAM | KEPT | {"training": ADAM["training"], "noise_variance": 0.1, "fixed": list(fixed_model().parameters())}
-    once, parts = SparsePEPRegressor(**given).fit(X, y), SparsePEPRegressor(**given).fit(X[:25], y[:25])
-    np.testing.assert_allclose(parts.partial_fit(X[25:], y[25:]).predict(X_TEST), once.predict(X_TEST), rtol=1e-6)
-    # with everything fixed exactly, and if it is not, the first data are not forgotten
-    going_on = SparsePEPRegressor(**ADAM).fit(X[:25], y[:25]).partial_fit(X[25:], y[25:])
-    assert going_on.score(X[:25], y[:25]) > 0.8 and going_on.n_samples_seen_ == 40
