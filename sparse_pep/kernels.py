@@ -19,7 +19,7 @@ from scipy.special import expit, logit  # noqa: F401
 
 from .numerics.distances import Pairs, StackedPairs, centred_pairs
 from .numerics.parameters import Parametric, added, numbered, with_numbered  # noqa: F401
-from .numerics.validation import as_floats, inputs_2d, is_number, require_kind, shown  # noqa: F401
+from .numerics.validation import as_floats, inputs_2d, is_number, shown  # noqa: F401
 
 # %% ../nbs/01_kernels.ipynb #e1cd2b9b
 class Kernel(Parametric):
@@ -692,45 +692,6 @@ KINDS = {
         Product,
     )
 }
-
-# %% ../nbs/01_kernels.ipynb #3e9d4869
-def kernel_to_config(kernel: Kernel) -> dict:
-    """A description of `kernel` as a dictionary that JSON can hold. `kernel_from_config` gives
-    back the same kernel, to the last bit. Raises ValueError for a kernel that this page does
-    not define.
-
-    Examples
-    --------
-    >>> from sparse_pep.kernels import Matern32, kernel_to_config
-    >>> sorted(kernel_to_config(Matern32(variance=2.0)))
-    ['kind', 'lengthscale', 'variance']
-    """
-    require_kind(kernel, KINDS, "kernel")
-    fields = {name: np.asarray(getattr(kernel, name)).tolist() for name in kernel.trained}
-    if isinstance(kernel, Combination):
-        fields["kernels"] = [kernel_to_config(k) for k in kernel.kernels]
-    dims = {"active_dims": list(kernel.active_dims)} if kernel.active_dims is not None else {}
-    return {"kind": type(kernel).__name__, **fields, **dims}
-
-
-def kernel_from_config(config: dict) -> Kernel:
-    """The kernel that `kernel_to_config` described. Raises ValueError if the kind is unknown or
-    its fields do not fit.
-
-    Examples
-    --------
-    >>> from sparse_pep.kernels import Matern32, kernel_from_config, kernel_to_config
-    >>> copy = kernel_from_config(kernel_to_config(Matern32(variance=2.0)))
-    >>> print(type(copy).__name__, copy.variance)
-    Matern32 2.0
-    """
-    try:
-        kind, fields = KINDS[config["kind"]], {key: value for key, value in config.items() if key != "kind"}
-        if issubclass(kind, Combination):
-            fields["kernels"] = tuple(kernel_from_config(part) for part in config["kernels"])
-        return kind(**fields)
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not the description of a kernel: {config!r}. Known kinds: {', '.join(KINDS)}.") from error
 
 # %% ../nbs/structured_kernels.ipynb #9257ffdb
 @dataclass(frozen=True, eq=False)

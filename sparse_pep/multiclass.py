@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
-from .likelihoods import LIKELIHOODS, Likelihood, whole_numbers
+from .likelihoods import Likelihood, whole_numbers
 from .numerics.linalg import log1p_ratio
-from .numerics.validation import require_kind
 from .quadrature import STRICT, Accuracy, Tilted
 
 # %% ../nbs/09_multiclass.ipynb #0819d264
@@ -237,18 +236,3 @@ class Softmax(Likelihood):
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One label (S,), as float64, for each column of f (C, S)."""
         return np.argmax(f + rng.gumbel(size=np.shape(f)), axis=0).astype(float)
-
-# %% ../nbs/09_multiclass.ipynb #092698e2
-def likelihood_to_config(likelihood: Likelihood) -> dict:
-    """A dictionary that describes `likelihood` and can be stored as JSON."""
-    require_kind(likelihood, LIKELIHOODS | {"Softmax": Softmax}, "likelihood")
-    return {"kind": type(likelihood).__name__, **vars(likelihood)}
-
-
-def likelihood_from_config(config: dict) -> Likelihood:
-    """The inverse of `likelihood_to_config`. ValueError if the description does not fit."""
-    kinds = LIKELIHOODS | {"Softmax": Softmax}
-    try:
-        return kinds[config["kind"]](**{key: value for key, value in config.items() if key != "kind"})
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"not the description of a likelihood; known kinds: {', '.join(kinds)}.") from error

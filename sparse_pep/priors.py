@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .numerics.validation import as_floats, require_kind, shown
+from .numerics.validation import as_floats, shown
 
 # %% ../nbs/priors.ipynb #f8e96c62
 @dataclass(frozen=True, eq=False)
@@ -207,24 +207,3 @@ def weak_priors(parameters: Mapping[str, np.ndarray], variance: float) -> dict[s
 
 # %% ../nbs/priors.ipynb #f0f7848b
 KINDS = {kind.__name__: kind for kind in (Normal, LogNormal, Uniform, LogUniform)}
-
-
-def priors_to_config(priors: Priors) -> dict[str, dict]:
-    """A description of `priors` that JSON can hold."""
-    configs = {}
-    for name, prior in priors.items():
-        require_kind(prior, KINDS, "priors")
-        numbers = {field.name: np.asarray(getattr(prior, field.name)).tolist() for field in fields(prior)}
-        configs[name] = {"kind": type(prior).__name__, **numbers}
-    return configs
-
-
-def priors_from_config(configs: Mapping[str, Mapping]) -> dict[str, Prior]:
-    """The inverse of `priors_to_config`. ValueError if a description does not fit."""
-    try:
-        return {
-            name: KINDS[config["kind"]](**{key: value for key, value in config.items() if key != "kind"})
-            for name, config in configs.items()
-        }
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"not the description of priors: {shown(configs)}. Known kinds: {', '.join(KINDS)}.") from error

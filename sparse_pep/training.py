@@ -27,7 +27,7 @@ from .numerics.checkpoints import Answer, Checkpoint, Sites
 from .numerics.files import digest
 from .numerics.linalg import factorise, solve_lower
 from .numerics.threads import one_blas_thread
-from .priors import check_priors, limits_of, log_prior, priors_to_config
+from .priors import check_priors, limits_of, log_prior
 from .shards import Piece
 from .streaming import Memory
 
@@ -479,7 +479,7 @@ def owner_of(
     fixed: Collection[str],
 ) -> str:
     """Digest of everything that determines the path of training; not of limits and `tol`."""
-    priors = priors_to_config(model.priors)
+    priors = [[name, type(prior).__name__, *(np.asarray(value).tolist() for value in vars(prior).values())] for name, prior in model.priors.items()]
     kinds = repr((model.kernel, model.likelihood, model.mean, type(model.features), priors))
     fields = [repr(field) for field in vars(model.features).values()]
     if data.resident:

@@ -14,7 +14,8 @@ from sklearn.base import clone
 
 import sparse_pep.features
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.features import InducingPoints, features_from_config, features_to_config
+from sparse_pep.estimators.persistence import from_config, to_config
+from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Mixture, Wavelet, Windows, points, windows_vjp
 from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian
@@ -324,9 +325,9 @@ def test_no_array_for_each_dimension():
     ids=["windows", "fourier", "derivative"],
 )
 def test_text_holds_every_bit(features):
-    text = json.dumps(features_to_config(features))
-    back = features_from_config(json.loads(text))
-    assert json.dumps(features_to_config(back)) == text
+    text = json.dumps(to_config(features, "features"))
+    back = from_config(json.loads(text), "features")
+    assert json.dumps(to_config(back, "features")) == text
     parts = getattr(features, "features", [features])
     for one, other in zip(parts, getattr(back, "features", [back])):
         assert type(one) is type(other)
@@ -354,7 +355,7 @@ def test_every_kind_can_be_imported_with_the_points():
 )
 def test_text_of_something_else_is_refused(config):
     with pytest.raises(ValueError, match="known kinds"):
-        features_from_config(config)
+        from_config(config, "features")
 
 
 # In models

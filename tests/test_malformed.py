@@ -27,10 +27,10 @@ from sparse_pep import cli, datasets, inference, means, plots, regression, repor
 from sparse_pep.blocks import Partition
 from sparse_pep.data import tables
 from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.estimators.persistence import FORMAT_VERSION
-from sparse_pep.features import InducingPoints, features_from_config
+from sparse_pep.estimators.persistence import FORMAT_VERSION, from_config
+from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Mixture, Wavelet
-from sparse_pep.kernels import Kernel, Linear, Matern12, Matern32, Periodic, SquaredExponential, Sum, White, kernel_from_config
+from sparse_pep.kernels import Kernel, Linear, Matern12, Matern32, Periodic, SquaredExponential, Sum, White
 from sparse_pep.likelihoods import Gaussian, NegativeBinomial, NoisyProbit, Poisson, Probit, StudentT
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
 from sparse_pep.model import Model
@@ -942,9 +942,9 @@ MATHS = {
     "kernel plus a number": (lambda: SE + 1.0, "Kernel", TypeError),
     "sum of no kernels": (lambda: Sum(()), "`kernels`"),
     "sum of numbers": (lambda: Sum((1.0, SE)), "`kernels`"),
-    "an unknown kind of kernel": (lambda: kernel_from_config({"kind": "Exotic"}), "Exotic"),
-    "a kernel's description, a list": (lambda: kernel_from_config([]), "kernel"),
-    "an unknown kind of features": (lambda: features_from_config({"kind": "Exotic"}), "features"),
+    "an unknown kind of kernel": (lambda: from_config({"kind": "Exotic"}, "kernel"), "Exotic"),
+    "a kernel's description, a list": (lambda: from_config([], "kernel"), "kernel"),
+    "an unknown kind of features": (lambda: from_config({"kind": "Exotic"}, "features"), "features"),
     **{f"Z {name}": (lambda bad=bad: InducingPoints(bad), "`Z`") for name, bad in (("of one dimension", X[:, 0]), ("of NaN", np.full((2, 2), NAN)), ("of text", [["a"]]), ("empty", np.ones((0, 2))), ("without columns", np.ones((2, 0))), ("a number", 3.0), ("nothing", None), ("complex", X + 1j), ("ragged", [[1.0], [1.0, 2.0]]), ("sparse", scipy.sparse.csr_matrix(X)))},
     **{f"width {value!r}": (lambda value=value: GaussianBlur(X[:3], value), "`width`") for value in (0.0, -1.0, NAN, INF, "a", None, [1.0], np.ones((2, 2)), 1j)},
     **{f"frequency {value!r}": (lambda value=value: Wavelet(X[:3], 1.0, value), "`frequency`") for value in (NAN, "a", None, np.ones(5))},

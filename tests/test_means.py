@@ -7,8 +7,9 @@ from reference.compare import differences, error, slopes
 from reference.problems import Problem
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
+from sparse_pep.estimators.persistence import from_config, to_config
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
-from sparse_pep.means import MEANS, ConstantMean, LinearMean, ZeroMean, mean_from_config, mean_to_config, starting_mean
+from sparse_pep.means import MEANS, ConstantMean, LinearMean, ZeroMean, starting_mean
 from sparse_pep.model import Model, model_evidence, model_gradient, model_predict
 from sparse_pep.shards import Piece
 from sparse_pep.training import LBFGS
@@ -38,7 +39,7 @@ class TestLaws:
         assert type(again) is type(mean) and np.array_equal(again(X), mean(X))
 
     def test_a_description_goes_round_to_the_last_bit(self, mean):
-        again = mean_from_config(mean_to_config(mean))
+        again = from_config(to_config(mean, "mean"), "mean")
         assert type(again) is type(mean)
         for name, value in mean.parameters().items():
             assert again.parameters()[name].tobytes() == value.tobytes()

@@ -5,12 +5,13 @@ import pytest
 from reference import multiclass as reference
 from reference.compare import error, gradient_error
 
+from sparse_pep.estimators.persistence import from_config, to_config
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Logit
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_gradient
-from sparse_pep.multiclass import Softmax, likelihood_from_config, likelihood_to_config
+from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Piece
 
 POWERS = (0.0, 1e-6, 0.5, 1.0)
@@ -110,7 +111,7 @@ def test_predictions_and_samples():
 def test_refusals_and_config():
     likelihood = Softmax(3)
     np.testing.assert_array_equal(likelihood.check([0, 1, 2]), [0.0, 1.0, 2.0])
-    assert likelihood.n_latent == 3 and likelihood_from_config(likelihood_to_config(Softmax(5))) == Softmax(5)
+    assert likelihood.n_latent == 3 and from_config(to_config(Softmax(5), "likelihood"), "likelihood") == Softmax(5)
     for bad in ([0, 3], [-1, 0], [0.5, 1], [np.nan, 0]):
         with pytest.raises(ValueError, match="y"):
             likelihood.check(bad)

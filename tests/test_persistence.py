@@ -101,7 +101,7 @@ def test_bytes_may_be_changed_or_missing(saved, tmp_path):
         (("version",), np.inf, "damaged"),
         (("state", "feature_names"), 5, "its `feature_names` must be a list of strings; got 5"),
         (("state", "fitted", "y_scale_"), "x", "its `y_scale_` must hold finite numbers above 0"),
-        (("state", "posterior", "b"), [[1.0]], "its `b` must hold finite numbers, of the shape (M) or (M, K) that goes with the others"),
+        (("state", "latent", "0", "b"), [[1.0]], "its `b` must hold finite numbers, of the shape (M) or (M, K) that goes with the others"),
         (("state", "fitted", "n_features_in_"), 10**12, "its `n_features_in_` must be a whole number from 1 to"),
         (("state", "estimator"), "load", "its `estimator` must be one of SparsePEPRegressor"),
         (("state", "likelihood", "kind"), "Probit", "`model.npz` is a sparse_pep model file, but it cannot be used"),

@@ -8,26 +8,29 @@ __all__ = ['load']
 # %% ../../nbs/internals/estimators/persistence.ipynb #ede4a8ab
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..data.columns import Columns
 from .arguments import COUNT, RULES, Rule
-from ..features import FEATURE_KINDS, Features, features_from_config, features_to_config
-from ..kernels import kernel_from_config, kernel_to_config
-from ..likelihoods import Likelihood
+from ..features import FEATURE_KINDS
+from ..kernels import KINDS as KERNELS
+from ..likelihoods import LIKELIHOODS, Likelihood
 from ..local import LocalRows
-from ..means import mean_from_config, mean_to_config
+from ..means import MEANS
 from ..model import Model
-from ..multiclass import likelihood_from_config, likelihood_to_config
+from ..multiclass import Softmax
 from ..numerics.files import DAMAGE, as_plain, read_archive, without_arrays, write_archive
 from ..numerics.linalg import Factor
 from ..numerics.validation import is_names, is_number, require_kind, shown
-from ..priors import check_priors, priors_from_config, priors_to_config
+from ..priors import KINDS as PRIORS
+from ..priors import check_priors
 from ..sites import Posterior
 from ..training import LBFGS, Adam
 
@@ -36,50 +39,47 @@ if TYPE_CHECKING:
     from sparse_pep.estimators.base import PowerEPEstimator
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #7c1e9150
-def posteriors_to_parts(posteriors: list[Posterior]) -> dict:
-    """The arrays that make up the posteriors of C latent functions with one Kuu."""
-    Kuu = posteriors[0].Kuu
-    first, *more = ({"B": q.B.lower, "b": q.b} for q in posteriors)
-    others = {str(c + 1): part for c, part in enumerate(more)}
-    return {"Kuu": Kuu.lower, "jitter": Kuu.jitter, **first, "more": others}
+KINDS = {
+    "kernel": KERNELS,
+    "features": {name: getattr(import_module(module), name) for name, module in FEATURE_KINDS.items()},
+    "likelihood": LIKELIHOODS | {"Softmax": Softmax},
+    "mean": MEANS,
+    "priors": PRIORS,
+    "training": {"LBFGS": LBFGS, "Adam": Adam},
+}
 
 
-def posteriors_from_parts(parts: dict) -> list[Posterior]:
-    """The inverse of `posteriors_to_parts`."""
-    Kuu = Factor.from_lower(parts["Kuu"], parts["jitter"])
-    return [
-        Posterior(Kuu, Factor.from_lower(part["B"]), part["b"])
-        for part in (parts, *parts.get("more", {}).values())
-    ]
+def to_config(part: object, argument: str) -> dict:
+    """The class and the fields of a part of a model, for JSON. ValueError if it is not one of the `KINDS` of its `argument`."""
+    require_kind(part, KINDS[argument], argument)
+    config = {"kind": type(part).__name__}
+    for name in signature(type(part)).parameters:
+        value = getattr(part, name)
+        several = isinstance(value, (list, tuple)) and any(is_dataclass(one) for one in value)
+        config[name] = [to_config(one, argument) for one in value] if several else np.asarray(value).tolist()
+    return config
+
+
+def from_config(config: dict, argument: str) -> object:
+    """The inverse of `to_config`. ValueError if the kind is unknown or its fields do not fit."""
+    kinds = KINDS[argument]
+    try:
+        values = {name: value for name, value in config.items() if name != "kind"}
+        for name in {"kernels", "features"} & set(values):
+            values[name] = tuple(from_config(one, argument) for one in values[name])
+        return kinds[config["kind"]](**values)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"its `{argument}` is described by {shown(config)}, which does not fit; known kinds: {', '.join(kinds)}.") from error
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #4528a5a8
 FORMAT = "sparse_pep model"
 ESTIMATORS = "SparsePEPRegressor", "SparsePEP", "SparsePEPClassifier"
 FORMAT_VERSION = 1
 SAVED = (
-    "x_mean_",
-    "x_scale_",
-    "y_mean_",
-    "y_scale_",
-    "log_marginal_likelihood_value_",
-    "converged_",
-    "n_iter_",
-    "n_features_in_",
-    "n_samples_seen_",
-    "q_mean_",
-    "q_cov_",
-    "site_precision_",
-    "site_shift_",
-    "diagnostics_",
-)
+    "x_mean_", "x_scale_", "y_mean_", "y_scale_", "log_marginal_likelihood_value_", "converged_", "n_iter_", "n_features_in_",
+    "n_samples_seen_", "q_mean_", "q_cov_", "site_precision_", "site_shift_", "diagnostics_",
+)  # fmt: skip
 NOT_SAVED = ("kernel", "features", "power", "blocks", "random_state", "likelihood", "mean", "priors", "training")
-
-
-def require_features(features: Features) -> None:
-    """Raise a ValueError unless a file can hold these features."""
-    kinds = {name: getattr(import_module(module), name) for name, module in FEATURE_KINDS.items()}
-    for part in (features, *getattr(features, "features", ())):
-        require_kind(part, kinds, "features")
 
 
 def require_path(path: str | Path) -> None:
@@ -88,93 +88,51 @@ def require_path(path: str | Path) -> None:
         raise ValueError(f"`path` must be the name of a file; got {shown(path)}.")
 
 
-def require_saved(path: str | Path, features: Features, extra: dict | None) -> None:
-    """Raise a ValueError unless a file can hold these features and `extra`."""
+def save(model: "PowerEPEstimator", path: str | Path, extra: dict | None = None) -> None:
+    """Write a fitted model to one file. If writing fails, no incomplete file is left behind."""
     require_path(path)
-    require_features(features)
     if not isinstance(extra, (Mapping, type(None))):
         raise ValueError(f"`extra` must be a dictionary; got {shown(extra)}.")
     try:
         json.dumps(without_arrays(dict(extra or {}), {}), default=as_plain)
     except TypeError as error:
         raise ValueError(f"`extra` may hold only arrays and values that JSON can represent: {error}.") from error
-
-
-def classes_to_parts(classes: np.ndarray) -> dict:
-    """Labels (C,) in the form in which a file holds them. ValueError if they are objects other than
-    text and numbers.
-    """
-    as_objects = classes.dtype.kind == "O"
-    if as_objects and not all(isinstance(label, (str, int, float)) for label in classes):
-        raise ValueError(f"only labels that are text or numbers can be saved; got {classes}.")
-    labels = np.asarray(classes.tolist()) if as_objects else classes
-    return {"labels": labels, "objects": as_objects}
-
-
-def training_to_config(training: LBFGS | Adam | str | None) -> dict | str | None:
-    """The optimiser in the form in which a file holds it, without its checkpoint."""
-    if not isinstance(training, (LBFGS, Adam)):
-        return training
-    return {"kind": type(training).__name__} | {k: v for k, v in training.get_params().items() if k != "checkpoint"}
-
-
-def training_from_config(config: dict | str | None) -> LBFGS | Adam | str | None:
-    """The inverse of `training_to_config`. ValueError if there is no such optimiser."""
-    if not isinstance(config, dict):
-        return config
-    kinds, options = {"LBFGS": LBFGS, "Adam": Adam}, dict(config)
-    if (kind := options.pop("kind", None)) not in kinds:
-        raise ValueError(f"its `training` must be one of {', '.join(kinds)}; got {shown(kind)}.")
-    return kinds[kind](**options)
-
-
-def fitted_state(model: "PowerEPEstimator") -> dict:
-    """The fitted attributes that are saved."""
+    arguments, posteriors = model.get_params(deep=False), model._posteriors
     fitted = {name: getattr(model, name) for name in SAVED if hasattr(model, name)}
-    told = fitted["diagnostics_"]
-    fitted["diagnostics_"] = {k: v for k, v in told.items() if k != "parameter_trace"}
+    fitted["diagnostics_"] = {k: v for k, v in model.diagnostics_.items() if k != "parameter_trace"}
     if hasattr(model, "classes_"):
-        fitted["classes_"] = classes_to_parts(model.classes_)
-    return fitted
-
-
-def save(model: "PowerEPEstimator", path: str | Path, extra: dict | None = None) -> None:
-    """Write a fitted model to one file. If writing fails, no incomplete file is left behind."""
-    require_saved(path, model.features_, extra)
-    arguments = model.get_params(deep=False)
+        labels = model.classes_
+        if as_objects := labels.dtype.kind == "O":
+            if not all(isinstance(label, (str, int, float)) for label in labels):
+                raise ValueError(f"only labels that are text or numbers can be saved; got {labels}.")
+            labels = np.asarray(labels.tolist())
+        fitted["classes_"] = {"labels": labels, "objects": as_objects}
+    training = model.training
+    if isinstance(training, (LBFGS, Adam)):
+        training = {k: v for k, v in to_config(training, "training").items() if k != "checkpoint"}
     state = {
         "estimator": type(model).__name__,
         "arguments": {k: v for k, v in arguments.items() if k not in NOT_SAVED and not isinstance(v, Likelihood)},
         "numerics": {"jitter": model._jitter, "tight": model._tight},
-        "training": training_to_config(model.training),
+        "training": training,
         "power": np.asarray(model.power_),
         "blocks": model._blocks,
         "rows": None if model._local is None else model._local.parts(),
-        "kernel": kernel_to_config(model.kernel_),
-        "features": features_to_config(model.features_),
-        "likelihood": likelihood_to_config(model.likelihood_),
-        "mean": mean_to_config(model.mean_),
-        "priors": priors_to_config(model.priors_),
-        "fitted": fitted_state(model),
+        **{name: to_config(getattr(model, f"{name}_"), name) for name in ("kernel", "features", "likelihood", "mean")},
+        "priors": {name: to_config(prior, "priors") for name, prior in model.priors_.items()},
+        "fitted": fitted,
         "feature_names": list(getattr(model, "feature_names_in_", [])),
         "columns": None if model.columns_ is None else model.columns_.to_json(),
-        "posterior": posteriors_to_parts(model._posteriors),
+        "posterior": {"Kuu": posteriors[0].Kuu.lower, "jitter": posteriors[0].Kuu.jitter},
+        "latent": {str(c): {"B": q.B.lower, "b": q.b} for c, q in enumerate(posteriors)},
         "extra": extra or {},
     }
     write_archive(path, state, FORMAT, FORMAT_VERSION)
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #64646bf1
 class Numbers(NamedTuple):
-    """What an array of numbers must be.
-
-    Attributes
-    ----------
-    shapes : tuple of str
-        One letter for each axis; "MM" is square, "" one number.
-    least : float
-        All entries are above it.
-    kinds : str
-        Of NumPy's types: integers, floating point.
+    """An array of numbers of one of the `shapes`, a letter for each axis ("MM" is square, "" one number), all above `least`
+    and of the `kinds` of NumPy's types.
     """
 
     shapes: tuple[str, ...]
@@ -189,11 +147,8 @@ class Numbers(NamedTuple):
         return f"hold finite numbers{above}, of the shape {shapes} that goes with the others"
 
     def fits(self, value: object, sizes: dict[str, int]) -> bool:
-        """Whether `value` is such an array. `sizes` has the sizes that are known by their letters,
-        and gets those that are new.
-        """
-        plain = isinstance(value, np.ndarray) or is_number(value) or isinstance(value, list)
-        array = np.asarray(value) if plain else np.empty(0, dtype=object)
+        """Whether `value` is such an array. `sizes` has the sizes that are known by their letters, and gets those that are new."""
+        array = np.asarray(value) if is_number(value) or isinstance(value, (np.ndarray, list)) else np.empty(0)
         if array.dtype.kind not in self.kinds or not (array.size and np.all(np.isfinite(array))):
             return False
         for letters in self.shapes:
@@ -204,17 +159,6 @@ class Numbers(NamedTuple):
         return False
 
 
-def is_factor(value: object) -> bool:
-    """Whether an array is a Cholesky factor: none of its diagonal is 0."""
-    return isinstance(value, np.ndarray) and value.ndim == 2 and np.all(np.diag(value) > 0.0)
-
-
-def is_labels(value: object) -> bool:
-    """Whether `value` holds two labels or more, in order."""
-    good = isinstance(value, np.ndarray) and value.dtype.kind in "biufUS" and value.ndim == 1
-    return good and len(value) > 1 and np.array_equal(value, np.unique(value))
-
-
 class Check(NamedTuple):
     """A condition for which a `Rule` has no words."""
 
@@ -222,152 +166,123 @@ class Check(NamedTuple):
     admits: Callable[[object], bool]
 
 
-def is_names_of_blocks(value: object) -> bool:
-    """Whether `value` is None, or holds numbers or text, one for each block."""
-    array = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biufUS"
-    return value is None or array
-
-
-def is_blocks(value: object) -> bool:
-    """Whether `value` is None, or has the number of the block of each row."""
-    return value is None or Numbers(("N",), -1.0, "iu").fits(value, {})
+def is_array_of(value: object, kinds: str) -> bool:
+    """Whether `value` is a vector of NumPy's types of these `kinds`."""
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in kinds
 
 
 MOST_COLUMNS = 10**6
-DICTIONARY = Rule("be a dictionary", kinds=(dict,))
-NUMBER = Check("be a number", is_number)
-WHOLE = Rule("be a whole number", interval=(0, np.inf), whole=True)
-FACTOR = Check("be a Cholesky factor", is_factor)
-ENTRIES: dict[str, list[Rule | Check | Numbers]] = {
-    **dict.fromkeys(("arguments", "numerics", "fitted", "diagnostics_", "posterior", "more", "extra"), [DICTIONARY]),
-    "priors": [DICTIONARY],
-    **dict.fromkeys(("kernel", "likelihood", "mean", "classes_"), [DICTIONARY]),
-    "estimator": [Rule(f"be one of {', '.join(ESTIMATORS)}", texts=ESTIMATORS)],
-    **dict.fromkeys(("Kuu", "B"), [Numbers(("MM",)), FACTOR]),
-    "b": [Numbers(("M", "MK"))],
-    "q_mean_": [Numbers(("M", "CM", "MK"))],
-    "q_cov_": [Numbers(("MM", "CMM"))],
-    "site_precision_": [Numbers(("N", "CN"))],
-    "site_shift_": [Numbers(("N", "CN", "NK"))],
-    "x_mean_": [Numbers(("", "D"))],
-    "x_scale_": [Numbers(("", "D"), least=0.0)],
-    "y_mean_": [Numbers(("", "K"))],
-    "y_scale_": [Numbers(("", "K"), least=0.0)],
-    "power": [Numbers(("", "P"), least=-1e-300)],
-    "blocks": [Check("be None or hold the number of the block of each row", is_blocks)],
-    "features.frequencies": [Numbers(("F",))],
-    "rows.X": [Numbers(("ND",))],
-    "rows.precision": [Numbers(("LN",))],
-    "rows.shift": [Numbers(("LN", "KN"))],
-    **dict.fromkeys(("rows.power", "rows.weight"), [Numbers(("N",), least=-1e-300)]),
-    "rows.blocks": [Check("be None or hold the number of the block of each row", is_blocks)],
-    "rows.labels": [Check("be None or hold the label of each block", is_names_of_blocks)],
-    "rows.n_neighbours": [COUNT],
-    "labels": [Check("hold two labels or more, in order", is_labels)],
-    "n_features_in_": [Rule(f"be a whole number from 1 to {MOST_COLUMNS}", interval=(1, MOST_COLUMNS + 1), whole=True)],
-    "feature_names": [Check("be a list of strings", is_names)],
-    "tight": [RULES["tight"]],
-    **dict.fromkeys(("n_iter_", "n_samples_seen_", "n_samples"), [WHOLE]),
-    **dict.fromkeys(("log_marginal_likelihood_value_", "jitter", "determined_directions", "target_variance"), [NUMBER]),
-    **dict.fromkeys(("unexplained_share", "n_clipped", "quadrature_error", "smallest_cavity"), [NUMBER]),
+BLOCKS = Check("be None or hold the number of the block of each row", lambda v: v is None or (is_array_of(v, "iu") and np.all(v > -1)))
+LABELS = Check("hold two labels or more, in order", lambda v: is_array_of(v, "biufUS") and len(v) > 1 and np.array_equal(v, np.unique(v)))
+ENTRIES: dict[str, Rule | Check | Numbers] = {
+    **dict.fromkeys(("arguments", "numerics", "fitted", "diagnostics_", "posterior", "latent", "priors", "extra"), Rule("be a dictionary", kinds=(dict,))),
+    "estimator": Rule(f"be one of {', '.join(ESTIMATORS)}", texts=ESTIMATORS),
+    **dict.fromkeys(("Kuu", "B"), Numbers(("MM",))),
+    "b": Numbers(("M", "MK")),
+    "q_mean_": Numbers(("M", "CM", "MK")),
+    "q_cov_": Numbers(("MM", "CMM")),
+    "site_precision_": Numbers(("N", "CN")),
+    "site_shift_": Numbers(("N", "CN", "NK")),
+    "x_mean_": Numbers(("", "D")),
+    "x_scale_": Numbers(("", "D"), least=0.0),
+    "y_mean_": Numbers(("", "K")),
+    "y_scale_": Numbers(("", "K"), least=0.0),
+    "power": Numbers(("", "P"), least=-1e-300),
+    "features.frequencies": Numbers(("F",)),
+    "rows.X": Numbers(("ND",)),
+    "rows.precision": Numbers(("LN",)),
+    "rows.shift": Numbers(("LN", "KN")),
+    **dict.fromkeys(("rows.power", "rows.weight"), Numbers(("N",), least=-1e-300)),
+    **dict.fromkeys(("blocks", "rows.blocks"), BLOCKS),
+    "rows.labels": Check("be None or hold the label of each block", lambda v: v is None or is_array_of(v, "biufUS")),
+    "rows.n_neighbours": COUNT,
+    "labels": LABELS,
+    "n_features_in_": Rule(f"be a whole number from 1 to {MOST_COLUMNS}", interval=(1, MOST_COLUMNS + 1), whole=True),
+    "feature_names": Check("be a list of strings", is_names),
+    "tight": RULES["tight"],
+    **dict.fromkeys(("n_iter_", "n_samples_seen_", "n_samples"), Rule("be a whole number", interval=(0, np.inf), whole=True)),
+    **dict.fromkeys(("log_marginal_likelihood_value_", "jitter", "determined_directions", "target_variance"), Check("be a number", is_number)),
+    **dict.fromkeys(("unexplained_share", "n_clipped", "quadrature_error", "smallest_cavity"), Check("be a number", is_number)),
 }  # fmt: skip
 
 
-def entries_of(value: object, above: str = "") -> Iterator[tuple[str, object]]:
-    """Names and values in a state, at any depth, except in what the user saved along. Names within
-    the features begin with "features.", within the rows for local predictions with "rows.", within
-    the priors with "priors.".
+def require_entries(value: object, sizes: dict[str, int], above: str = "") -> None:
+    """Raise a ValueError for the first entry of a state, at any depth, that is not what the table says, except in what the user
+    saved along. Names within the features, the rows for local predictions and the priors begin with theirs.
     """
-    parts = value.items() if isinstance(value, dict) else ()
-    for name, part in parts:
-        yield above + name, part
-        within = f"{name}." if name in ("features", "rows", "priors") else above
-        yield from entries_of(part, within) if name != "extra" else ()
+    for name, part in value.items() if isinstance(value, dict) else ():
+        if rule := ENTRIES.get(above + name):
+            if not (rule.fits(part, sizes) if isinstance(rule, Numbers) else rule.admits(part)):
+                raise ValueError(f"its `{above + name}` must {rule.words}; got {shown(part)}.")
+        if name != "extra":
+            require_entries(part, sizes, f"{name}." if name in ("features", "rows", "priors") else above)
     for part in value if isinstance(value, list) else ():
-        yield from entries_of(part, above)
-
-
-def require_entries(state: dict) -> None:
-    """Raise a ValueError for the first entry of a state that is not what the table says."""
-    found, sizes = list(entries_of(state)), {}
-    for wanted, rules in ENTRIES.items():
-        for name, value in found:
-            for rule in rules if name == wanted else ():
-                good = rule.fits(value, sizes) if isinstance(rule, Numbers) else rule.admits(value)
-                if not good:
-                    raise ValueError(f"its `{name}` must {rule.words}; got {shown(value)}.")
+        require_entries(part, sizes, above)
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #05f51329
 def restored(state: dict) -> "PowerEPEstimator":
-    """The estimator that a saved state describes, without its training data."""
-    require_entries(state)
-    kind = getattr(import_module("sparse_pep.estimators"), state["estimator"])
-    kernel = kernel_from_config(state["kernel"])
-    features = features_from_config(state["features"])
-    likelihood = likelihood_from_config(state["likelihood"])
-    mean = mean_from_config(state["mean"])
-    labels, priors = state["blocks"], priors_from_config(state["priors"])
-    arguments = state["arguments"] | {"fixed": tuple(state["arguments"]["fixed"])}
-    arguments |= {"power": state["power"], "blocks": labels, "mean": mean if mean.parameters() else None, "priors": priors or None}
-    arguments["training"] = training_from_config(state["training"])
+    """The estimator that a saved state describes, without its training data. ValueError unless its parts fit together: it predicts
+    at two points, and says how it was fitted.
+    """
+    sizes = {}
+    for name in ("posterior", "latent", *state):  # the number of inducing variables comes first
+        require_entries({name: state[name]}, sizes)
+    kind, fitted = getattr(import_module("sparse_pep.estimators"), state["estimator"]), state["fitted"]
+    parts = {name: from_config(state[name], name) for name in ("kernel", "features", "likelihood", "mean")}
+    priors = {name: from_config(config, "priors") for name, config in state["priors"].items()}
+    training = state["training"]
+    arguments = state["arguments"] | {
+        "fixed": tuple(state["arguments"]["fixed"]),
+        "power": state["power"],
+        "blocks": state["blocks"],
+        "mean": parts["mean"] if parts["mean"].parameters() else None,
+        "priors": priors or None,
+        "training": from_config(training, "training") if isinstance(training, dict) else training,
+    }
     if hasattr(kind, "likelihood"):
-        arguments["likelihood"] = likelihood
-    elif likelihood.codes:
-        arguments["noise_variance"] = likelihood
-    model = kind(kernel=kernel, features=features, **arguments)
-    model.columns_ = None if state.get("columns") is None else Columns.from_json(state["columns"])
-    restore_attributes(model, state["fitted"])
-    if model.columns_ is not None and len(model.columns_.columns) != model.n_features_in_:
-        raise ValueError("its `columns` must describe each column of the table.")
-    model._model, model.priors_ = Model(kernel, features, likelihood, mean, priors), priors
-    check_priors(priors, model.parameters())
-    model.kernel_, model.features_, model.likelihood_, model.mean_ = kernel, features, likelihood, mean
-    model.power_ = float(state["power"]) if np.ndim(state["power"]) == 0 else state["power"]
-    model._blocks = labels
-    model._local = LocalRows(**state["rows"]) if state.get("rows") else None
-    model._jitter, model._tight = state["numerics"]["jitter"], state["numerics"]["tight"]
-    model._posteriors = posteriors_from_parts(state["posterior"])
-    if any(len(q.b) != len(features) for q in model._posteriors):
-        raise ValueError("its posterior is of another number of inducing variables.")
-    model.extra_ = state["extra"]
-    require_predictions(model)
-    if state["feature_names"]:
-        model.feature_names_in_ = np.array(state["feature_names"], dtype=object)
-    return model
-
-
-def restore_attributes(model: "PowerEPEstimator", fitted: dict[str, Any]) -> None:
-    """Set the fitted attributes of a model from the saved ones. ValueError if they do not fit it."""
+        arguments["likelihood"] = parts["likelihood"]
+    elif parts["likelihood"].codes:
+        arguments["noise_variance"] = parts["likelihood"]
+    model = kind(kernel=parts["kernel"], features=parts["features"], **arguments)
     for name in SAVED:
         if name in fitted or name not in ("site_precision_", "site_shift_"):
             setattr(model, name, fitted[name])
-    for name in ("x_mean_", "x_scale_"):
-        setattr(model, name, fitted[name] + np.zeros(n_inputs(model)))
-    if "classes_" in fitted:
-        kept = fitted["classes_"]
-        model.classes_ = kept["labels"].astype(object) if kept["objects"] else kept["labels"]
-
-
-def n_inputs(model: "PowerEPEstimator") -> int:
-    """The number of inputs of a model, which are not the columns of a table that was mixed."""
-    return model.n_features_in_ if model.columns_ is None else len(model.columns_.names)
-
-
-def require_predictions(model: "PowerEPEstimator") -> None:
-    """Raise an error unless the parts of a model fit together: it predicts at two points, and says
-    how it was fitted.
-    """
-    classes, X = getattr(model, "classes_", None), np.outer([0.0, 1.0], np.ones(n_inputs(model)))
+    columns = model.columns_ = None if state["columns"] is None else Columns.from_json(state["columns"])
+    if columns is not None and len(columns.columns) != model.n_features_in_:
+        raise ValueError("its `columns` must describe each column of the table.")
+    n_inputs = model.n_features_in_ if columns is None else len(columns.names)
+    model.x_mean_, model.x_scale_ = fitted["x_mean_"] + np.zeros(n_inputs), fitted["x_scale_"] + np.zeros(n_inputs)
+    classes = fitted.get("classes_")
+    if classes is not None:
+        model.classes_ = classes["labels"].astype(object) if classes["objects"] else classes["labels"]
+    model._model, model.priors_ = Model(**parts, priors=priors), priors
+    check_priors(priors, model.parameters())
+    for name, part in parts.items():
+        setattr(model, f"{name}_", part)
+    model.power_ = float(state["power"]) if np.ndim(state["power"]) == 0 else state["power"]
+    model._blocks, model._local = state["blocks"], LocalRows(**state["rows"]) if state["rows"] else None
+    model._jitter, model._tight = state["numerics"]["jitter"], state["numerics"]["tight"]
+    Kuu = Factor.from_lower(state["posterior"]["Kuu"], state["posterior"]["jitter"])
+    model._posteriors = [Posterior(Kuu, Factor.from_lower(part["B"]), part["b"]) for part in state["latent"].values()]
+    if any(len(q.b) != len(model.features_) for q in model._posteriors):
+        raise ValueError("its posterior is of another number of inducing variables.")
+    if any(np.any(np.diag(factor.lower) <= 0.0) for factor in (Kuu, *(q.B for q in model._posteriors))):
+        raise ValueError("its `Kuu` and `B` must be Cholesky factors.")
+    model.extra_ = state["extra"]
+    X = np.outer([0.0, 1.0], np.ones(n_inputs))
     with np.errstate(all="ignore"):
-        mean, var = model._latent(X)
+        _, var = model._latent(X)
         if np.max(var) > model.likelihood_.widest:  # probabilities would take minutes and gigabytes
             raise ValueError(f"its function has a variance of {np.max(var):.1g}.")
         found = model.predict(X) if classes is None else model.predict_proba(X)
-    if classes is not None and found.shape != (2, len(classes)):
-        raise ValueError(f"it has {len(classes)} classes, but probabilities of shape {found.shape}.")
+    if classes is not None and found.shape != (2, len(model.classes_)):
+        raise ValueError(f"it has {len(model.classes_)} classes, but probabilities of shape {found.shape}.")
     if not all(np.all(np.isfinite(part)) for part in (*model.predict_f(X), found)):
         raise ValueError("its predictions are not finite.")
     model.summary()
+    if state["feature_names"]:
+        model.feature_names_in_ = np.array(state["feature_names"], dtype=object)
+    return model
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #6db1f04c
 def load(path: str | Path) -> "PowerEPEstimator":

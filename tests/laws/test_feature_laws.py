@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from reference.compare import error, slopes
 
-from sparse_pep.features import InducingPoints, features_from_config, features_to_config
+from sparse_pep.estimators.persistence import from_config, to_config
+from sparse_pep.features import InducingPoints
 from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Mixture, Wavelet
 from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, SquaredExponential, White
 
@@ -135,7 +136,7 @@ def test_pull_back_equals_finite_differences(features, kernel, X, name):
 @every_pair
 def test_description_and_parameters_go_round_and_columns_are_independent(features, kernel, X):
     Kuu, Kuf = covariances(features, kernel, X)
-    described = features_from_config(json.loads(json.dumps(features_to_config(features))))
+    described = from_config(json.loads(json.dumps(to_config(features, "features"))), "features")
     rebuilt = features.with_parameters(features.parameters())
     assert type(described) is type(rebuilt) is type(features)
     assert len(rebuilt) == len(features)

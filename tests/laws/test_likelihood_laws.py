@@ -11,11 +11,11 @@ from reference.compare import error
 from scipy.special import expit, gammaln, stdtr
 
 from sparse_pep import likelihoods
+from sparse_pep.estimators.persistence import KINDS, from_config, to_config
 from sparse_pep.likelihoods import (
     Beta, Binary, Binomial, Counts, Gamma, Gaussian, HeteroscedasticGaussian, Likelihood, Logit, NegativeBinomial, NoisyProbit,
     Ordinal, Poisson, Positive, Probit, StudentT, Tobit, Weibull,
 )  # fmt: skip
-from sparse_pep.multiclass import likelihood_from_config, likelihood_to_config
 from sparse_pep.quadrature import Tilted
 
 HOWTO = Path(__file__).parents[2] / "nbs/howto/likelihoods.ipynb"
@@ -179,10 +179,9 @@ def test_parameters_go_round(likelihood, ys, refused):
 
 @every_likelihood
 def test_description_goes_through_json_without_a_change(likelihood, ys, refused, monkeypatch):
-    monkeypatch.setitem(likelihoods.LIKELIHOODS, "Durations", Durations)
-    config = json.loads(json.dumps(likelihood_to_config(likelihood)))
-    assert likelihood_from_config(config) == likelihood
-    assert type(likelihood_from_config(config)) is type(likelihood)
+    monkeypatch.setitem(KINDS["likelihood"], "Durations", Durations)
+    back = from_config(json.loads(json.dumps(to_config(likelihood, "likelihood"))), "likelihood")
+    assert back == likelihood and type(back) is type(likelihood)
 
 
 @every_likelihood
@@ -464,8 +463,8 @@ def test_limits_of_a_tobit_are_in_order():
 
 @pytest.mark.parametrize("config", [{}, {"kind": "Exotic"}, {"kind": "Probit", "colour": 1}, {"kind": "likelihood"}])
 def test_a_description_of_no_likelihood_is_refused(config):
-    with pytest.raises(ValueError, match="not the description of a likelihood.*StudentT"):
-        likelihood_from_config(config)
+    with pytest.raises(ValueError, match="its `likelihood` is described by .*StudentT"):
+        from_config(config, "likelihood")
 
 
 def test_every_likelihood_is_in_the_suite():
