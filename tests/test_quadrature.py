@@ -133,29 +133,6 @@ def test_units_do_not_matter(factor):
     np.testing.assert_allclose(there.averages, here.averages, rtol=1e-7, atol=1e-8)
 
 
-def brute_force(likelihood, y, mean, var, power):
-    """z, d1, d2 of one datum by a million equal steps."""
-    f = np.linspace(mean - 12 * np.sqrt(var), mean + 12 * np.sqrt(var), 1_000_001)
-    ell, slope, bend = likelihood.log_density(y, f)
-    cavity = np.exp(-0.5 * (f - mean) ** 2 / var)
-    weight = cavity * np.exp(power * (ell - np.max(ell)))
-    z = np.log(np.sum(weight) / np.sum(cavity)) / power + np.max(ell)
-    weight /= np.sum(weight)
-    d1 = weight @ slope
-    return z, d1, weight @ bend + power * (weight @ (slope - d1) ** 2)
-
-
-@pytest.mark.parametrize("y", [0.0, 2.0, 4.4, -6.0])
-@pytest.mark.parametrize("power", [0.2, 0.7, 1.0])
-def test_two_peaks(y, power):
-    """A likelihood a hundred times narrower than its cavity, which is far away: a peak here and a peak there."""
-    likelihood, y = StudentT(4.0, 0.01), np.array([y])
-    got = likelihood.tilted(y, np.zeros(1), np.ones(1), power)
-    expected = brute_force(likelihood, y, 0.0, 1.0, power)
-    assert relative_errors(np.ravel(got[:3]), np.array(expected), 1.0) < 1e-7
-    assert got.error < 1e-8
-
-
 def test_a_mode_far_outside_the_cavity():
     """A count of 0 and a rate of e^1000: the cavity itself has no weight, in doubles, where the mass is."""
     mean = np.array([30.0, 1e3, 1e6])
