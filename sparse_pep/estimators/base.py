@@ -466,8 +466,9 @@ class PowerEPEstimator(Arguments):
     ) -> Relevance:
         """How much the model depends on each column of X (N, D), or on each of the `groups` of
         columns: by the lengthscales, and by the loss of log density of y (N,) when the column is
-        shuffled. Rows that the model has not seen are best. `summary()` then shows the result.
-        Parameters are those of `sparse_pep.estimators.relevance.relevance`.
+        shuffled `n_repeats` times. Rows that the model has not seen are best. A group has a name and
+        numbers of encoded columns; by default each column that `fit` was given is one. `summary()`
+        then shows the result.
         """
         check_is_fitted(self)
         found = relevance(self, X, y, groups, n_repeats, random_state)

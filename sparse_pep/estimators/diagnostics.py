@@ -6,7 +6,6 @@
 __all__ = []
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #5024d72b
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,34 +18,8 @@ from ..numerics.linalg import Factor
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #84ea2d2e
 @dataclass(frozen=True, eq=False)
 class Account:
-    """The results of a fit from which its summary is written.
-
-    Attributes
-    ----------
-    estimator : str
-        The name of the estimator's class.
-    likelihood : Likelihood
-    features : Features
-    power : ndarray
-        The power α, one number or several.
-    n_latent : int
-        Number of latent functions.
-    log_evidence : float
-        log Z_PEP, in nats.
-    converged : bool
-    n_iter : int
-    diagnostics : dict
-        The `diagnostics_` of the estimator.
-    jitter : float
-        The jitter in the estimator's arguments.
-    Kuu : Factor
-        The Cholesky factor of the prior covariance of the inducing variables.
-    bounds : (float, float), optional
-        Bounds on the log marginal likelihood of the exact model, in nats.
-    tight : bool
-        Whether the evidence has the tight form.
-    columns : Columns, optional
-        How the columns of a mixed table became numbers.
+    """The results of a fit from which its summary is written: `jitter` is that of the estimator's arguments, `bounds` those on the
+    log marginal likelihood of the exact model, in nats, and `tight` says whether the evidence has the tight form.
     """
 
     estimator: str
@@ -76,39 +49,25 @@ Lines = list[tuple[str, str]]
 MEASURES = {"log_evidence": "log evidence", "log_density": "leave-one-out log density"}
 
 
-def rows_of_growth(told: dict) -> Lines:
-    """The rows about a number of inducing points that the fit chose: what was tried, and why no more."""
-    if "inducing_sweep" not in told:
-        return []
-    sizes, (measure, values) = told["inducing_sweep"]["n_inducing"], list(told["inducing_sweep"].items())[1]
-    tried = ", ".join(f"{M} ({value:.3f})" for M, value in zip(sizes, values))
-    return [
-        ("points tried", f"{tried}: {MEASURES[measure]} in nats per data point"),
-        ("growth ended", told["growth_ended"]),
-    ]
-
-
-def rows_of_prior(told: dict) -> Lines:
-    """The row about the priors of a fit, which says what was maximised; none without priors."""
-    value = told.get("log_prior")
-    return [] if value is None else [("log prior", f"{value:.2f} nats; training maximised the sum of both")]
-
-
 def rows_of_fit(fit: Account) -> Lines:
-    """The rows of the summary that say what was fitted and how training went."""
+    """The rows of the summary that say what was fitted, how training went, and how a number of inducing points was chosen."""
     told, alpha, C = fit.diagnostics, np.unique(fit.power), fit.n_latent
     power = f"{alpha[0]:g}" if len(alpha) == 1 else f"{alpha[0]:g} to {alpha[-1]:g}"
     ended = "yes, but to the prior" if told.get("learned_nothing") else "yes"
-    features = f"{len(fit.features)} {type(fit.features).__name__}" + f" x {C}" * (C > 1)
     rows = [
         ("model", f"{fit.estimator}, {type(fit.likelihood).__name__} likelihood"),
         ("power", power + ", tight form" * fit.tight),
-        ("inducing variables", features),
-        *rows_of_growth(told),
-        ("log marginal likelihood", f"{fit.log_evidence:.2f} nats"),
-        *rows_of_prior(told),
-        ("converged", ended if fit.converged else f"NO: {told['message']}"),
+        ("inducing variables", f"{len(fit.features)} {type(fit.features).__name__}" + f" x {C}" * (C > 1)),
     ]
+    if "inducing_sweep" in told:
+        sizes, (measure, values) = told["inducing_sweep"]["n_inducing"], list(told["inducing_sweep"].items())[1]
+        tried = ", ".join(f"{M} ({value:.3f})" for M, value in zip(sizes, values))
+        rows.append(("points tried", f"{tried}: {MEASURES[measure]} in nats per data point"))
+        rows.append(("growth ended", told["growth_ended"]))
+    rows.append(("log marginal likelihood", f"{fit.log_evidence:.2f} nats"))
+    if told.get("log_prior") is not None:
+        rows.append(("log prior", f"{told['log_prior']:.2f} nats; training maximised the sum of both"))
+    rows.append(("converged", ended if fit.converged else f"NO: {told['message']}"))
     if "n_evaluations" in told:
         counts = f"{fit.n_iter} iterations, {told['n_evaluations']} evaluations"
         rows.append(("training", f"{counts}, {told['n_rejected']} rejected"))
@@ -118,10 +77,9 @@ def rows_of_fit(fit: Account) -> Lines:
 def rows_of_trust(fit: Account) -> Lines:
     """The rows of the summary that help to judge whether to trust a fit."""
     told, bounds = fit.diagnostics, fit.bounds
-    directions = f"{told['determined_directions']:.1f} of {fit.n_directions}"
     rows = [
         ("unexplained", f"{told['unexplained_share']:.1%} of the prior variance of f"),
-        ("determined directions", directions),
+        ("determined directions", f"{told['determined_directions']:.1f} of {fit.n_directions}"),
         ("numerics", f"jitter {told['jitter']:g}, {told['n_clipped']} variances clipped"),
     ]
     if "sweeps_last" in told:
@@ -160,10 +118,7 @@ LEARNED_NOTHING = (
     "nothing was learned, so the predictions are those of the prior: check the scales of X, the "
     "starting lengthscales, and where the inducing variables are"
 )
-SMALL_NOISE = {
-    False: 1e-6,
-    True: 1e-2,
-}  # of the variance of the targets; at powers above 0.5
+SMALL_NOISE = {False: 1e-6, True: 1e-2}  # of the variance of the targets; at powers above 0.5
 HARMLESS = 1e-8  # jitter, relative: the default of the estimators
 NOISE_FLOOR = 3.0  # noise variance, in units of the variance that the jitter leaves unexplained
 MANY_LENGTHSCALES = 0.5  # of the number of rows
@@ -220,7 +175,6 @@ def summary_rows(fit: Account) -> Lines:
     return listed + [("advice", text) for text in advice(fit)]
 
 
-def summary_text(rows: Sequence[tuple[str, str]]) -> str:
-    """The pairs of a name and a value as text, one line for each.
-    """
+def summary_text(rows: Lines) -> str:
+    """The pairs of a name and a value as text, one line for each."""
     return "\n".join(f"{name:<24}{value}" for name, value in rows)
