@@ -181,16 +181,6 @@ def test_later_data_and_bounds_have_the_tight_form():
         assert low < dense.exact_log_evidence(MODEL.kernel(X), Y[:, 0], 0.2)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_checkpoint_of_the_plain_form_is_not_continued(tmp_path):
-    given = LEARN | {"training": LBFGS(max_iter=3, tol=1.0, checkpoint=tmp_path / "file")}
-    SparsePEPRegressor(**given).fit(X, Y[:, 0])
-    again = SparsePEPRegressor(**given).fit(X, Y[:, 0])
-    assert again.diagnostics_["n_evaluations"] > 1
-    with pytest.raises(ValueError, match="checkpoint"):
-        SparsePEPRegressor(**given | {"tight": False}).fit(X, Y[:, 0])
-
-
 def test_the_classifier_has_the_tight_form_at_power_0_only():
     labels, given = X[:, 0] > 0.0, {"n_inducing": 2, "training": None, "random_state": 0}
     plain, tight = (SparsePEPClassifier(power=0.0, tight=tight, **given).fit(X, labels) for tight in (False, True))

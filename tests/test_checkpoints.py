@@ -20,6 +20,7 @@ from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.model import Model, evidence_and_gradient, model_gradient, to_vector
 from sparse_pep.numerics.checkpoints import Answer, Checkpoint, Sites
 from sparse_pep.numerics.files import digest, read_archive
+from sparse_pep.priors import LogNormal
 from sparse_pep.shards import Piece
 from sparse_pep.streaming import remember
 from sparse_pep.training import LBFGS, train
@@ -129,6 +130,8 @@ OTHERS = {
     "powers": {"data": Piece(0, X, y, power=np.full(80, 0.4))},
     "blocks": {"data": Piece(0, X, y, blocks=BLOCKS)},
     "memory": {"memory": earlier()},
+    "tight": {"tight": True},
+    "priors": {"model": change("priors", {"log_noise_variance": LogNormal(0.2, 1.0)})},
     "likelihood": {"model": change("likelihood", Gaussian(0.2))},
     "kernel": {"model": change("kernel", Matern32(1.0, np.ones(2)))},
     "columns": {"model": change("kernel", SquaredExponential(1.0, np.ones(2), (1, 0)))},

@@ -79,17 +79,6 @@ def test_the_best_start_is_that_of_the_largest_sum():
     assert result.objective >= train(narrow, DATA, training=LBFGS(max_iter=50)).objective
 
 
-def test_a_checkpoint_belongs_to_its_priors(tmp_path):
-    file, fitted = tmp_path / "run.ckpt", replace(MODEL, priors=PRIORS)
-    train(fitted, DATA, training=LBFGS(max_iter=3, checkpoint=file))
-    resumed, whole = train(fitted, DATA, training=LBFGS(max_iter=9, checkpoint=file)), train(fitted, DATA, training=LBFGS(max_iter=9))
-    np.testing.assert_array_equal(resumed.history, whole.history)
-    other = PRIORS | {"log_noise_variance": LogNormal(0.2, 1.0)}
-    for priors in ({}, other):
-        with pytest.raises(ValueError, match="another"):
-            train(replace(MODEL, priors=priors), DATA, training=LBFGS(checkpoint=file))
-
-
 def test_later_data_copies_and_files_keep_the_priors(tmp_path):
     model = SparsePEPRegressor(priors="weak", **GIVEN).fit(X[:30], y[:30])
     assert clone(model).priors == "weak" and model.priors_

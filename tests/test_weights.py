@@ -70,12 +70,6 @@ class TestEstimators:
         with pytest.warns(UserWarning, match="mean of `y` is .* times"):
             SparsePEPRegressor(n_inducing=5, training=LBFGS(max_iter=1, tol=1e9), standardize=False).fit(X, y + 1000.0)
 
-    def test_a_fit_that_learned_nothing_says_so(self):
-        far = InducingPoints(np.linspace(500, 600, 5)[:, None])
-        with pytest.warns(UserWarning, match="nothing was learned"):
-            model = SparsePEPRegressor(features=far, fixed=["features.Z"], training=LBFGS(max_iter=5, tol=1e-2)).fit(X, y)
-        assert "nothing was learned" in model.summary()
-
     @pytest.mark.parametrize("blocks", [None, np.arange(30) // 4], ids=["single", "blocks"])
     def test_outputs(self, blocks):
         Y = np.column_stack([y, 100.0 + 10.0 * np.cos(X[:, 0])])
@@ -103,14 +97,6 @@ class TestEstimators:
         one_column = SparsePEPRegressor(**options).fit(X, y[:, None])
         assert one_column.predict(X).shape == (30, 1)
 
-    def test_outputs_train_together(self):
-        Y = np.column_stack([np.sin(2 * X[:, 0]), np.cos(2 * X[:, 0])]) + 0.1 * rng.normal(size=(30, 2))
-        model = SparsePEPRegressor(n_inducing=10, random_state=0, mean="linear").fit(X, Y)
-        assert model.converged_ and model.score(X, Y) > 0.95 and model.mean_.slope.shape == (1, 2)
-        gradient = model.log_marginal_likelihood_gradient()
-        assert max(np.max(np.abs(value)) for value in gradient.values()) < 1.0
-
-
 @pytest.mark.parametrize("likelihood", [Gaussian(), StudentT(), Poisson(), NegativeBinomial()], ids=lambda kind: type(kind).__name__)
 def test_scales_of_weighted_targets_are_those_of_repeated_ones(likelihood):
     targets = np.round(np.exp(y + 1)) if type(likelihood).__name__ in ("Poisson", "NegativeBinomial") else y
@@ -127,6 +113,7 @@ def test_kmeans_of_weighted_rows_looks_where_the_weight_is():
 
 
 def test_the_starting_lengthscale_is_that_of_the_data():
+    rng = np.random.default_rng(0)
     t = rng.uniform(0, 30, size=(300, 1))
     Z = InducingPoints(np.linspace(0, 30, 60)[:, None])
     for speed, factor in ((0.1, 1.0), (6.0, 0.03)):
