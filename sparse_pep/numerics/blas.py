@@ -66,19 +66,8 @@ def _address(name: str, array: np.ndarray, shape: tuple[int, ...]) -> int:
 
 # %% ../../nbs/internals/numerics/blas.ipynb #20cee2e8
 def triangular(L: np.ndarray, K: np.ndarray, transpose: bool = False, solve: bool = False) -> np.ndarray:
-    """L K, or L⁻¹ K with `solve`, where `transpose` replaces L by Lᵀ. K is overwritten.
-
-    Parameters
-    ----------
-    L : ndarray (M, M)
-        Lower triangular, C order. Entries above the diagonal are not read.
-    K : ndarray (M, n)
-        C order, float64; overwritten.
-
-    Returns
-    -------
-    ndarray (M, n)
-        `K` itself. Cost: nM² flops and no memory.
+    """L K, or L⁻¹ K with `solve`, where `transpose` replaces L by Lᵀ, for L (M, M) lower triangular and K (M, n), both
+    in C order; K is overwritten and returned. Cost: nM² flops and no memory.
     """
     M, n = K.shape
     at_L, at_K = _address("L", L, (M, M)), _address("K", K, (M, n))
@@ -95,15 +84,7 @@ def triangular(L: np.ndarray, K: np.ndarray, transpose: bool = False, solve: boo
 
 # %% ../../nbs/internals/numerics/blas.ipynb #f4fa91e0
 def syrk(S: np.ndarray, V: np.ndarray, times: float = 1.0) -> None:
-    """Add times · V Vᵀ to the lower triangle of S, in place.
-
-    Parameters
-    ----------
-    S : ndarray (M, M)
-        C order; only its lower triangle is changed.
-    V : ndarray (M, n)
-        C order. Cost: nM² flops.
-    """
+    """Add times · V Vᵀ to the lower triangle of S (M, M), in place, for V (M, n), both in C order. Cost: nM² flops."""
     M, n = V.shape
     at_S, at_V = _address("S", S, (M, M)), _address("V", V, (M, n))
     if not V.size:

@@ -19,28 +19,9 @@ from threadpoolctl import ThreadpoolController
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # names of glibc for options of `mallopt`
 
 
-def keep_freed_memory() -> None:
-    """Let the C library keep arrays of up to 32 MB that are freed, and 256 MB in all. Only glibc
-    can be told so; others are left as they are.
-    """
-    with suppress(AttributeError, OSError, TypeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        for option, limit in ((MMAP_THRESHOLD, 2**25), (TRIM_THRESHOLD, 2**28)):
-            mallopt(option, limit)
-
-
 class BlasHold:
-    """A limit of one BLAS thread, shared by all computations that ask for it; see `one_blas_thread`.
-
-    Attributes
-    ----------
-    threads : int
-        Number of threads that BLAS was allowed before (OMP_NUM_THREADS, threadpoolctl); 1 while
-        no computation is inside.
-    pool : ThreadPoolExecutor
-        A pool of so many threads, which exists until the last computation leaves.
-    depth : int
-        Number of computations that are inside.
+    """A limit of one BLAS thread, shared by all computations that ask for it: their number `depth`, the number of
+    `threads` that BLAS was allowed before (1 while none is inside), and a `pool` of so many threads.
     """
 
     def __init__(self):
@@ -58,7 +39,10 @@ def one_blas_thread() -> Iterator[BlasHold]:
     with HOLD.lock:
         if HOLD.depth == 0:
             if HOLD.libraries is None:
-                keep_freed_memory()
+                with suppress(AttributeError, OSError, TypeError):  # freed arrays of up to 32 MB are kept, 256 MB in all
+                    mallopt = ctypes.CDLL(None).mallopt  # only glibc has it
+                    mallopt(MMAP_THRESHOLD, 2**25)
+                    mallopt(TRIM_THRESHOLD, 2**28)
                 HOLD.libraries = ThreadpoolController().select(user_api="blas")
             counts = map(itemgetter("num_threads"), HOLD.libraries.info())
             HOLD.threads = max(counts, default=1)
@@ -98,22 +82,9 @@ def chunk_slices(n_data: int, n_inducing: int, chunk: int | None = None) -> list
 # %% ../../nbs/internals/numerics/threads.ipynb #3e4661b9
 @one_blas_thread()
 def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice]) -> list:
-    """Share chunks out over threads; each call of `work` gets a list of slices and returns
-    its partial result.
-
-    Parameters
-    ----------
-    work : callable
-        Takes a sequence of slices, visits them in order, and returns a partial result, usually
-        a sum. BLAS inside it runs on one thread. It must not call `map_chunks` itself.
-    slices : sequence of slice
-        The result of `chunk_slices`.
-
-    Returns
-    -------
-    list
-        One partial result for each thread, always in the same order, so that their sum is the
-        same to the last bit each time.
+    """Share chunks out over threads: one partial result of `work`, usually a sum, for each thread, always in the same
+    order, so that their sum is the same to the last bit each time. `work` visits a list of slices in order, and must
+    not call `map_chunks` itself.
     """
     workers = max(1, min(HOLD.threads, len(slices)))
     others = HOLD.pool.map(lambda w: work(slices[w::workers]), range(1, workers))  # they have begun
