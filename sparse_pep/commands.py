@@ -677,10 +677,10 @@ def predicted_rows(model: PowerEPEstimator, layout: Layout, found: Counter) -> I
     thousand at a time. The layout has the inputs in the order of training. What of them training
     did not see is added to `found`.
     """
-    for X, batch in layout.rows():
+    for batch in layout.batches():
         if layout.encoded_by is not None:
             found.update(layout.encoded_by.unforeseen(batch))
-        first, second = predictions(model, ArraySource(X))
+        first, second = predictions(model, ArraySource(batch[""]))
         yield from zip(first.tolist(), *np.atleast_2d(second.T).tolist())
 
 

@@ -62,8 +62,8 @@ def test_what_is_written_as_csv_is_read_back_bit_for_bit(tmp_path_factory, data,
     path = tmp_path_factory.mktemp("t") / "t.csv"
     path.write_bytes(gzip.compress(raw) if zipped else raw)
     wanted = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
-    ((X, _),) = table_layout(table_files(path), {}, wanted).rows()
-    np.testing.assert_array_equal(X, rows[:, [names.index(name) for name in wanted]])
+    (batch,) = table_layout(table_files(path), {}, wanted).batches()
+    np.testing.assert_array_equal(batch[""], rows[:, [names.index(name) for name in wanted]])
 
 
 @properties
@@ -73,8 +73,8 @@ def test_what_is_written_as_parquet_is_read_back_bit_for_bit(tmp_path_factory, d
     kind = np.float32 if single else np.float64
     rows = data.draw(arrays(kind, st.tuples(st.integers(1, 5), st.just(len(names))), elements=elements))
     path = written(pd.DataFrame(rows, columns=names), tmp_path_factory.mktemp("t") / "t.parquet")
-    ((X, _),) = table_layout(table_files(path), {}).rows()
-    np.testing.assert_array_equal(X, rows.astype(float))
+    (batch,) = table_layout(table_files(path), {}).batches()
+    np.testing.assert_array_equal(batch[""], rows.astype(float))
 
 
 @pytest.mark.parametrize("cache_dir", [None, "."])

@@ -19,7 +19,7 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -35,27 +35,6 @@ from ..numerics.validation import shown
 # %% ../../nbs/internals/data/tables.ipynb #c58984d6
 TABLES = (".parquet", ".csv", ".csv.gz")
 GZIP = b"\x1f\x8b"  # how a gzipped file begins
-
-
-@contextmanager
-def errors_named(name: str) -> Iterator[None]:
-    """A context that turns Python's errors for a missing or damaged file into a ValueError that
-    names the file.
-    """
-    try:
-        yield
-    except FileNotFoundError:
-        raise ValueError(f"`path`: there is no file '{name}'.") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise ValueError(f"`path`: '{name}' is a damaged gzip file; download or write it again.") from None
-    except UnicodeDecodeError:
-        raise ValueError(
-            f"`path`: '{name}' is not a text file in UTF-8; save it again as CSV in UTF-8 (a spreadsheet offers "
-            "it where the name of the file is chosen, `iconv -t UTF-8` converts it)."
-        ) from None
-    except OSError as error:
-        fault = error.strerror or error
-        raise ValueError(f"`path`: '{name}' cannot be read: {fault}.") from None
 
 
 class TableFile(NamedTuple):
@@ -75,12 +54,23 @@ class TableFile(NamedTuple):
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
         """A context with the unzipped content as a file object. ValueError if it cannot be read."""
-        given = self.content
-        with errors_named(self.name):
+        name, given = self.name, self.content
+        try:
             with io.BytesIO(given) if isinstance(given, bytes) else open(given, "rb") as raw:
                 zipped = raw.read(2) == GZIP
                 raw.seek(0)
                 yield gzip.GzipFile(fileobj=raw) if zipped else raw
+        except FileNotFoundError:
+            raise ValueError(f"`path`: there is no file '{name}'.") from None
+        except (gzip.BadGzipFile, EOFError, zlib.error):
+            raise ValueError(f"`path`: '{name}' is a damaged gzip file; download or write it again.") from None
+        except UnicodeDecodeError:
+            raise ValueError(
+                f"`path`: '{name}' is not a text file in UTF-8; save it again as CSV in UTF-8 (a spreadsheet offers "
+                "it where the name of the file is chosen, `iconv -t UTF-8` converts it)."
+            ) from None
+        except OSError as error:
+            raise ValueError(f"`path`: '{name}' cannot be read: {error.strerror or error}.") from None
 
 
 def table_files(path: str | os.PathLike | Sequence, many: bool = True, decimal: str = ".") -> tuple[TableFile, ...]:
@@ -144,8 +134,8 @@ def cells_in(column: pd.Series, name: str, kind: str, decimal: str = ".") -> np.
     texts = column if is_text else column.map(one_line, na_action="ignore")
     places, distinct = pd.factorize(texts.to_numpy(object), use_na_sentinel=False)  # in the order of the rows
     texts = [one_line(text) if isinstance(text, str) else "null" for text in distinct]
-    if decimal == "," and kind != "label":
-        texts = [*map(with_point, texts)]
+    if decimal == "," and kind != "label":  # points separate thousands
+        texts = [text.replace(".", "").replace(",", ".") if WITH_COMMA.fullmatch(text) else text for text in texts]
     if kind == "cell":
         return Labels(places, texts)
     values = []
@@ -156,20 +146,6 @@ def cells_in(column: pd.Series, name: str, kind: str, decimal: str = ".") -> np.
             row = int(np.argmax(places == place))
             raise type(fault)(f"column {name!r} {fault}", name, fault.is_text, row) from None
     return Labels(places, values) if kind == "label" else np.array(values, dtype=float)[places]
-
-
-def numbered(column: np.ndarray | Labels, known: dict[str, int]) -> np.ndarray:
-    """A column as float64 (n,). Labels become the numbers that `known` has for their texts, to which
-    new texts are added.
-    """
-    if isinstance(column, np.ndarray):
-        return column
-    return np.array([known.setdefault(text, len(known)) for text in column.texts], dtype=float)[column.places]
-
-# %% ../../nbs/internals/data/tables.ipynb #3982f1f2
-def with_point(cell: str) -> str:
-    """A number with a decimal comma as one with a point; other text is returned as it is."""
-    return cell.replace(".", "").replace(",", ".") if WITH_COMMA.fullmatch(cell) else cell
 
 # %% ../../nbs/internals/data/tables.ipynb #ac56b53c
 def labels_from(texts: Sequence[str]) -> np.ndarray:
@@ -183,26 +159,22 @@ def labels_from(texts: Sequence[str]) -> np.ndarray:
     return numbers.astype(np.int64) if np.all(numbers == np.round(numbers)) else numbers
 
 
-def classes_of(labels: Sequence, target: str) -> np.ndarray:
-    """The distinct classes (C,) among some labels, sorted. ValueError unless there are at least two."""
-    classes = np.unique(labels)
+def classes_of(texts: Sequence[str], labels: Sequence | bool, target: str) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted classes (C,) among `labels`, or if it is True among texts (n,), and the numbers (n,) that likelihoods take for
+    these texts. ValueError unless there are two classes, and each text is one of them.
+    """
+    classes = np.unique(labels_from(texts) if labels is True else labels)
     if len(classes) < 2:
         raise ValueError(
             f"`target`: column {target!r} holds one class only, {', '.join(map(str, classes))}; "
             "at least two different values are needed."
         )
-    return classes
-
-
-def codes_of(texts: Sequence[str], classes: np.ndarray) -> np.ndarray:
-    """Labels as the numbers (n,) that likelihoods take. ValueError if one is not a class."""
-    worded = classes.dtype.kind in "OUS"
-    values = np.array(texts if worded else [to_number(text) for text in texts])
+    values = np.array(texts if classes.dtype.kind in "OUS" else [to_number(text) for text in texts])
     codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
     unknown = np.flatnonzero(classes[codes] != values)
     if len(unknown):
         raise ValueError(f"the label {texts[unknown[0]]!r} is not one of the classes {shown(list(classes))}.")
-    return class_numbers(classes)[codes]
+    return classes, class_numbers(classes)[codes]
 
 # %% ../../nbs/internals/data/tables.ipynb #df37cb69
 def column_names(cells: Sequence[str], source: str, numbered: bool = False) -> list[str]:
@@ -246,28 +218,6 @@ def require_column(name: object, names: Sequence[str], called: str, source: str)
         f"{called}: '{source}' has no column {name!r}."
         f"{f' Did you mean {hint}?' if hint else ''} Its columns: {', '.join(names[:12])}{more}."
     )
-
-
-def input_names(names: Sequence[str], named: dict[str, str], columns: Sequence[str] | None, source: str) -> tuple[str, ...]:
-    """The names of the inputs: the checked `columns`, or all columns with no other use. `named` maps
-    each argument that names a column for another use to that column.
-    """
-    if isinstance(columns, str) or (columns is not None and len(columns) == 0):
-        raise ValueError(f"`columns` must be a list of at least one name; got {shown(columns)}.")
-    others = [name for name in names if name not in named.values()]
-    chosen = tuple(others if columns is None else columns)
-    wanted = [*named.items(), *(("`columns`", name) for name in chosen)]
-    for called, name in wanted:
-        require_column(name, names, called, source)
-    counts = Counter(name for _, name in wanted)
-    for twice in (name for name, count in counts.items() if count > 1):
-        arguments = [called for called, name in named.items() if name == twice]
-        called = "`columns`" if twice in chosen else " and ".join(arguments)
-        raise ValueError(f"{called}: {twice!r} is used twice; a column is one input, or the target, or a weight.")
-    if not chosen:
-        taken = " and ".join(map(repr, named.values()))
-        raise ValueError(f"`path`: '{source}' has no input column, only {taken}.")
-    return chosen
 
 # %% ../../nbs/internals/data/tables.ipynb #58a6de20
 BATCH_ROWS = 65_536
@@ -333,12 +283,6 @@ def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
             ) from None
 
 
-def csv_head(file: TableFile) -> tuple[list[str], int]:
-    """The checked names of the columns of a CSV file, and the number of lines of its header."""
-    _, n_lines, cells = next(csv_rows(file), (0, 0, []))
-    return column_names(cells, file.name), n_lines
-
-
 def line_of(file: TableFile, row: int | None = None) -> int | None:
     """The line in which a row, counted from 0 below the header, begins. `BadCell` for a row up to there
     (without `row`, in the file) that has more or fewer cells than the header.
@@ -355,12 +299,13 @@ def line_of(file: TableFile, row: int | None = None) -> int | None:
 
 def csv_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFrame]:
     """The rows of a CSV file as dataframes of `BATCH_ROWS` rows."""
-    (names, n_lines), separator, n_pieces, complete = csv_head(file), separator_of(file), 0, False
+    separator, n_pieces, complete = separator_of(file), 0, False
+    _, n_lines, names = next(csv_rows(file))
     numeric = {name for name, kind in kinds.items() if kind in ("input", "number")}
     if line_of(file, 0) is None:
         return
     for numbers in (numeric, set()):
-        types = {name: float if name in numbers else pd.StringDtype("python") for name in [*names, ""]}
+        types = {name: float if name in numbers else pd.StringDtype("python") for name in [*map(one_line, names), ""]}
         try:
             with Text.of(file) as texts:
                 for _ in range(n_lines):
@@ -376,7 +321,7 @@ def csv_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFra
                         break  # they may be true and false
                     if (frame[""] != "").any():  # a row that is longer than the header
                         line_of(file)
-                    if not complete and (frame[names[-1]].astype(str).str.strip() == "").any():
+                    if not complete and (frame[one_line(names[-1])].astype(str).str.strip() == "").any():
                         line_of(file)  # the last cell is empty, or the row is short
                         complete = True
                     yield frame
@@ -452,49 +397,40 @@ class Layout:
         return kinds | ({self.parts["y"]: "label"} if self.labels else {})
 
     def batches(self, kinds: dict[str, str] | None = None) -> Iterator[dict]:
-        """Column → its cells, batch by batch, of all columns or of some."""
-        for file in self.files:
-            yield from self._batches_of(file, self.kinds if kinds is None else kinds)
-
-    def rows(self) -> Iterator[tuple[np.ndarray, dict]]:
-        """Yield the inputs (n, D) of each batch, and the batch. ValueError if there are no rows."""
-        n_rows = 0
-        for file in self.files:
-            for batch in self._batches_of(file, self.kinds, with_inputs=True):
-                yield batch[""], batch
-                n_rows += len(batch[""])
-        require_rows(n_rows, self.files[0])
-
-    def _batches_of(self, file: TableFile, kinds: dict[str, str], with_inputs: bool = False) -> Iterator[dict]:
-        """The batches of a file, with the inputs (n, D) under the empty name. Of all invalid cells in a
-        batch, `BadCell` names the one in the first row.
+        """Yield column → its cells, batch by batch: of all columns, with the inputs (n, D) under the empty name, or only of
+        those in `kinds`. ValueError if there are no rows; `BadCell` for the first row of a batch that has an invalid cell.
         """
-        n_read = 0
-        try:
-            for frame in (parquet_frames if file.is_parquet else csv_frames)(file, kinds):
-                batch, faults = {}, []
-                for name, kind in kinds.items():
+        wanted, n_rows = self.kinds if kinds is None else kinds, 0
+        for file in self.files:
+            n_read = 0
+            try:
+                for frame in (parquet_frames if file.is_parquet else csv_frames)(file, wanted):
+                    batch, faults = {}, []
+                    for name, kind in wanted.items():
+                        try:
+                            batch[name] = cells_in(frame[name], name, kind, file.decimal)
+                        except BadCell as fault:
+                            faults.append(fault)
+                    if faults:
+                        raise min(faults, key=lambda fault: fault.row or 0)
+                    if kinds is None and self.encoded_by is not None:
+                        batch[""] = self.encoded_by.transform(batch)
+                    elif kinds is None:
+                        batch[""] = np.column_stack([batch[name] for name in self.inputs])
+                    yield batch
+                    n_read += len(frame)
+            except BadCell as fault:
+                where = ""
+                if fault.row is not None:
+                    row = n_read + fault.row
                     try:
-                        batch[name] = cells_in(frame[name], name, kind, file.decimal)
-                    except BadCell as fault:
-                        faults.append(fault)
-                if faults:
-                    raise min(faults, key=lambda fault: fault.row or 0)
-                if with_inputs and self.encoded_by is not None:
-                    batch[""] = self.encoded_by.transform(batch)
-                elif with_inputs:
-                    batch[""] = np.column_stack([batch[name] for name in self.inputs])
-                yield batch
-                n_read += len(frame)
-        except BadCell as fault:
-            where = ""
-            if fault.row is not None:
-                row = n_read + fault.row
-                try:
-                    where = f"row {row + 2 if file.is_parquet else line_of(file, row)}: "
-                except BadCell as earlier:  # a row that is too short or too long
-                    fault = earlier
-            raise type(fault)(f"`path`: '{file.name}', {where}{fault}.", fault.column, fault.is_text) from None
+                        where = f"row {row + 2 if file.is_parquet else line_of(file, row)}: "
+                    except BadCell as earlier:  # a row that is too short or too long
+                        fault = earlier
+                raise type(fault)(f"`path`: '{file.name}', {where}{fault}.", fault.column, fault.is_text) from None
+            n_rows += n_read
+        if n_rows == 0:
+            raise ValueError(f"`path`: '{self.files[0].name}' has a header but no rows.")
 
     def encoded(self, option: str = "`column_types`") -> "Layout":
         """The same layout with the encoding of its inputs that one pass of statistics gives. `option`
@@ -504,7 +440,6 @@ class Layout:
         cells = self.kinds | dict.fromkeys(self.inputs, "cell")
         for batch in self.batches(cells):
             total = {name: total[name] + Seen.of(batch[name]) for name in self.inputs}
-        require_rows(total[self.inputs[0]].rows, self.files[0])
         try:
             return replace(self, encoded_by=Columns.of_seen(total, self.column_types, option))
         except ValueError as error:
@@ -512,24 +447,16 @@ class Layout:
 
     def classes(self) -> np.ndarray:
         """The classes (C,) of the target, sorted. Only this column is read."""
-        known: dict[str, int] = {}
         target = self.parts["y"]
-        for batch in self.batches({target: "label"}):
-            numbered(batch[target], known)
-        require_rows(known, self.files[0])
-        return classes_of(labels_from(sorted(known)), target)
-
-
-def require_rows(found: object, file: TableFile) -> None:
-    """Raise a ValueError unless there is a row below the header."""
-    if not found:
-        raise ValueError(f"`path`: '{file.name}' has a header but no rows.")
+        known = {text for batch in self.batches({target: "label"}) for text in batch[target].texts}
+        return classes_of(sorted(known), True, target)[0]
 
 
 def names_in(file: TableFile) -> list[str]:
     """Names of the columns of a file, checked."""
     if not file.is_parquet:
-        return csv_head(file)[0]
+        _, _, cells = next(csv_rows(file), (0, 0, []))
+        return column_names(cells, file.name)
     with opened_parquet(file) as opened:
         return list(parquet_names(opened.schema_arrow, file))
 
@@ -553,8 +480,21 @@ def table_layout(
     if "censored" in parts and (labels or "y" not in parts):
         raise ValueError("`censored` needs a `target` that holds durations; name its column, and no `labels`.")
     named = {called.get(part, f"`{part}`"): name for part, name in parts.items()}
+    if isinstance(columns, str) or (columns is not None and len(columns) == 0):
+        raise ValueError(f"`columns` must be a list of at least one name; got {shown(columns)}.")
     for file in files:
-        columns = input_names(names_in(file), named, columns, file.name)
+        names = names_in(file)
+        columns = tuple([name for name in names if name not in named.values()] if columns is None else columns)
+        wanted = [*named.items(), *(("`columns`", name) for name in columns)]
+        for name_of, name in wanted:
+            require_column(name, names, name_of, file.name)
+        counts = Counter(name for _, name in wanted)
+        for twice in (name for name, count in counts.items() if count > 1):
+            arguments = "`columns`" if twice in columns else " and ".join(one for one, name in named.items() if name == twice)
+            raise ValueError(f"{arguments}: {twice!r} is used twice; a column is one input, or the target, or a weight.")
+        if not columns:
+            taken = " and ".join(map(repr, named.values()))
+            raise ValueError(f"`path`: '{file.name}' has no input column, only {taken}.")
     return Layout(tuple(files), columns, parts, labels)
 
 # %% ../../nbs/internals/data/tables.ipynb #a1fbe706
@@ -577,37 +517,32 @@ def bytes_of_arrays(layout: Layout) -> int:
     return 8 * n_rows * (len(layout.feature_names) + len(layout.parts))
 
 # %% ../../nbs/internals/data/tables.ipynb #abc6832e
-def signed(layout: Layout, batch: dict, n_before: int) -> np.ndarray:
-    """The durations (n,) in the target of a batch, with a minus sign where the column of those that had
-    not ended holds 1. ValueError, with the number of the row after `n_before` others, unless the
-    durations are positive and the other column holds 0 and 1.
-    """
-    target, name = layout.parts["y"], layout.parts["censored"]
-    y, is_open = batch[target], batch[name]
-    for column, values, good, what in (
-        (name, is_open, (is_open == 0.0) | (is_open == 1.0), "1 (or true) where a duration had not ended, and 0 elsewhere"),
-        (target, y, y > 0.0, f"positive durations, since {name!r} says which of them had not ended"),
-    ):
-        bad = np.flatnonzero(~good)
-        if len(bad):
-            raise ValueError(f"column {column!r} must hold {what}; got {values[bad[0]]:g} in data row {n_before + bad[0] + 1}.")
-    return np.where(is_open == 1.0, -y, y)
-
-
 def gathered(layout: Layout, folder: str | Path | None = None) -> tuple[dict[str, np.ndarray], list[str]]:
     """X and the other parts of a table as arrays, in memory or as memory maps of files in a folder, and
-    the texts of the labels. Labels in y are indices into these texts until all of them are known.
+    the texts of the labels. Labels in y are indices into these texts until all of them are known, and
+    durations that had not ended get a minus sign. ValueError if they are not positive.
     """
     names = ["X", *(part for part in layout.parts if part != "censored")]
     known, n_rows, found = {}, 0, {name: [] for name in names}
     with ExitStack() as stack:
         files = {name: stack.enter_context(open(Path(folder) / f"{name}.bin", "wb")) for name in names if folder is not None}
-        for X, batch in layout.rows():
+        for batch in layout.batches():
             if "censored" in layout.parts:
-                batch[layout.parts["y"]] = signed(layout, batch, n_rows)
-            n_rows += len(X)
+                target, marked = layout.parts["y"], layout.parts["censored"]
+                y, is_open = batch[target], batch[marked]
+                for column, values, good, what in (
+                    (marked, is_open, np.isin(is_open, (0.0, 1.0)), "1 (or true) where a duration had not ended, and 0 elsewhere"),
+                    (target, y, y > 0.0, f"positive durations, since {marked!r} says which of them had not ended"),
+                ):
+                    if not good.all():
+                        row = int(np.argmin(good))
+                        raise ValueError(f"column {column!r} must hold {what}; got {values[row]:g} in data row {n_rows + row + 1}.")
+                batch[target] = np.where(is_open == 1.0, -y, y)
+            n_rows += len(batch[""])
             for name in names:
-                rows = X if name == "X" else numbered(batch[layout.parts[name]], known)
+                rows = batch["" if name == "X" else layout.parts[name]]
+                if isinstance(rows, Labels):
+                    rows = np.array([known.setdefault(text, len(known)) for text in rows.texts], dtype=float)[rows.places]
                 if folder is None:
                     found[name].append(rows)
                 else:
@@ -619,13 +554,8 @@ def gathered(layout: Layout, folder: str | Path | None = None) -> tuple[dict[str
 
 # %% ../../nbs/internals/data/tables.ipynb #6d389c4a
 @contextmanager
-def room_in(cache_dir: str | Path | None, layout: Layout, verbose: bool) -> Iterator[tempfile.TemporaryDirectory | None]:
-    """A new folder within `cache_dir` for the arrays of a table, which is removed after an error, or
-    None without a `cache_dir`. ValueError if the arrays do not fit there.
-    """
-    if cache_dir is None:
-        yield None
-        return
+def room_in(cache_dir: str | Path, layout: Layout, verbose: bool) -> Iterator[tempfile.TemporaryDirectory]:
+    """A new folder within `cache_dir` for the arrays of a table, which is removed after an error. ValueError if they do not fit."""
     needed, folder = bytes_of_arrays(layout), None
     try:
         free = shutil.disk_usage(cache_dir).free
@@ -684,13 +614,11 @@ def arrays_of(
     if option is not None and layout.column_types:
         return arrays_of(layout.encoded(option), cache_dir, labels, verbose, None, piece_rows, sites_dir)
     try:
-        with room_in(cache_dir, layout, verbose) as folder:
+        with room_in(cache_dir, layout, verbose) if cache_dir is not None else nullcontext() as folder:
             arrays, texts = gathered(layout, folder and folder.name)
             classes = None
             if layout.labels:
-                found = labels_from(sorted(texts)) if labels is True else labels
-                classes, y = classes_of(found, layout.parts["y"]), arrays["y"]
-                codes = codes_of(texts, classes)
+                (classes, codes), y = classes_of(texts, labels, layout.parts["y"]), arrays["y"]
                 for first in range(0, len(y), 1_000_000):
                     y[first : first + 1_000_000] = codes[y[first : first + 1_000_000].astype(int)]
     except BadCell as fault:
