@@ -25,29 +25,14 @@ from .surrogate import principal_observations
 class Memory:
     """A summary of earlier data: observations, with noise of variance 1, of linear
     combinations of the earlier inducing variables.
-
-    Attributes
-    ----------
-    features : Features
-        The earlier inducing features, M of them.
-    weights : list of ndarray (R, M)
-        W̃ of each latent function.
-    observations : list of ndarray (R,) or (R, K)
-        ỹ of each latent function; (R, K) if there are K outputs, in regression.
-    log_constant : float
-        The earlier log evidence minus the log evidence of the observations, in nats.
-    jitter : float
-        Relative jitter of the earlier Kuu, which is part of the variances of its variables.
-    kept : bool
-        Whether the new model has the same features and does not train them.
     """
 
-    features: Features
-    weights: list[np.ndarray]
-    observations: list[np.ndarray]
-    log_constant: float
-    jitter: float
-    kept: bool = True
+    features: Features  # the earlier inducing features, M of them
+    weights: list[np.ndarray]  # W̃ (R, M) of each latent function
+    observations: list[np.ndarray]  # ỹ (R,) of each latent function; (R, K) if there are K outputs, in regression
+    log_constant: float  # the earlier log evidence minus the log evidence of the observations, in nats
+    jitter: float  # relative jitter of the earlier Kuu, which is part of the variances of its variables
+    kept: bool = True  # whether the new model has the same features and does not train them
 
     def __len__(self) -> int:
         """The number of observations of all latent functions."""
@@ -138,23 +123,9 @@ def memory_shards(
     to_vector: Callable,
     tight: bool = False,
 ) -> list[Shard]:
-    """The memory's observations as shards with known sites, one for each latent function.
-
-    Parameters
-    ----------
-    memory : Memory
-    features, kernel
-        Of the new model.
-    Kuu : Factor
-        Cholesky factor of the covariance of its inducing variables.
-    power : float
-        α of the observations.
-    n_latent : int
-        Number of latent functions of the new model.
-    to_vector : callable
-        Turns a dictionary of derivatives into a vector, as for the data.
-    tight : bool
-        Whether the sites have the tight form.
+    """The memory's observations as shards with known sites, one for each latent function of the new model, whose
+    inducing variables have the factor `Kuu`. The observations have the power α; `to_vector` turns a dictionary of
+    derivatives into a vector, as for the data.
     """
     Kug, kgg, pull = memory_covariances(memory, features, kernel)
     shards, stop = [], 0

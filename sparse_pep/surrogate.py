@@ -70,26 +70,9 @@ class Surrogate:
 
 
 def surrogate(fit: Fit) -> Surrogate:
-    """The regression problem whose exact solution has the q(u) and the log Z of `fit`.
-
-    Parameters
-    ----------
-    fit : Fit
-        A fit with a site for each data point, and the sites in memory.
-
-    Returns
-    -------
-    Surrogate
-        Cost O(N).
-
-    Raises
-    ------
-    ValueError
-        If the sites belong to blocks, for which there is `compress`, or are not in memory.
-
-    References
-    ----------
-    Bui, Yan and Turner (2017), section 3.2.
+    """The regression problem whose exact solution has the q(u) and the log Z of `fit`, which has a site (N,) for
+    each data point, in memory; ValueError for blocks, for which there is `compress`. Cost O(N). Bui, Yan and
+    Turner (2017), section 3.2.
     """
     if fit.site_precision is None or not fit.own_sites:
         raise ValueError("`fit` must have a site for each data point, in memory; for blocks use `compress`.")
@@ -101,20 +84,11 @@ def surrogate(fit: Fit) -> Surrogate:
 class CompressedSurrogate:
     """At most M observations of linear combinations of u, in units of the standard deviation
     σ̃ of their noise.
-
-    Attributes
-    ----------
-    weights : ndarray (R, M)
-        W̃/σ̃, the coefficients of the combinations of u that are observed.
-    observations : ndarray (R,)
-        ỹ/σ̃.
-    log_noise_variance : float
-        log σ̃².
     """
 
-    weights: np.ndarray
-    observations: np.ndarray
-    log_noise_variance: float
+    weights: np.ndarray  # W̃/σ̃ (R, M), the coefficients of the combinations of u that are observed
+    observations: np.ndarray  # ỹ/σ̃ (R,)
+    log_noise_variance: float  # log σ̃²
 
 # %% ../nbs/15_surrogate.ipynb #1fcd3c4c
 SEEN = 1e-13  # a smaller share of V ν in a direction without precision is rounding

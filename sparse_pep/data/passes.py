@@ -39,45 +39,19 @@ def noise_piece(piece: Piece, likelihood: Likelihood) -> np.ndarray:
 def source_predict(
     model: Model, posteriors: Sequence[Posterior], source: Source, local: LocalRows | None = None
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Mean and variance of f at all rows of a source, piece by piece and in order.
-
-    Parameters
-    ----------
-    model : Model
-    posteriors : sequence of Posterior
-        One for each latent function.
-    source : Source
-        The inputs. Targets are ignored.
-    local : LocalRows, optional
-        Training rows for local predictions.
-
-    Yields
-    ------
-    first : int
-        Number of the first row of the piece.
-    mean : ndarray (n,), or (C, n) of C latent functions, or (K, n) of K outputs
-    var : ndarray (n,) or (C, n)
-        Cost 2SM² flops for each posterior, memory O(piece·M).
+    """Mean and variance of f at all rows of a source, piece by piece and in order: the number of the first row of
+    a piece, its mean (n,), or (C, n) of C latent functions, or (K, n) of K outputs, and its variance (n,) or (C, n).
+    `local` has the training rows for local predictions. Cost 2SM² flops for each posterior, memory O(piece·M).
     """
     yield from source.each(predict_piece, model, posteriors, local)
 
 # %% ../../nbs/internals/data/passes.ipynb #9ebf220f
 class Moments(NamedTuple):
-    """Weighted moments of columns. The sum of two is that of their rows together.
+    """Weighted moments of columns. The sum of two is that of their rows together."""
 
-    Attributes
-    ----------
-    weight : float
-        Σ w.
-    mean : ndarray (D,)
-        Weighted mean of each column.
-    square : ndarray (D,)
-        Σ w (x − mean)².
-    """
-
-    weight: float
-    mean: np.ndarray
-    square: np.ndarray
+    weight: float  # Σ w
+    mean: np.ndarray  # (D,), of each column
+    square: np.ndarray  # (D,), Σ w (x − mean)²
 
     def __add__(self, other: "Moments | int") -> "Moments":
         if not isinstance(other, Moments):  # sum() begins with 0
