@@ -64,11 +64,6 @@ class Labels(NamedTuple):
 
 Cells = np.ndarray | Labels
 
-
-def n_cells(cells: Cells) -> int:
-    """The number of rows of a column."""
-    return len(cells.places if isinstance(cells, Labels) else cells)
-
 # %% ../../nbs/internals/data/columns.ipynb #37a9f152
 def pyarrow_for(path: object) -> ModuleType:
     """pyarrow with its reader of Parquet. ValueError, which names the extra to install, if it is missing."""
@@ -265,7 +260,14 @@ class Seen:
     def of(cls, cells: Cells) -> "Seen":
         """The statistics of some cells."""
         if isinstance(cells, Labels):
-            return seen_texts(cells)
+            counts = np.bincount(cells.places[cells.places >= 0], minlength=len(cells.texts))
+            counts = pd.Series(counts, pd.Index(cells.texts, dtype=object)).groupby(level=0, sort=False).sum()
+            counts = counts[(counts > 0) & ~counts.index.str.casefold().isin(UNNAMED)]
+            forms = {
+                form: Spread.of(values, counts.to_numpy(), counts.index, form in FORMS)
+                for form, values in readings(counts.index).items() if not np.isnan(values).all()
+            }  # fmt: skip
+            return cls(len(cells.places), len(cells.places) - int(counts.sum()), forms, counts[:MOST_TEXTS].to_dict(), cells.closed)
         if cells.dtype.kind == "M":
             cells = days_of(cells)
             return cls(len(cells), int(np.isnan(cells).sum()), {"Y-M-D": Spread.of(cells, dated=True)})
@@ -273,18 +275,6 @@ class Seen:
         texts = proper.value_counts().sort_index()[:MOST_TEXTS] if np.all(proper == np.round(proper)) else {}
         texts = {canonical(value): int(count) for value, count in texts.items()}
         return cls(len(cells), len(cells) - len(proper), {"number": Spread.of(cells)}, texts)
-
-
-def seen_texts(cells: Labels) -> Seen:
-    """The statistics of cells that are texts."""
-    counts = np.bincount(cells.places[cells.places >= 0], minlength=len(cells.texts))
-    counts = pd.Series(counts, pd.Index(cells.texts, dtype=object)).groupby(level=0, sort=False).sum()
-    counts = counts[(counts > 0) & ~counts.index.str.casefold().isin(UNNAMED)]
-    forms = {
-        form: Spread.of(values, counts.to_numpy(), counts.index, form in FORMS)
-        for form, values in readings(counts.index).items() if not np.isnan(values).all()
-    }  # fmt: skip
-    return Seen(len(cells.places), len(cells.places) - int(counts.sum()), forms, counts[:MOST_TEXTS].to_dict(), cells.closed)
 
 
 WITH_UNIT = r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)\s*[^\W\d_/%°$€£]{1,6}[²³]?|[-+]?\d+[.,]?\d*\s*[%°$€£]\w?|[$€£]\s*\d[\d.,]*"
@@ -352,8 +342,13 @@ class Column:
     def __call__(self, cells: Cells) -> np.ndarray:
         """The columns of numbers (n, d) for some cells. `BadCell` if one has no value of the kind."""
         if self.kind == "category":
-            return self._one_hot(as_labels(cells))
-        values = numbers_in(cells, "number", self.name) if self.kind == "number" else dates_in(cells, self.form, self.name)
+            labels, width = as_labels(cells), len(self.names)
+            places = {level: k for k, level in enumerate(self.levels)}
+            other = len(self.levels) if self.pooled else width  # the row of zeros
+            missing = width - 1 if self.gaps else other
+            taken = [missing if text.casefold() in UNNAMED else places.get(text, other) for text in labels.texts]
+            return np.eye(width + 1, width)[np.array([*taken, missing])[labels.places]]
+        values = values_in(cells, self.form or "number", self.name)
         empty = np.isnan(values)
         values = np.where(empty, self.fill, values)
         found = [values - self.origin]
@@ -380,50 +375,29 @@ class Column:
         found = {(self.name, "a level", other): 0 if self.pooled else np.sum(new), gap: 0 if self.gaps else np.sum(empty)}
         return Counter({key: int(count) for key, count in found.items() if count})
 
-    def _one_hot(self, labels: Labels) -> np.ndarray:
-        """The columns of a category (n, d)."""
-        width = len(self.names)
-        places = {level: k for k, level in enumerate(self.levels)}
-        other = len(self.levels) if self.pooled else width  # the row of zeros
-        missing = width - 1 if self.gaps else other
-        taken = [missing if text.casefold() in UNNAMED else places.get(text, other) for text in labels.texts]
-        return np.eye(width + 1, width)[np.array([*taken, missing])[labels.places]]
-
-
-def numbers_in(cells: Cells, kind: str, name: str) -> np.ndarray:
-    """Numbers (n,) in some cells, NaN where one is empty. `BadCell` if there is something else."""
+def values_in(cells: Cells, form: str, name: str) -> np.ndarray:
+    """The numbers (n,) in some cells, or with a form of dates the days since 1970; NaN where one is empty. `BadCell` if there
+    is something else.
+    """
     if isinstance(cells, Labels):
-        values = np.array([np.nan if t.casefold() in ABSENT else to_number(t, "input") for t in cells.texts] + [np.nan])
-        bad = [np.isnan(v) and t.casefold() not in ABSENT for v, t in zip(values, cells.texts)]
-        return values_or_bad(cells, values, np.array([*bad, False]) | np.isinf(values), "finite number", name)
+        absent = np.array([*(text.casefold() in ABSENT for text in cells.texts), True])
+        found = [to_number(text, "input") for text in cells.texts] if form == "number" else days_in(cells.texts, form)
+        values = np.where(absent, np.nan, np.append(found, np.nan))
+        rows = np.flatnonzero((~absent & ~np.isfinite(values))[cells.places])
+        if len(rows):
+            text, what = cells.texts[cells.places[rows[0]]], "finite number" if form == "number" else f"date {form}"
+            raise BadCell(f"column {name!r} holds {text[:40]!r}; a {what} is expected", name, True, int(rows[0]))
+        return values[cells.places]
     if cells.dtype.kind == "M":
-        raise BadCell(f"column {name!r} holds dates; numbers are expected", name)
+        if form == "number":
+            raise BadCell(f"column {name!r} holds dates; numbers are expected", name)
+        return days_of(cells)
+    if form != "number" and not np.all(np.isnan(cells)):
+        raise BadCell(f"column {name!r} holds numbers; dates are expected", name)
     if np.any(np.isinf(cells)):
         row = int(np.argmax(np.isinf(cells)))
         raise BadCell(f"column {name!r} holds '{cells[row]}'; a finite number is expected", name, row=row)
     return cells
-
-
-def dates_in(cells: Cells, form: str, name: str) -> np.ndarray:
-    """Dates (n,) in some cells, in days since 1970, NaN where one is empty. `BadCell` if there is
-    something else.
-    """
-    if isinstance(cells, Labels):
-        words = [text.casefold() in ABSENT for text in cells.texts]
-        values = np.append(days_in(cells.texts, form), np.nan)
-        return values_or_bad(cells, values, np.isnan(values) & ~np.array([*words, True]), f"date {form}", name)
-    if cells.dtype.kind != "M" and not np.all(np.isnan(cells)):
-        raise BadCell(f"column {name!r} holds numbers; dates are expected", name)
-    return days_of(cells) if cells.dtype.kind == "M" else cells
-
-
-def values_or_bad(cells: Labels, values: np.ndarray, bad: np.ndarray, what: str, name: str) -> np.ndarray:
-    """values[places] (n,) of the cells, or `BadCell` for the first one that is `bad`."""
-    rows = np.flatnonzero(bad[cells.places])
-    if len(rows):
-        text = cells.texts[cells.places[rows[0]]]
-        raise BadCell(f"column {name!r} holds {text[:40]!r}; a {what} is expected", name, True, int(rows[0]))
-    return values[cells.places]
 
 # %% ../../nbs/internals/data/columns.ipynb #65e2988e
 def column_of(name: str, seen: Seen, kind: str | None = None, option: str = "`column_types`") -> Column:
@@ -438,80 +412,61 @@ def column_of(name: str, seen: Seen, kind: str | None = None, option: str = "`co
     if kind == "category" or (kind is None and seen.closed):
         return category_of(name, seen, kind is not None)
     if kind == "number" or (kind is None and seen.all_are("number")):
-        return number_of(name, seen, kind == "number")
+        return measured_of(name, seen, "number", kind == "number")
     if kind in FORMS or kind == "date" or kind is None:
         forms = [kind] if kind in FORMS else [form for form in FORMS if seen.all_are(form)]
         if len(forms) > 1:
             raise ValueError(f"column {name!r} holds dates such as {seen.form(forms[0]).example!r}, of which day and month cannot be told apart; name the form, {option} {name}=D/M/Y or {name}=M/D/Y.")
         if forms or kind == "date":
-            return date_of(name, seen, forms[0] if forms else "Y-M-D")
-    require_readable(name, seen, option)
-    return category_of(name, seen)
-
-
-def require_readable(name: str, seen: Seen, option: str) -> None:
-    """Raise a ValueError if a column holds numbers with a decimal comma or with a unit, or infinity."""
+            return measured_of(name, seen, forms[0] if forms else "Y-M-D")
     for form, help in (
         ("comma", "a decimal comma; read them with `--decimal ,` (in Python: `decimal=','`), and write thousands without a separator"),
         ("unit", "a unit; write them without it"),
         ("infinite", "infinity; a finite number is expected"),
     ):
-        count, others = seen.form(form).count, seen.form("number").count + seen.form("absent").count
-        if count and count + others == seen.n_values:
+        count = seen.form(form).count
+        if count and count + seen.form("number").count + words == seen.n_values:
             example = seen.form(form).example[:40]
             raise ValueError(f"column {name!r} holds {example!r}, numbers with {help}, or take it for a category with {option} {name}=category.")
+    return category_of(name, seen)
 
 
-def gaps_of(seen: Seen, what: str) -> str:
-    """The words for the empty cells of a column that are filled with `what`."""
-    gaps = seen.empty + seen.form("absent").count
-    return f"; {gaps} empty {'cell' if gaps == 1 else 'cells'} filled with {what}, and marked in a column" if gaps else ""
-
-
-def spread_in(name: str, seen: Seen, form: str) -> Spread:
-    """The values of a column that have this form. ValueError if there is none."""
-    if seen.form(form).count == 0:
-        what, example = "number" if form == "number" else f"date {form}", next(iter(seen.texts), "")[:40]
+def measured_of(name: str, seen: Seen, form: str, forced: bool = False) -> Column:
+    """A column of numbers (form "number") or of dates, or one left out because all are the same or identify rows. ValueError
+    if no value has this form.
+    """
+    spread, is_number = seen.form(form), form == "number"
+    if spread.count == 0:
+        what, example = "number" if is_number else f"date {form}", next(iter(seen.texts), "")[:40]
         raise ValueError(f"column {name!r} holds no {what}, but for example {example!r}.")
-    return seen.form(form)
-
-
-def number_of(name: str, seen: Seen, forced: bool) -> Column:
-    """A column of numbers, or one left out because all are the same or identify rows."""
-    spread = spread_in(name, seen, "number")
-    gaps = seen.rows > spread.count
+    gaps, span, fill = seen.rows > spread.count, spread.high - spread.low, spread.total / spread.count
     if spread.low == spread.high and not gaps:
-        return Column(name, "left out", f"it is {spread.low:g} in all rows")
-    whole = seen.distinct and all(to_number(text).is_integer() for text in seen.texts)
-    if not forced and whole and NUMBERING.search(name) and not gaps and seen.rows >= ENOUGH_ROWS:
-        return Column(name, "left out", "it identifies rows")
-    fill = spread.total / spread.count
-    truth = any(text.casefold() in TRUE_AND_FALSE for text in seen.texts)
-    done = "1 for true, 0 for false" if truth else "as it is"
-    return Column(name, "number", done + gaps_of(seen, f"the mean {fill:.4g}"), gaps=gaps, fill=fill)
-
-
-def date_of(name: str, seen: Seen, form: str) -> Column:
-    """A column of dates, or one left out because all are the same."""
-    spread = spread_in(name, seen, form)
-    gaps, span = seen.rows > spread.count, spread.high - spread.low
-    if span <= 0.0 and not gaps:
-        return Column(name, "left out", f"it is {spread.example or 'the same'} in all rows")
-    days = pd.DatetimeIndex(np.array(sorted(spread.days)).astype("datetime64[D]"))
-    varied = {
-        "year": days.month.nunique() > 1,
-        "week": days.day.nunique() > 4 and days.day_of_week.nunique() > 1,
-        "day": len(spread.hours) > 1,
-    }
-    periods = tuple(period for period in PERIODS if varied[period] and span >= SPANS[period])
-    fill, origin = spread.total / spread.count, math.floor(spread.low)
-    if form == "h:m":
-        periods, origin, done = ("day",), 0.0, "fraction of the day"
+        same = f"{spread.low:g}" if is_number else spread.example or "the same"
+        return Column(name, "left out", f"it is {same} in all rows")
+    periods, origin, mean = (), 0.0, f"{fill:.4g}"
+    if is_number:
+        whole = seen.distinct and all(to_number(text).is_integer() for text in seen.texts)
+        if not forced and whole and NUMBERING.search(name) and not gaps and seen.rows >= ENOUGH_ROWS:
+            return Column(name, "left out", "it identifies rows")
+        done = "1 for true, 0 for false" if any(text.casefold() in TRUE_AND_FALSE for text in seen.texts) else "as it is"
+    elif form == "h:m":
+        periods, done, mean = ("day",), "fraction of the day, and parts of the day", ""
     else:
-        done = f"days since {np.datetime64('1970-01-01') + int(origin)}"
-    done += f", and parts of the {' and '.join(periods)}" if periods else ""
-    mean = "the mean" if form == "h:m" else f"the mean {np.datetime64('1970-01-01') + int(fill)}"
-    return Column(name, "date", done + gaps_of(seen, mean), gaps=gaps, fill=fill, form=form, origin=float(origin), periods=periods)
+        days = pd.DatetimeIndex(np.array(sorted(spread.days)).astype("datetime64[D]"))
+        varied = {
+            "year": days.month.nunique() > 1,
+            "week": days.day.nunique() > 4 and days.day_of_week.nunique() > 1,
+            "day": len(spread.hours) > 1,
+        }
+        periods = tuple(period for period in PERIODS if varied[period] and span >= SPANS[period])
+        origin, mean = float(math.floor(spread.low)), str(START + int(fill))
+        done = f"days since {START + int(origin)}" + (f", and parts of the {' and '.join(periods)}" if periods else "")
+    empty = seen.empty + seen.form("absent").count
+    if empty:
+        cells = "cell" if empty == 1 else "cells"
+        done += f"; {empty} empty {cells} filled with {f'the mean {mean}'.strip()}, and marked in a column"
+    kind, form = ("number", "") if is_number else ("date", form)
+    return Column(name, kind, done, gaps=gaps, fill=fill, form=form, origin=origin, periods=periods)
 
 
 def category_of(name: str, seen: Seen, forced: bool = False) -> Column:
@@ -556,7 +511,11 @@ class Columns:
     def of_seen(cls, seen: Mapping[str, Seen], kinds: Mapping[str, str] | None = None, option: str = "`column_types`") -> "Columns":
         """The columns with these statistics. `option` is the name of `kinds` in messages."""
         kinds = {} if kinds is None else kinds
-        require_kinds(kinds, seen, option)
+        for name, kind in kinds.items():
+            if name not in seen:
+                raise ValueError(f"{option}: there is no input column {name!r}; there are {shown([*seen])}.")
+            if kind not in KINDS:
+                raise ValueError(f"{option}: {name!r} must be one of {', '.join(KINDS)}; got {shown(kind)}.")
         found = cls(tuple(column_of(name, one, kinds.get(name), option) for name, one in seen.items()))
         if not found.used:
             why = "; ".join(f"{column.name!r}: {column.done}" for column in found.columns[:5])
@@ -647,12 +606,3 @@ def unforeseen_text(found: Counter) -> str:
 def shown_name(name: str) -> str:
     """A name of at most 30 characters."""
     return name if len(name) <= 30 else f"{name[:27]}..."
-
-
-def require_kinds(kinds: Mapping[str, str], names: Mapping[str, object], option: str) -> None:
-    """Raise a ValueError unless each of `kinds` is that of one of the columns, and one that exists."""
-    for name, kind in kinds.items():
-        if name not in names:
-            raise ValueError(f"{option}: there is no input column {name!r}; there are {shown([*names])}.")
-        if kind not in KINDS:
-            raise ValueError(f"{option}: {name!r} must be one of {', '.join(KINDS)}; got {shown(kind)}.")
