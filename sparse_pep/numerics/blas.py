@@ -23,17 +23,6 @@ SIGNATURES = {  # c: char *, i: int *, d: double *
 }
 
 
-def _letters(signature: str) -> str:
-    """A C signature with one letter for each argument, as in `SIGNATURES`; a question mark
-    stands for any other type.
-    """
-    letters = {"char *": "c", "int *": "i", "double *": "d"}
-    letters["__pyx_t_5scipy_6linalg_11cython_blas_d *"] = "d"
-    arguments = re.fullmatch(r"void \((.*)\)", signature)
-    types = arguments.group(1).split(", ") if arguments else ["none"]
-    return "".join(letters.get(name, "?") for name in types)
-
-
 def _routine(name: str) -> Callable | None:
     """The BLAS routine `name` as a function of flags, integers and addresses that runs without the
     GIL, or None if the ordinary path must be taken.
@@ -45,7 +34,9 @@ def _routine(name: str) -> Callable | None:
     get_name = ctypes.PYFUNCTYPE(text, own)(("PyCapsule_GetName", ctypes.pythonapi))
     get_pointer = ctypes.PYFUNCTYPE(address, own, text)(("PyCapsule_GetPointer", ctypes.pythonapi))
     signature = get_name(capsule)
-    if _letters(signature.decode()) != SIGNATURES[name]:
+    letters = {"char *": "c", "int *": "i", "double *": "d", "__pyx_t_5scipy_6linalg_11cython_blas_d *": "d"}
+    arguments = re.fullmatch(r"void \((.*)\)", signature.decode())
+    if arguments is None or "".join(letters.get(kind, "?") for kind in arguments[1].split(", ")) != SIGNATURES[name]:
         return None
     kinds = {"c": text, "i": ctypes.POINTER(ctypes.c_int), "d": address}
     types = [kinds[letter] for letter in SIGNATURES[name]]
