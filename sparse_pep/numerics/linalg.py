@@ -13,36 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
-from .blas import syrk, triangular
+from .blas import dger, syrk, triangular
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #b3cd4d99
 def log1p_ratio(x: ArrayLike) -> np.ndarray:
-    """log(1 + x) / x, continued by its limit 1 at x = 0.
-
-    Parameters
-    ----------
-    x : array_like, any shape
-        Values above -1. Dimensionless.
-
-    Returns
-    -------
-    ndarray, shape of x
-        Correct to 2 units in the last place over the whole range.
-
-    Raises
-    ------
-    ValueError
-        If a value is -1 or below, or not a number.
-
-    References
-    ----------
-    Bui, Yan and Turner (2017), section 3.5: the limit in the remark on VFE.
-
-    Examples
-    --------
-    >>> from sparse_pep.numerics.linalg import log1p_ratio
-    >>> print(log1p_ratio([0.0, 1e-12, 1.0]).round(4))
-    [1.     1.     0.6931]
+    """log(1 + x) / x (shape of x), continued by its limit 1 at x = 0, correct to 2 units in the last place. ValueError unless every
+    x is above -1. The limit is in the remark on VFE, section 3.5 of Bui, Yan and Turner (2017).
     """
     x = np.asarray(x, dtype=float)
     if not np.all(x > -1.0):
@@ -52,24 +28,7 @@ def log1p_ratio(x: ArrayLike) -> np.ndarray:
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #f717aad2
 def expm1_ratio(x: ArrayLike) -> np.ndarray:
-    """(eˣ − 1) / x, continued by its limit 1 at x = 0.
-
-    Parameters
-    ----------
-    x : array_like, any shape
-        Dimensionless.
-
-    Returns
-    -------
-    ndarray, shape of x
-        Correct to 3 units in the last place; infinite where eˣ is.
-
-    Examples
-    --------
-    >>> from sparse_pep.numerics.linalg import expm1_ratio
-    >>> print(expm1_ratio([0.0, 1e-12, 1.0]).round(4))
-    [1.     1.     1.7183]
-    """
+    """(eˣ − 1) / x (shape of x), continued by its limit 1 at x = 0, correct to 3 units in the last place; infinite where eˣ is."""
     x = np.asarray(x, dtype=float)
     safe = np.where(x == 0.0, 1.0, x)
     return np.where(x == 0.0, 1.0, np.expm1(safe) / safe)
@@ -87,14 +46,6 @@ class Factor:
         L⁻¹, or None if L is so ill-conditioned that solving is more accurate than multiplying.
     jitter : float
         The relative jitter that was needed. Dimensionless.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.numerics.linalg import factorise
-    >>> factor = factorise(np.diag([4.0, 9.0]))
-    >>> print(round(factor.half_log_det, 4), round(np.log(6.0), 4))
-    1.7918 1.7918
     """
 
     lower: np.ndarray
@@ -127,43 +78,13 @@ PRODUCT_RCOND = 1e-6  # below this reciprocal condition number of L: solve rathe
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #8a16338c
 def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
-    """The Cholesky factor of K, with an explicit relative jitter that is increased only on failure.
+    """The Cholesky factor of K (M, M), of which only the lower triangle is read, with a `jitter` relative to each entry of the diagonal
+    of K that is increased only on failure. Cost 2M³/3 flops.
 
-    Parameters
-    ----------
-    K : ndarray (M, M)
-        Symmetric; only the lower triangle is read. Any units.
-    jitter : float
-        Relative to each entry of the diagonal of K; 0.0 adds none.
-    name : str
-        Name of the matrix in error messages.
-
-    Returns
-    -------
-    Factor
-        Cost: 2M³/3 flops.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If K has a NaN or an infinity, or is not positive definite with a jitter of 0.01.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.numerics.linalg import factorise
-    >>> factor = factorise(np.array([[4.0, 2.0], [2.0, 5.0]]))
-    >>> print(factor.lower, factor.jitter)
-    [[2. 0.]
-     [1. 2.]] 0.0
-    >>> twice = np.ones((2, 2))  # the same variable twice: singular
-    >>> print(factorise(twice).jitter > 0)
-    True
+    LinAlgError, which calls the matrix by its `name`, if K has a NaN or an infinity, or is not positive definite with a jitter of 0.01.
     """
     if not np.isfinite(K).all():
-        raise np.linalg.LinAlgError(
-            f"`{name}` has entries that are not finite; check the parameters from which it was computed."
-        )
+        raise np.linalg.LinAlgError(f"`{name}` has entries that are not finite; check the parameters from which it was computed.")
     own = K.diagonal()
     own = np.where(own > 0.0, own, own.mean())  # some may be 0
     for used in (jitter, *JITTER_STEPS[bisect(JITTER_STEPS, jitter) :]):
@@ -172,36 +93,12 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
         lower, info = lapack.dpotrf(shifted.T, lower=0, clean=1, overwrite_a=1)
         if info == 0:
             return Factor.from_lower(np.ascontiguousarray(lower.T), used)
-    raise np.linalg.LinAlgError(
-        f"`{name}` is not positive definite, even with a relative jitter of {JITTER_STEPS[-1]}."
-    )
+    raise np.linalg.LinAlgError(f"`{name}` is not positive definite, even with a relative jitter of {JITTER_STEPS[-1]}.")
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #ad858c0c
 def solve_lower(factor: Factor, K: np.ndarray, transpose: bool = False, out: np.ndarray | None = None) -> np.ndarray:
-    """L⁻¹ K, or L⁻ᵀ K if `transpose`.
-
-    Parameters
-    ----------
-    factor : Factor
-        Of an (M, M) matrix.
-    K : ndarray (M, n) or (M,)
-        The right-hand side.
-    out : ndarray (M, n), optional
-        Array for the result, C order, float64; it may be `K` itself.
-
-    Returns
-    -------
-    ndarray, shape of K
-        Cost: nM² flops.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparse_pep.numerics.linalg import factorise, solve_lower
-    >>> factor = factorise(np.array([[4.0, 2.0], [2.0, 5.0]]))
-    >>> x = solve_lower(factor, np.array([2.0, 5.0]))
-    >>> print(x, solve_lower(factor, x, transpose=True))
-    [1. 2.] [0. 1.]
+    """L⁻¹ K, or L⁻ᵀ K if `transpose`, for K (M, n) or (M,). `out` is an array for the result, float64 in C order, and may be `K` itself.
+    Cost: nM² flops.
     """
     if out is None:
         out = np.array(K, dtype=float, order="C")
@@ -244,6 +141,11 @@ def thin_product(W: np.ndarray, B: np.ndarray) -> np.ndarray:
     if groups == 1 or M % groups:
         return W @ B
     return (W.reshape(groups, M // groups, -1) @ B).reshape(M, -1)
+
+# %% ../../nbs/internals/numerics/linalg.ipynb #20838f70
+def add_rank_one(T: np.ndarray, b: np.ndarray, d: np.ndarray) -> None:
+    """T += b dᵀ for T (M, n) in C order, b (M,) and d (n,). Cost 2nM flops."""
+    dger(T, np.ascontiguousarray(b, dtype=float), np.ascontiguousarray(d, dtype=float))
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #759ee324
 def mirror(S: np.ndarray) -> np.ndarray:

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
-
 # %% ../../nbs/internals/numerics/validation.ipynb #25dd3e47
 def shown(value: object) -> str:
     """`value` as a message quotes it: on one line of at most 60 characters, and numbers and text of
@@ -33,8 +32,7 @@ def _place(index: Sequence[int]) -> str:
 # %% ../../nbs/internals/numerics/validation.ipynb #9632c9b4
 def is_number(value: object) -> bool:
     """Whether `value` is one real number that is not a truth value."""
-    plain = isinstance(value, (int, float, np.integer, np.floating))
-    return plain and not isinstance(value, bool)
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 def is_names(value: object) -> bool:
@@ -45,9 +43,7 @@ def is_names(value: object) -> bool:
 def require_unmasked(values: object, name: str) -> None:
     """Raise a ValueError if `values` is a masked array in which something is masked."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise ValueError(
-            f"`{name}` is a masked array with {np.ma.count_masked(values)} masked values: fill them, or leave these rows out."
-        )
+        raise ValueError(f"`{name}` is a masked array with {np.ma.count_masked(values)} masked values: fill them, or leave these rows out.")
 
 
 def as_floats(values: ArrayLike, name: str) -> np.ndarray:
@@ -85,22 +81,12 @@ def require_finite(values: np.ndarray, name: str) -> None:
         )
     bad = np.argwhere(np.abs(values) > LARGEST)
     if len(bad):
-        raise ValueError(
-            f"Input {name} contains {values[tuple(bad[0])]} in {_place(bad[0])}, whose square overflows. Choose other units."
-        )
+        raise ValueError(f"Input {name} contains {values[tuple(bad[0])]} in {_place(bad[0])}, whose square overflows. Choose other units.")
 
 # %% ../../nbs/internals/numerics/validation.ipynb #b26f8671
 def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.ndarray:
-    """`values` as an array of real numbers, or of objects that stand for them. Cells without a
-    value pass. If `least` is given, it must be a table (N, D) of so many rows and one column.
-
-    Raises
-    ------
-    ValueError
-        If it is sparse, ragged, complex, dates, or has text that is no number, or if it is not
-        such a table.
-    TypeError
-        If it has other objects (this is scikit-learn's rule).
+    """`values` as an array of real numbers, or of objects that stand for them; cells without a value pass. If `least` is given, it must
+    be a table (N, D) of so many rows and one column. ValueError for anything else, TypeError for other objects (scikit-learn's rule).
     """
     if issparse(values):
         raise ValueError(f"`{name}` must be dense, not sparse: `{name}.toarray()` makes it so.")
@@ -113,7 +99,15 @@ def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.n
     if values.dtype.kind in "mMV":
         raise ValueError(f"`{name}` must hold numbers; got {values.dtype}.")
     if values.dtype.kind in "OUS":
-        _require_number_cells(values, name)
+        for index, cell in np.ndenumerate(values):
+            if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+                continue
+            try:
+                float(cell)
+            except (TypeError, ValueError) as error:
+                kind = ValueError if isinstance(cell, (str, bytes)) else TypeError
+                where, rule = f" in {_place(index)}" if index else "", "each cell of the argument must be a number, or a string that holds one number"
+                raise kind(f"`{name}`: {rule}; got {shown(cell)}{where}.") from error
     if least is None:
         return values
     shape = values.shape
@@ -124,26 +118,8 @@ def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.n
         )
     for size, what, smallest in ((shape[0], "sample", least), (shape[1], "feature", 1)):
         if size < smallest:
-            raise ValueError(
-                f"Input `{name}`: Found array with {size} {what}(s) (shape={shape}) while a minimum of {smallest} is required."
-            )
+            raise ValueError(f"Input `{name}`: Found array with {size} {what}(s) (shape={shape}) while a minimum of {smallest} is required.")
     return values
-
-
-def _require_number_cells(values: np.ndarray, name: str) -> None:
-    """Raise an error that says where `values` has its first cell that is not a number."""
-    for index, cell in np.ndenumerate(values):
-        if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
-            continue
-        try:
-            float(cell)
-        except (TypeError, ValueError) as error:
-            kind = ValueError if isinstance(cell, (str, bytes)) else TypeError
-            where = f" in {_place(index)}" if index else ""
-            raise kind(
-                f"`{name}`: each cell of the argument must be a number, or a string that holds one number; "
-                f"got {shown(cell)}{where}."
-            ) from error
 
 # %% ../../nbs/internals/numerics/validation.ipynb #1dac8e57
 def require_rows(n_rows: int, y: np.ndarray, several: bool = False) -> None:
@@ -169,9 +145,7 @@ def require_labels(y: np.ndarray) -> None:
     kind = (str, bytes) if isinstance(y.ravel()[0], (str, bytes)) else number
     for index, label in np.ndenumerate(y):
         if not isinstance(label, kind) or label != label:
-            raise ValueError(
-                f"`y` must hold labels that are all text or all numbers; got {shown(label)} in {_place(index)}."
-            )
+            raise ValueError(f"`y` must hold labels that are all text or all numbers; got {shown(label)} in {_place(index)}.")
 
 # %% ../../nbs/internals/numerics/validation.ipynb #38568bef
 def require_each(values: ArrayLike, name: str, n_data: int, what: str) -> np.ndarray:
