@@ -69,7 +69,8 @@ def from_config(config: dict, argument: str) -> object:
             values[name] = tuple(from_config(one, argument) for one in values[name])
         return kinds[config["kind"]](**values)
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"its `{argument}` is described by {shown(config)}, which does not fit; known kinds: {', '.join(kinds)}.") from error
+        known = ", ".join(kinds)
+        raise ValueError(f"its `{argument}` is described by {shown(config)}, which does not fit; known kinds: {known}.") from error
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #4528a5a8
 FORMAT = "sparse_pep model"
@@ -147,7 +148,7 @@ class Numbers(NamedTuple):
         return f"hold finite numbers{above}, of the shape {shapes} that goes with the others"
 
     def fits(self, value: object, sizes: dict[str, int]) -> bool:
-        """Whether `value` is such an array. `sizes` has the sizes that are known by their letters, and gets those that are new."""
+        """Whether `value` is such an array. `sizes` has the sizes known by their letters, and gets those that are new."""
         array = np.asarray(value) if is_number(value) or isinstance(value, (np.ndarray, list)) else np.empty(0)
         if array.dtype.kind not in self.kinds or not (array.size and np.all(np.isfinite(array))):
             return False
@@ -172,10 +173,16 @@ def is_array_of(value: object, kinds: str) -> bool:
 
 
 MOST_COLUMNS = 10**6
-BLOCKS = Check("be None or hold the number of the block of each row", lambda v: v is None or (is_array_of(v, "iu") and np.all(v > -1)))
-LABELS = Check("hold two labels or more, in order", lambda v: is_array_of(v, "biufUS") and len(v) > 1 and np.array_equal(v, np.unique(v)))
+DICTIONARY, NUMBER = Rule("be a dictionary", kinds=(dict,)), Check("be a number", is_number)
+BLOCKS = Check(
+    "be None or hold the number of the block of each row", lambda v: v is None or (is_array_of(v, "iu") and np.all(v > -1))
+)
+LABELS = Check(
+    "hold two labels or more, in order",
+    lambda v: is_array_of(v, "biufUS") and len(v) > 1 and np.array_equal(v, np.unique(v)),
+)
 ENTRIES: dict[str, Rule | Check | Numbers] = {
-    **dict.fromkeys(("arguments", "numerics", "fitted", "diagnostics_", "posterior", "latent", "priors", "extra"), Rule("be a dictionary", kinds=(dict,))),
+    **dict.fromkeys(("arguments", "numerics", "fitted", "diagnostics_", "posterior", "latent", "priors", "extra"), DICTIONARY),
     "estimator": Rule(f"be one of {', '.join(ESTIMATORS)}", texts=ESTIMATORS),
     **dict.fromkeys(("Kuu", "B"), Numbers(("MM",))),
     "b": Numbers(("M", "MK")),
@@ -201,8 +208,8 @@ ENTRIES: dict[str, Rule | Check | Numbers] = {
     "feature_names": Check("be a list of strings", is_names),
     "tight": RULES["tight"],
     **dict.fromkeys(("n_iter_", "n_samples_seen_", "n_samples"), Rule("be a whole number", interval=(0, np.inf), whole=True)),
-    **dict.fromkeys(("log_marginal_likelihood_value_", "jitter", "determined_directions", "target_variance"), Check("be a number", is_number)),
-    **dict.fromkeys(("unexplained_share", "n_clipped", "quadrature_error", "smallest_cavity"), Check("be a number", is_number)),
+    **dict.fromkeys(("log_marginal_likelihood_value_", "jitter", "determined_directions", "target_variance"), NUMBER),
+    **dict.fromkeys(("unexplained_share", "n_clipped", "quadrature_error", "smallest_cavity"), NUMBER),
 }  # fmt: skip
 
 
@@ -221,8 +228,8 @@ def require_entries(value: object, sizes: dict[str, int], above: str = "") -> No
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #05f51329
 def restored(state: dict) -> "PowerEPEstimator":
-    """The estimator that a saved state describes, without its training data. ValueError unless its parts fit together: it predicts
-    at two points, and says how it was fitted.
+    """The estimator that a saved state describes, without its training data. ValueError unless its parts fit together: it
+    predicts at two points, and says how it was fitted.
     """
     sizes = {}
     for name in ("posterior", "latent", *state):  # the number of inducing variables comes first

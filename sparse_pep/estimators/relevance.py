@@ -42,9 +42,9 @@ def shares(kernel: Kernel, spread: np.ndarray, columns: Sequence[Sequence[int]])
 class Relevance:
     """How much a model depends on each of G groups of columns.
 
-    `share` (G,) is the share of a group in the mean squared distance of the rows in units of the lengthscales, NaN if the kernel does
-    not have one for each input. `loss` (G,) is by how much shuffling the group lowers the mean log density of the rows, in nats per
-    row, and `loss_std` (G,) the standard deviation of this over the repetitions.
+    `share` (G,) is the share of a group in the mean squared distance of the rows in units of the lengthscales, NaN if the
+    kernel does not have one for each input. `loss` (G,) is by how much shuffling the group lowers the mean log density of the
+    rows, in nats per row, and `loss_std` (G,) the standard deviation of this over the repetitions.
     """
 
     names: tuple[str, ...]
@@ -85,7 +85,8 @@ def relevance(
     listed = [d for group in groups.values() for d in np.atleast_1d(np.asarray(group, dtype=object))]
     whole = all(is_number(d) and float(d).is_integer() and 0 <= d < D for d in listed)
     if not listed or not whole or len(set(listed)) < len(listed) or any(np.size(group) == 0 for group in groups.values()):
-        raise ValueError(f"`groups` must give each name a list of column numbers from 0 to {D - 1}, each number at most once; got {shown(dict(groups))}.")
+        rule = f"a list of column numbers from 0 to {D - 1}, each number at most once"
+        raise ValueError(f"`groups` must give each name {rule}; got {shown(dict(groups))}.")
     columns, y = [list(group) for group in groups.values()], model._encoding(np.asarray(y))
 
     def score(_: object, numbers: np.ndarray, y: np.ndarray) -> float:
