@@ -115,11 +115,9 @@ class Uniform(Prior):
 
     @property
     def limits(self) -> tuple[ArrayLike, ArrayLike]:
-        """The smallest and the largest value that θ may have."""
         return self.low, self.high
 
     def log_density(self, theta: ArrayLike) -> np.ndarray:
-        """log p(θ) of each entry of θ; −∞ outside the limits."""
         low, high = self.limits
         inside = (low <= np.asarray(theta)) & (np.asarray(theta) <= high)
         return np.where(inside, -np.log(np.subtract(high, low)), -np.inf)
@@ -144,7 +142,6 @@ class LogUniform(Uniform):
 
     @property
     def limits(self) -> tuple[ArrayLike, ArrayLike]:
-        """The smallest and the largest value that θ may have."""
         return np.log(self.low), np.log(self.high)
 
 # %% ../nbs/priors.ipynb #7ac007c0

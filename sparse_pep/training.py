@@ -719,7 +719,6 @@ FINE = Accuracy(1e-6, FLOOR)  # accuracy of the quadrature while training
 class Visit(NamedTuple):
     """A batch after its sites were updated."""
 
-    sums: Sums  # over the batch, with the new sites
     posteriors: list[Posterior]  # of each latent function, with the new sites
     projection: Projection  # with the sites before the update
     log_evidence: float  # the estimate of log Z, in nats, with the sites before the update
@@ -771,9 +770,7 @@ def visit(batch: Batch, held: HeldSums, k: int, sites: np.ndarray | None = None)
     if projection is None or not np.isfinite(projection.terms):
         if shard.known or np.all(sites[0] >= 0.0):
             return None
-        shard.state = shard.sums = (
-            None  # negative precisions, where the parameters have moved
-        )
+        shard.state = shard.sums = None  # negative precisions, where the parameters have moved
         return visit(batch, held, k, np.stack([np.maximum(sites[0], 0.0), sites[1]]))
     stale, terms = own.shift - held.shift[k], own.terms + projection.terms
     value = n_batches * terms + posterior_terms(before)
@@ -785,7 +782,7 @@ def visit(batch: Batch, held: HeldSums, k: int, sites: np.ndarray | None = None)
         if is_proper(shard, posteriors):
             break
     held.put(k, others, own)
-    return Visit(own, posteriors, projection, float(value), stale)
+    return Visit(posteriors, projection, float(value), stale)
 
 # %% ../nbs/19_stochastic.ipynb #e3dbb1f4
 def batch_gradient(model: Model, batch: Batch, found: Visit, n_batches: int) -> np.ndarray:
