@@ -543,11 +543,13 @@ def test_evidence_and_gradient(case):
     assert abs(numeric - gradient @ direction) < tolerance * (1 + np.linalg.norm(gradient))
 
 
-def test_jitter_is_explicit_and_hardly_matters():
+def test_jitter_and_what_is_unexplained_are_reported():
     bare, more = fixed_model(jitter=0.0), fixed_model(jitter=1e-5)
     needed = fixed_model(jitter=0.0, features=InducingPoints(np.vstack([X[:6]] * 3)))
     assert bare.diagnostics_["jitter"] == 0.0 < needed.diagnostics_["jitter"] <= 1e-8 < more.diagnostics_["jitter"] == 1e-5
     assert error(needed.log_marginal_likelihood_value_, bare.log_marginal_likelihood_value_) < 1e-6
+    explained = np.sum(KERNEL(X[:6], X) * np.linalg.solve(KERNEL(X[:6]), KERNEL(X[:6], X))) / (40 * 1.2)
+    assert bare.diagnostics_["unexplained_share"] == pytest.approx(1.0 - explained, rel=1e-9)
 
 
 def test_bounds_hold_the_exact_evidence_between_them():
