@@ -57,7 +57,7 @@ def test_a_piece_is_translated_where_it_is():
 
 def test_fingerprints_tell_encodings_apart():
     scales = {"x_mean": np.zeros(2), "x_scale": np.ones(2)}
-    numbers = [*(Encoding(Gaussian(), *scaling) for scaling in ((0, 1), (1, 1), (0, 2))), Encoding(**scales)]
+    numbers = [*(Encoding(Gaussian(), *scaling) for scaling in ((0, 1), (1, 1), (0, 2))), Encoding(Gaussian(), 0, 1, **scales)]
     labels = [Encoding(Probit(), classes=np.array(pair)) for pair in ([0.0, 1.0], [0.0, 2.0])]
     prints = [EncodedSource(in_pieces(X, Y), encoding).fingerprint() for encoding in numbers + labels]
     assert len({*prints, EncodedSource(in_pieces(X, HIGH), numbers[0]).fingerprint()}) == 7
