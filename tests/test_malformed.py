@@ -1,10 +1,12 @@
 """Malformed input of every kind: one line that names the culprit, never a traceback from the depths, never an answer."""
 
+import copy
 import gzip
 import inspect
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import traceback
@@ -128,14 +130,11 @@ TABLES = {  # content, words of the message
     "header.csv": ("dose,response", ["header.csv", "no rows"]),
     "nameless.csv": (csv(",dose,response", "0,1,2", "1,2,3"), ["nameless.csv", "column 1", "no name"]),
     "repeated.csv": (csv("dose,dose,response", "1,2,3", "2,3,4"), ["repeated.csv", "'dose'", "more than one"]),
-    "long_row.csv": (csv("dose,response", "1,2", "2,3,4"), ["long_row.csv", "row 3", "3 cells", "header has 2"]),
     "short_row.csv": (csv("dose,response", "1,2", "2"), ["short_row.csv", "row 3", "1 cells", "header has 2"]),
     "text.csv": (csv("dose,response", "1,2", "old,3"), ["text.csv", "no column is left", "'dose'", "identifies rows"]),
     "text_target.csv": (csv("dose,response", "1,high", "2,low"), ["row 2", "'response'", "'high'", "--likelihood auto"]),
     "percent.csv": (csv("dose,response", "10%,2", "20%,3"), ["percent.csv", "'dose'", "'10%'", "unit"]),
     "thousands.csv": (csv("dose,response", '"1,000",2', '"2,000",3'), ["thousands.csv", "'dose'", "'1,000'"]),
-    "nan_target.csv": (csv("dose,response", "1,2", "2,nan"), ["nan_target.csv", "row 3", "'response'", "missing"]),
-    "inf.csv": (csv("dose,response", "1,2", "inf,3"), ["inf.csv", "row 3", "'dose'", "finite"]),
     "huge.csv": (csv("dose,response", "1e300,1", "-1e300,2", "1,3"), ["'dose'", "too large"]),
     "huge_target.csv": (csv("dose,response", "1,1e200", "2,-1e200", "3,1"), ["'response'", "too large"]),
     "only.csv": (csv("response", "1", "2"), ["only.csv", "no input column", "'response'"]),
@@ -148,7 +147,6 @@ TABLES = {  # content, words of the message
     "decimal_commas.csv": (csv("dose,response", "1,5,2,5", "2,5,3,5"), ["decimal_commas.csv", "row 2", "4 cells"]),
     "quoted_commas.csv": (csv("dose,response", '"1,5","2,5"', '"2,5","3,5"'), ["'response'", "'2,5'", "--decimal ,"]),
     "page.csv": ("<!DOCTYPE html>\n<html><body>404, not found</body></html>\n", ["page.csv"]),
-    "cut.csv.gz": (gzip.compress(GOOD.encode())[:-12], ["cut.csv.gz", "damaged gzip"]),
     "flipped.csv.gz": (gzip.compress(GOOD.encode())[:30] + b"\xff" * 40, ["flipped.csv.gz", "damaged gzip"]),
     "text.parquet": (GOOD, ["text.parquet", "Parquet"]),
 }
@@ -214,23 +212,16 @@ def models(tmp_path_factory):
         Path("labelled.csv").write_text(LABELLED)
         line = "fit good.csv --target response --inducing 3 --max-iter 2 --quiet --out model.npz"
         assert command(*line.split()).exit_code == 0
-        Path("old.ckpt").write_bytes(checkpoint_of_other_data())
+        SparsePEPRegressor(n_inducing=3, training=LBFGS(max_iter=2, checkpoint="other.ckpt"), random_state=0).fit(X, y)
         whole = Path("model.npz").read_bytes()
         Path("truncated.npz").write_bytes(whole[: len(whole) // 2])
-        Path("last.npz").write_bytes(whole[:-1])
-        Path("nothing.npz").write_bytes(b"")
         np.savez("foreign.npz", a=np.arange(3))
-        np.save("array.npy", np.arange(3))
-        Path("array.npz").write_bytes(Path("array.npy").read_bytes())
         state = read_archive("model.npz", "sparse_pep model", FORMAT_VERSION)
         write_archive("newer.npz", state, "sparse_pep model", 999)
         broken(state, "kind.npz", lambda s: s["kernel"].update(kind="Exotic"))
-        broken(state, "estimator.npz", lambda s: s.update(estimator="Forest"))
         broken(state, "incomplete.npz", lambda s: s.pop("posterior"))
         broken(state, "scaling.npz", lambda s: s["fitted"].update(x_scale_=np.ones(5)))
         broken(state, "unnamed.npz", lambda s: s["extra"].pop("feature_names"))
-        broken(state, "names.npz", lambda s: s["extra"].update(feature_names=5))
-        broken(state, "noise.npz", lambda s: s["likelihood"].update(noise_variance=-1.0))
         broken(state, "shapes.npz", lambda s: s["posterior"].update(b=np.ones(7)))
         fitted().save("python.npz")
     finally:
@@ -240,19 +231,9 @@ def models(tmp_path_factory):
 
 def broken(state, path, change):
     """A model file whose state was changed."""
-    import copy
-
     state = copy.deepcopy(state)
     change(state)
     write_archive(path, state, "sparse_pep model", FORMAT_VERSION)
-
-
-def checkpoint_of_other_data():
-    """What training writes on other data."""
-    SparsePEPRegressor(n_inducing=3, training=LBFGS(max_iter=2, checkpoint="own.ckpt"), random_state=0).fit(X, y)
-    content = Path("own.ckpt").read_bytes()
-    Path("own.ckpt").unlink()
-    return content
 
 
 def command(*words, stdin=None):
@@ -295,21 +276,11 @@ def test_odd_files_are_trained_with_a_note(folder, case):
     assert command("predict", "model.npz", name, "--out", "-").stdout.count("\n") == 13 + (name == "id.csv")
 
 
-@cases({name: TABLES[name] for name in list(TABLES)[::8]})
-def test_files_to_compare(folder, case):
-    name, (content, words) = case
-    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    refused_line(["compare", name, "--target", "response", "--quiet", "--inducing", 3, "--max-iter", 2], words)
-
-
 PARQUETS = {  # columns, words of the message
     "numbers for names": ({0: [1.0, 2.0], 1: [1.0, 2.0]}, ["t.parquet", "'response'", "Its columns: 0, 1"]),
     "text": ({"dose": ["a", "b"], "response": [1.0, 2.0]}, ["no column is left", "'dose'"]),
-    "a list": ({"dose": [[1.0], [2.0]], "response": [1.0, 2.0]}, ["'dose'", "objects"]),
     "a day": ({"dose": pd.to_datetime(["2024-01-02"] * 2), "response": [1.0, 2.0]}, ["'dose'", "the same in all rows"]),
     "bytes": ({"dose": [b"a", b"b"], "response": [1.0, 2.0]}, ["'dose'", "b'a'"]),
-    "no name": ({"": [1.0, 2.0], "response": [1.0, 2.0]}, ["t.parquet", "column 1", "no name"]),
-    "no rows": ({"dose": [], "response": []}, ["t.parquet", "no rows"]),
     "infinity": ({"dose": [1.0, INF], "response": [1.0, 2.0]}, ["row 3", "'dose'", "finite"]),
     "a far date": ({"dose": np.array([1, 10**18], "datetime64[ms]"), "response": [1.0, 2.0]}, ["'dose'", "too far from 1970"]),
     "a far target": ({"dose": [1.0, 2.0], "response": np.array([1, 10**18], "datetime64[ms]")}, ["row 2", "'response'", "text"]),
@@ -331,21 +302,6 @@ def test_damage_in_what_pandas_adds_to_a_parquet_file(folder, description):
     table = pyarrow.table({"dose": [1.5, 2.5], "response": [1.0, 2.0]})
     pyarrow.parquet.write_table(table.replace_schema_metadata({b"pandas": description}), "t.parquet")
     refused_line("fit t.parquet --target response --quiet".split(), ["t.parquet", "pandas", "damaged"])
-
-
-def test_columns_of_truth_values_are_zeros_and_ones(folder):
-    pd.DataFrame({"dose": [1.5, 2.5], "old": [True, False], "y": [1.0, 2.0]}).to_parquet("t.parquet")
-    Path("t.csv").write_text("dose,old,y\n1.5,True,1\n2.5,False,2\n")
-    for name in ("t.parquet", "t.csv"):
-        table = datasets.read_table(name, target="y")
-        assert table.X.tolist() == [[1.5, 1.0], [2.5, 0.0]]
-
-
-def test_columns_of_parquet_may_be_called_by_numbers(folder):
-    frame = pd.DataFrame({"0": [1.5, 2.5], "1": [1.0, 2.0]})
-    frame.to_parquet("t.parquet")
-    table = datasets.read_table("t.parquet", target="1")
-    assert table.feature_names == ("0",) and table.X.tolist() == [[1.5], [2.5]] and table.y.tolist() == [1.0, 2.0]
 
 
 MODELS = {  # model file, words of the message
@@ -382,8 +338,7 @@ PREDICTED = {  # content, words of the message
 @cases(PREDICTED)
 def test_files_to_predict(models, folder, case):
     name, (content, words) = case
-    if content is not None:
-        Path(name).write_text(content)
+    Path(name).write_text(content)
     refused_line(["predict", models / "model.npz", name], words)
 
 
@@ -507,12 +462,10 @@ def bench(models):
         "one_kind.csv": csv("dose,kind", "1,a", "2,a", "3,a"),
         "hole_kind.csv": csv("dose,kind", "1,a", "2,", "3,b"),
         "foreign.ckpt": "not one of ours",
-        "empty.ckpt": "",
     }
     for name, content in text.items():
         Path(name).write_text(content)
-    whole = Path("old.ckpt").read_bytes()
-    Path("other.ckpt").write_bytes(whole)
+    whole = Path("other.ckpt").read_bytes()
     Path("cut.ckpt").write_bytes(whole[: len(whole) // 2])
     Path("bare").mkdir()
     table, splits = csv("a,y", *(f"{i},{i % 5}" for i in range(10))), Path("data/regression")
@@ -539,8 +492,6 @@ def bench(models):
 
 @cases(OPTIONS)
 def test_options(bench, monkeypatch, case):
-    import shlex
-
     monkeypatch.chdir(bench)
     monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
     line, words = case
@@ -842,7 +793,7 @@ ARGUMENTS = {
     "priors": ["strong", "", 3, True, NAN, ["weak"], [Normal()], np.ones(2), {"lengthscale": Normal()}, {"log_noise_variance": 3.0}, {"log_noise_variance": Normal}, {"features.Z": LogNormal()}, {"log_noise_variance": Normal([0.0, 1.0])}, {"kernel.log_lengthscale": Normal(0.0, np.ones(3))}, {3: Normal()}],
     "mean": ["quadratic", "", 3, True, NAN, ["constant"], {}, np.ones(2), ZeroMean, LinearMean(0.0, [1.0]), LinearMean(0.0, np.ones((2, 3))), ConstantMean([1.0, 2.0, 3.0])],
 }  # fmt: skip
-OPTIONS = {
+TRAININGS = {
     **dict.fromkeys(((LBFGS, "max_iter"), (Adam, "batch_size"), (Adam, "n_epochs")), [0, None, *WHOLE]),
     **dict.fromkeys(((LBFGS, "tol"), (Adam, "tol"), (Adam, "learning_rate")), POSITIVE),
     **dict.fromkeys(((LBFGS, "max_time"), (Adam, "max_time")), [value for value in POSITIVE if value is not None]),
@@ -869,7 +820,7 @@ def test_arguments(folder, case):
     refused(lambda: estimator(**arguments).fit(X, y), words)
 
 
-@cases({f"{kind.__name__}, {name} = {value!r}": (kind, name, value) for (kind, name), values in OPTIONS.items() for value in values})
+@cases({f"{kind.__name__}, {name} = {value!r}": (kind, name, value) for (kind, name), values in TRAININGS.items() for value in values})
 def test_options_of_training(folder, case):
     _, (kind, name, value) = case
     refused(lambda: SparsePEPRegressor(n_inducing=4, training=kind(**{name: value})).fit(X, y), f"`{name}`")
