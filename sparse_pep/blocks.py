@@ -496,24 +496,10 @@ def block_infer(
     power: float | np.ndarray,
     **options: object,
 ) -> Fit:
-    """Find the sites by `infer`, with one site for each block.
-
-    Parameters
-    ----------
-    covariances : callable
-        covariances(chunk) → Kuf (M, n) of the rows of a `BlockChunk`, the stacks (G, b, b) of
-        Kbb for its `members`, and the pull-back; Kuf may be overwritten.
-    blocks : Partition
-    power : float or ndarray (B,) or (N,)
-        α in [0, 1], as `Partition.powers` reads it.
-    Kuu, likelihood, y, **options
-        As in `inference.infer`.
-
-    Returns
-    -------
-    Fit
-        Its sites are the inner sites of the data points, functions of f. Cost of a sweep: 2NM² +
-        4NMb + O(Nb²) flops and the quadrature, for each latent function; memory O(N (M + b)).
+    """The fit that `infer` finds with one site for each block of the `Partition`. `covariances(chunk)` returns Kuf (M, n)
+    of the rows of a `BlockChunk`, the stacks (G, b, b) of Kbb for its `members`, and the pull-back; `power` is a
+    number, (B,) or (N,). The sites of the fit are the inner sites of the data points, functions of f. Cost of a sweep:
+    2NM² + 4NMb + O(Nb²) flops and the quadrature, for each latent function; memory O(N (M + b)).
 
     References
     ----------

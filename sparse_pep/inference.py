@@ -243,39 +243,12 @@ def infer(
 ) -> Fit:
     """q(u) and log Z_PEP at the fixed point, for data in memory and any likelihood.
 
-    Parameters
-    ----------
-    Kuu : ndarray (M, M)
-        Prior covariance of u.
-    covariances : callable
-        covariances(rows) → Kuf (M, n), kff (n,), pull-back; Kuf may be overwritten.
-    likelihood : Likelihood
-    y : ndarray (N,), or (N, K) with Gaussian noise
-    power : float or ndarray (N,)
-        α in [0, 1].
-    jitter : float
-        Relative jitter for Kuu, increased only if the factorisation fails.
-    weight : float or ndarray (N,)
-        Weights w ≥ 0; a row with weight 2 is the same as the row twice.
-    noise_variance : float or ndarray (N,), optional
-        For Gaussian noise; by default that of the likelihood.
-    kind : callable
-        Makes the shard: `Shard`, or for blocks `partial(BlockShard, labels)`.
-    tight : bool
-        The tight form; other likelihoods than the Gaussian need power 0 and no blocks.
-    start, tol, max_sweeps, memory
-        As in `fixed_point`.
-
-    Returns
-    -------
-    Fit
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If Kuu is not a covariance matrix.
-    ValueError
-        If powers, weights or noise variances do not fit the data or are out of range.
+    `covariances(rows)` returns Kuf (M, n), which may be overwritten, kff (n,) and their pull-back. y is (N,), or
+    (N, K) with Gaussian noise, whose variances may be given by `noise_variance`. Powers in [0, 1], weights w ≥ 0 and
+    noise variances are numbers or (N,); a row with weight 2 is the same as the row twice. `jitter` is relative, and
+    increased only if the factorisation of Kuu fails. `kind` makes the shard: `Shard`, or for blocks
+    `partial(BlockShard, labels)`. Other likelihoods than the Gaussian have a `tight` form at power 0 and without
+    blocks only. The other arguments are those of `fixed_point`. LinAlgError if Kuu is not a covariance matrix.
     """
     factor, noise = factorise(Kuu, jitter, "Kuu"), None
     if likelihood.sites_known:

@@ -138,26 +138,9 @@ def upper_bound(low: Posterior, high: Posterior, log_evidence: float, inflation:
 
 # %% ../nbs/06_regression.ipynb #fc940e95
 def predict_f(posterior: Posterior, Kus: np.ndarray, kss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The predictive mean (S,) and variance (S,) of f at S test inputs.
-
-    Parameters
-    ----------
-    posterior : Posterior
-        q(u).
-    Kus : ndarray (M, S)
-        Covariance of u with f at the test inputs; overwritten.
-    kss : ndarray (S,)
-        Prior variances at the test inputs, units y².
-
-    Returns
-    -------
-    mean, var : ndarray (S,)
-        Units y and y². With K outputs the mean is (K, S). Cost 2SM² flops. Add the noise
-        variance to `var` to predict y.
-
-    References
-    ----------
-    Bui, Yan and Turner (2017), m_f and V_ff' in section 3.4.
+    """The predictive mean and variance (S,) of f at S test inputs, in units of y and y²; with K outputs the mean is
+    (K, S). `Kus` (M, S) is overwritten, `kss` (S,) are the prior variances. Add the noise variance to predict y.
+    Cost 2SM² flops. Bui, Yan and Turner (2017), m_f and V_ff' in section 3.4.
     """
     V = solve_lower(posterior.Kuu, Kus, out=Kus)
     unexplained, _ = unexplained_variance(kss, V)

@@ -84,31 +84,9 @@ def marginals(posterior: Posterior, V: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def cavity(
     mean: np.ndarray, var: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: float | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean (N,) and variance (N,) of wₙᵀu with the fraction `power` of its own site removed.
-
-    Parameters
-    ----------
-    mean, var : ndarray (N,)
-        μ and a, the mean and variance of wₙᵀu under q, from `marginals`.
-    precision, shift : ndarray (N,)
-        τ and ν of the sites.
-    power : float or ndarray (N,)
-        α in [0, 1].
-
-    Returns
-    -------
-    cavity_mean, cavity_var : ndarray (N,)
-        Mean and variance of wₙᵀu; those of fₙ have D added to the variance.
-
-    Raises
-    ------
-    ValueError
-        If 1 − ατa is not positive for some site, so that its cavity is not a distribution.
-
-    References
-    ----------
-    Bui, Yan and Turner (2017), deletion step of section 3.4 and of the appendix with the
-    full derivation.
+    """Mean and variance (N,) of wₙᵀu with the fraction `power` of its own site removed, from its mean μ and variance
+    a under q and the sites τ and ν; those of fₙ have D added to the variance. ValueError if 1 − ατa is not positive
+    for some site, so that its cavity is not a distribution. Bui, Yan and Turner (2017), deletion step of section 3.4.
     """
     rho = 1.0 - power * precision * var
     if np.any(rho <= 0.0):
