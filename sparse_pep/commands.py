@@ -285,7 +285,7 @@ def training_layout(
     if drop and only:
         raise ValueError("--drop and --only exclude each other; leave one of them out.")
     if drop or only:
-        names = names_in(files[0])
+        names = list(names_in(files[0]))
         for option, name in [*(("--drop", name) for name in drop), *(("--only", name) for name in only)]:
             require_column(name, names, option, files[0].name)
             if name in named.values():

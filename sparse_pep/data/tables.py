@@ -176,49 +176,6 @@ def classes_of(texts: Sequence[str], labels: Sequence | bool, target: str) -> tu
         raise ValueError(f"the label {texts[unknown[0]]!r} is not one of the classes {shown(list(classes))}.")
     return classes, class_numbers(classes)[codes]
 
-# %% ../../nbs/internals/data/tables.ipynb #df37cb69
-def column_names(cells: Sequence[str], source: str, numbered: bool = False) -> list[str]:
-    """The checked names of columns. `numbered` says whether all may be numbers. ValueError if there
-    are none, if one is empty or appears twice, or if the separator is not the comma.
-    """
-    names = [one_line(cell) for cell in cells]
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if not names:
-        fault = f"'{source}' is empty; a header line and at least one row are expected."
-    elif len(names) == 1 and any(mark in names[0] for mark in ";\t"):
-        fault = (
-            f"the columns of '{source}' are not separated by commas: {names[0][:60]!r}. If its numbers have "
-            "a decimal comma, `--decimal ,` (in Python: `decimal=','`) reads semicolons and tabs as well."
-        )
-    elif not numbered and not any(math.isnan(to_number(name)) for name in names):
-        fault = f"'{source}' has no header, its first line holds numbers; add a line of column names."
-    elif "" in names:
-        fault = (
-            f"column {names.index('') + 1} of '{source}' has no name. Name it, or leave it out "
-            "(pandas writes a nameless index column unless `index=False`)."
-        )
-    elif twice:
-        fault = f"'{source}' has more than one column named {twice[0]!r}. Rename or remove one."
-    else:
-        return names
-    raise ValueError(f"`path`: {fault}")
-
-# %% ../../nbs/internals/data/tables.ipynb #3a183e59
-def require_column(name: object, names: Sequence[str], called: str, source: str) -> None:
-    """Raise a ValueError that lists the closest names unless `name` is one of `names`."""
-    if not isinstance(name, str):
-        raise ValueError(f"{called} must be the name of a column; got {shown(name)}.")
-    if name in names:
-        return
-    folded = {other.casefold(): other for other in names}
-    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
-    hint = " or ".join(repr(folded[hit]) for hit in close)
-    more = f", ... ({len(names)} in all)" if len(names) > 12 else ""
-    raise ValueError(
-        f"{called}: '{source}' has no column {name!r}."
-        f"{f' Did you mean {hint}?' if hint else ''} Its columns: {', '.join(names[:12])}{more}."
-    )
-
 # %% ../../nbs/internals/data/tables.ipynb #58a6de20
 BATCH_ROWS = 65_536
 # Since 3.1, pandas reads numbers to the last bit by default.
@@ -347,27 +304,69 @@ def opened_parquet(file: TableFile) -> Iterator:
         raise ValueError(f"`path`: '{file.name}' cannot be read as Parquet: {one_line(error)[:160]}") from None
 
 
-def parquet_names(schema: object, file: TableFile) -> dict[str, str]:
-    """The checked names of the columns of a Parquet file, and their names in the file itself. An
-    index that pandas wrote comes first if it has a name, and is left out otherwise.
-    """
-    try:
-        index = list((schema.pandas_metadata or {}).get("index_columns", []))
-    except (ValueError, AttributeError, TypeError):
-        raise ValueError(f"`path`: '{file.name}' cannot be read as Parquet: the description that pandas added is damaged.") from None
-    own = sorted(schema.names, key=lambda name: name not in index)
-    own = [name for name in own if not re.fullmatch(r"__index_level_\d+__", name)]
-    return dict(zip(column_names(own, file.name, numbered=True), own))
-
-
 def parquet_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFrame]:
     """The rows of a Parquet file as dataframes with the columns in `kinds`."""
+    own = names_in(file)
     with opened_parquet(file) as opened:
-        own = parquet_names(opened.schema_arrow, file)
         wanted = [own[name] for name in kinds]
         for batch in opened.iter_batches(BATCH_ROWS, columns=wanted):
             frame = batch.select(wanted).to_pandas(ignore_metadata=True, timestamp_as_object=False)
             yield frame.set_axis(list(kinds), axis=1)
+
+# %% ../../nbs/internals/data/tables.ipynb #22925631
+def names_in(file: TableFile) -> dict[str, str]:
+    """The checked names of the columns of a file, and their names in the file itself. An index that pandas wrote to Parquet comes
+    first if it has a name, and is left out otherwise. ValueError if there are no names, if one is empty or appears twice, or if
+    the separator is not the comma.
+    """
+    if file.is_parquet:
+        with opened_parquet(file) as opened:
+            schema = opened.schema_arrow
+        try:
+            index = list((schema.pandas_metadata or {}).get("index_columns", []))
+        except (ValueError, AttributeError, TypeError):
+            raise ValueError(f"`path`: '{file.name}' cannot be read as Parquet: the description that pandas added is damaged.") from None
+        own = sorted(schema.names, key=lambda name: name not in index)
+        own = [name for name in own if not re.fullmatch(r"__index_level_\d+__", name)]
+    else:
+        _, _, own = next(csv_rows(file), (0, 0, []))
+    names = [one_line(name) for name in own]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if not names:
+        fault = f"'{file.name}' is empty; a header line and at least one row are expected."
+    elif len(names) == 1 and any(mark in names[0] for mark in ";\t"):
+        fault = (
+            f"the columns of '{file.name}' are not separated by commas: {names[0][:60]!r}. If its numbers have "
+            "a decimal comma, `--decimal ,` (in Python: `decimal=','`) reads semicolons and tabs as well."
+        )
+    elif not file.is_parquet and not any(math.isnan(to_number(name)) for name in names):
+        fault = f"'{file.name}' has no header, its first line holds numbers; add a line of column names."
+    elif "" in names:
+        fault = (
+            f"column {names.index('') + 1} of '{file.name}' has no name. Name it, or leave it out "
+            "(pandas writes a nameless index column unless `index=False`)."
+        )
+    elif twice:
+        fault = f"'{file.name}' has more than one column named {twice[0]!r}. Rename or remove one."
+    else:
+        return dict(zip(names, own))
+    raise ValueError(f"`path`: {fault}")
+
+# %% ../../nbs/internals/data/tables.ipynb #3a183e59
+def require_column(name: object, names: Sequence[str], called: str, source: str) -> None:
+    """Raise a ValueError that lists the closest names unless `name` is one of `names`."""
+    if not isinstance(name, str):
+        raise ValueError(f"{called} must be the name of a column; got {shown(name)}.")
+    if name in names:
+        return
+    folded = {other.casefold(): other for other in names}
+    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
+    hint = " or ".join(repr(folded[hit]) for hit in close)
+    more = f", ... ({len(names)} in all)" if len(names) > 12 else ""
+    raise ValueError(
+        f"{called}: '{source}' has no column {name!r}."
+        f"{f' Did you mean {hint}?' if hint else ''} Its columns: {', '.join(names[:12])}{more}."
+    )
 
 # %% ../../nbs/internals/data/tables.ipynb #b1e1d88a
 @dataclass(frozen=True)
@@ -452,15 +451,6 @@ class Layout:
         return classes_of(sorted(known), True, target)[0]
 
 
-def names_in(file: TableFile) -> list[str]:
-    """Names of the columns of a file, checked."""
-    if not file.is_parquet:
-        _, _, cells = next(csv_rows(file), (0, 0, []))
-        return column_names(cells, file.name)
-    with opened_parquet(file) as opened:
-        return list(parquet_names(opened.schema_arrow, file))
-
-
 CALLED = {"y": "`target`"}  # an argument, in messages; others are called as their part
 
 
@@ -483,7 +473,7 @@ def table_layout(
     if isinstance(columns, str) or (columns is not None and len(columns) == 0):
         raise ValueError(f"`columns` must be a list of at least one name; got {shown(columns)}.")
     for file in files:
-        names = names_in(file)
+        names = list(names_in(file))
         columns = tuple([name for name in names if name not in named.values()] if columns is None else columns)
         wanted = [*named.items(), *(("`columns`", name) for name in columns)]
         for name_of, name in wanted:
