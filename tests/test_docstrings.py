@@ -77,39 +77,28 @@ def test_public_names_have_examples(module):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_names_say_what_they_are(module):
+def test_names_say_what_they_are_and_functions_what_they_take_and_give(module):
+    """Everything has a docstring and types, and no docstring describes an argument that is none; those of public names say what
+    comes back, and its shape.
+    """
+    public = reference.loaded(module).__all__
     said = {name: thing.__doc__ or "" for name, thing in own(module)}
-    silent = [name for name, text in said.items() if not text.strip() or text.startswith(f"{name}(")]  # what dataclass writes
-    assert not silent, f"no docstring in `{module}`: {', '.join(silent)}"
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_docstrings_name_arguments_and_shapes(module):
-    """No docstring describes an argument that is none; those of public names say what comes back, and its shape."""
-    faults, public = [], reference.loaded(module).__all__
+    faults = [f"{name}: no docstring" for name, text in said.items() if not text.strip() or text.startswith(f"{name}(")]  # what dataclass writes
     for name, thing, bound in functions(module):
         given, sections = parameters(thing, bound), reference.parse_docstring(thing.__doc__)
-        names = {arg.arg for arg in given}
+        names, returns = {arg.arg for arg in given}, reference.tree(thing).returns
+        untyped = [arg.arg for arg in given if arg.annotation is None] + ["return"] * (returns is None)
+        faults += [f"{name}: no types of {', '.join(untyped)}"] if untyped else []
         told = {word.lstrip("*") for head, _ in reference.entries(sections.get("Parameters", "")) for word in head.partition(" : ")[0].split(", ")}
         faults += [f"{name}: describes {word}, which is no argument" for word in sorted(told - names)]
         if name not in public:
             continue
-        back = ast.unparse(reference.tree(thing).returns or ast.Constant(None))
+        back = ast.unparse(returns or ast.Constant(None))
         if told and back not in ("None", "bool", "float", "int", "str", "Axes") and not {"Returns", "Yields"} & set(sections) and not SHAPE.search(sections[""]):
             faults.append(f"{name}: arguments, but neither a section Returns nor a shape in the first line")
         if "ndarray" in back and not SHAPE.search(thing.__doc__ or ""):
             faults.append(f"{name}: gives arrays, but names no shape")
     assert not faults, "\n".join(faults)
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_functions_have_types(module):
-    untyped = []
-    for name, thing, bound in functions(module):
-        missing = [arg.arg for arg in parameters(thing, bound) if arg.annotation is None]
-        missing += ["return"] if reference.tree(thing).returns is None else []
-        untyped += [f"{name}: {', '.join(missing)}"] if missing else []
-    assert not untyped, "\n".join(untyped)
 
 
 def test_the_types_are_shipped():
@@ -149,21 +138,16 @@ DOCSTRING = """Add two things, see `log1p_ratio` and *not* emphasis.
     """
 
 
-def test_a_docstring_is_cut_into_its_sections():
+def test_a_docstring_becomes_sections_and_these_lists_links_and_code():
     sections = reference.parse_docstring(DOCSTRING)
     assert list(sections) == ["", "Parameters", "Returns", "Examples"]
     assert reference.entries(sections["Parameters"]) == [("a, b : ndarray (N,)", "Units of y_n."), ("c : float, optional", "")]
-    assert sections["Examples"] == ">>> x = 1\n>>> x + 1\n2"
-
-
-def test_a_docstring_becomes_lists_links_and_code():
     page = reference.documented(DOCSTRING, "numerics.linalg")
-    assert r"[`log1p_ratio`](#log1p_ratio) and \*not\* emphasis\." in page
-    assert r"`a`, `b` [ndarray \(N\,\)]{.kind}" in page
-    assert ":   Units of y\\_n\\." in page
-    assert "[ndarray \\(N\\,\\)]{.kind}\n\n:   The sum" in page
-    assert "``` {.python}\nx = 1\nx + 1\n```" in page
-    assert "``` {.output}\n2\n```" in page
+    for part in (
+        r"[`log1p_ratio`](#log1p_ratio) and \*not\* emphasis\.", r"`a`, `b` [ndarray \(N\,\)]{.kind}", ":   Units of y\\_n\\.",
+        "[ndarray \\(N\\,\\)]{.kind}\n\n:   The sum", "``` {.python}\nx = 1\nx + 1\n```", "``` {.output}\n2\n```",
+    ):  # fmt: skip
+        assert part in page
     assert ">>>" not in page
 
 

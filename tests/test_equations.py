@@ -53,10 +53,6 @@ def listed(*starts):
     return [entry["labels"].split() for entry in ENTRIES if entry["key"].startswith(starts)]
 
 
-def test_keys_are_unique():
-    assert len(BY_KEY) == len(ENTRIES)
-
-
 @pytest.mark.parametrize("key", BY_KEY)
 def test_an_entry_leads_somewhere(key):
     entry = BY_KEY[key]
@@ -77,7 +73,8 @@ def test_an_entry_leads_somewhere(key):
     assert entry["function"] == "-" or entry["test"] != "-", "what is computed is tested"
 
 
-def test_tags_are_entries_of_the_list():
+def test_keys_are_unique_and_tags_are_entries_of_the_list():
+    assert len(BY_KEY) == len(ENTRIES)
     for path in (ROOT / "nbs").rglob("*.ipynb"):
         for heading, keys in headings_and_tags(path):
             assert set(keys) <= set(BY_KEY), f"{path.name}, {heading!r}"
@@ -86,18 +83,12 @@ def test_tags_are_entries_of_the_list():
 OTHERS = ("fig:", "tab:", "rem:", "remark:", "pep:", "extension:", "summary:", "section:")
 
 
-def test_every_display_of_the_paper_is_listed_in_order(paper):
+def test_every_display_label_remark_figure_table_and_step_of_the_paper_is_listed(paper):
     displays = environments(without_lists(paper)[0], "align")
     assert displays == [entry["labels"].split() for entry in ENTRIES if not entry["key"].startswith(OTHERS)]
-
-
-def test_every_label_of_the_paper_is_listed(paper):
     ours = {label for labels in listed("") for label in labels}
     theirs = {label for label in re.findall(r"\\label\{([^}]*)\}", paper) if not re.match("(sec|subsec|app):", label)}
     assert ours == theirs
-
-
-def test_remarks_figures_tables_and_steps_are_all_listed(paper):
     assert environments(paper, "figure") == listed("fig:")
     assert environments(paper, "table") == listed("tab:")
     assert len(environments(paper, "remark")) == len(listed("rem:", "remark:"))
@@ -117,7 +108,6 @@ def test_the_table_has_a_line_for_each_entry():
     assert all(line.count("|") == 6 for line in lines)
 
 
-def test_anchors():
-    assert anchor("The paper's own bookkeeping") == "the-papers-own-bookkeeping"
-    assert anchor("Low rank plus diagonal") == "low-rank-plus-diagonal"
-    assert anchor("E01") == "e01"
+@pytest.mark.parametrize("heading, expected", [("The paper's own bookkeeping", "the-papers-own-bookkeeping"), ("E01", "e01")])
+def test_anchors(heading, expected):
+    assert anchor(heading) == expected
