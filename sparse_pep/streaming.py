@@ -63,22 +63,10 @@ def remember(posteriors: Sequence[Posterior], log_evidence: float, features: Fea
 
 # %% ../nbs/16_streaming.ipynb #611a2758
 def memory_covariances(memory: Memory, features: Features, kernel: Kernel) -> tuple[np.ndarray, np.ndarray, Callable]:
-    """Covariances of the new inducing variables with the memory's observations (M, R), prior
-    variances of these (R,), and the pull-back of both to dictionaries of derivatives for the
-    kernel and for the features. Cost O(M³ + R M²).
-
-    Parameters
-    ----------
-    memory : Memory
-    features : Features
-        Of the new model. If they are the memory's own (`memory.kept`), the derivatives with
-        respect to their parameters are 0.
-    kernel : Kernel
-
-    Raises
-    ------
-    NotImplementedError
-        If the covariances of old and new features have no closed form.
+    """Covariances of the new inducing variables with the memory's observations (M, R), prior variances of these
+    (R,), and the pull-back of both to dictionaries of derivatives for the kernel and for the features, which are 0
+    for the memory's own features (`memory.kept`). NotImplementedError if the covariances of old and new features
+    have no closed form. Cost O(M³ + R M²).
     """
     W, M, kept = np.vstack(memory.weights), len(features), memory.kept
     joint = features if kept else Mixture([features, memory.features])

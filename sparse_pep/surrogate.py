@@ -125,28 +125,10 @@ def principal_observations(
 
 # %% ../nbs/15_surrogate.ipynb #ba0f378e
 def compress(fit: Fit) -> list[CompressedSurrogate]:
-    """At most M observations for each latent function whose exact posterior is q(u) and whose
-    exact log evidence is log Z.
-
-    Parameters
-    ----------
-    fit : Fit
-        A fit with or without blocks.
-
-    Returns
-    -------
-    list of CompressedSurrogate
-        One for each latent function. They share the noise variance, and their log evidences
-        add up to log Z. Cost O(M³), independent of the number of data points.
-
-    Raises
-    ------
-    ValueError
-        If some direction of u is less certain than under the prior, or if all sites are 0.
-
-    References
-    ----------
-    Bui, Yan and Turner (2017), appendix on the surrogate regression viewpoint.
+    """At most M observations for each latent function whose exact posterior is q(u) and whose log evidences add up
+    to log Z, for a fit with or without blocks; latent functions share the noise variance. ValueError if some
+    direction of u is less certain than under the prior, or if all sites are 0. Cost O(M³), independent of the number
+    of data points. Bui, Yan and Turner (2017), appendix on the surrogate regression viewpoint.
     """
     pairs = zip(fit.posteriors, fit.sums.precision)
     parts = [principal_observations(q, precision) for q, precision in pairs]
