@@ -125,10 +125,10 @@ def test_what_cannot_be_read(case):
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize("kinds", [{"a": "text"}, {"c": "number"}, {"a": 3}, {"a": "number"}, {"a": "date"}])
-def test_what_the_user_says_must_be_possible(kinds):
-    with pytest.raises(ValueError, match="'[ac]'"):
-        only(["x", "y"] * 6, **kinds)
+def test_what_the_user_says_must_be_possible():
+    for kinds in ({"a": "text"}, {"c": "number"}, {"a": 3}, {"a": "number"}, {"a": "date"}):
+        with pytest.raises(ValueError, match="'[ac]'"):
+            only(["x", "y"] * 6, **kinds)
 
 
 def test_readings_of_words():
@@ -274,11 +274,10 @@ def test_one_column_that_is_no_plain_number(column):
             assert columns is not None and kinds_of(columns) == kinds_of(Columns.of(frame))
 
 
-@pytest.mark.parametrize("text", [True, False])
-def test_two_columns_of_one_name(text):
-    table = pd.DataFrame(np.ones((4, 2), dtype=str if text else float), columns=["a", "a"])
-    with pytest.raises(ValueError, match="different texts; got 'a'"):
-        SparsePEPRegressor().fit(table, np.ones(4))
+def test_two_columns_of_one_name():
+    for kind in (str, float):
+        with pytest.raises(ValueError, match="different texts; got 'a'"):
+            SparsePEPRegressor().fit(pd.DataFrame(np.ones((4, 2), dtype=kind), columns=["a", "a"]), np.ones(4))
 
 
 def test_what_training_did_not_see_is_told_once(model, recwarn):
