@@ -20,7 +20,6 @@ from . import __version__
 # %% ../nbs/internals/cli.ipynb #11e8119b
 KERNELS = ("se", "matern12", "matern32", "matern52", "rq")
 POWER_NAMES = ("auto", "log_loss", "held_out")
-LOCAL_NAMES = ("auto", "blocks")
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax")
 NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta", "ordinal", "poisson", "negative_binomial")
 LIKELIHOODS = ("gaussian", *CLASSIFIERS, *NUMERIC)
@@ -190,16 +189,11 @@ table_options = with_options(
     click.option("--columns", multiple=True, metavar="NAME=KIND",
         help="Take a column for a number, a category, a date, or leave it out (number, category, date, leave out); of a date also its form, D/M/Y or M/D/Y. May be given more than once. By default the cells decide."),
     click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out. May be given more than once."),
-    click.option("--only", multiple=True, metavar="COLUMN", help="Use only the columns that are named in this way."),
     decimal_option,
 )  # fmt: skip
 
 
 training_options = with_options(
-    click.option("--blocks", type=click.IntRange(1), metavar="SIZE",
-        help="Approximate neighbouring rows jointly, in blocks of at most SIZE rows (PITC at power 1)."),
-    click.option("--tight", is_flag=True,
-        help="Train on the tight form of the evidence, at power 0 a better lower bound. Other likelihoods than gaussian need power 0 and no --blocks."),
     click.option("--kernel", default="se", show_default=True, type=click.Choice(KERNELS),
         help="Squared exponential, or a Matérn kernel for a rougher function; matern12 is the roughest. rq mixes many lengthscales."),
     max_iter_option,
@@ -220,12 +214,10 @@ fit_options = with_options(
     click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME", type=click.Choice(LIKELIHOODS),
         help=f"Distribution of the target. For numbers: gaussian, student_t (with outliers), heteroscedastic_gaussian (noise that depends on the inputs), tobit (cut off at 0). For positive numbers: gamma, weibull (durations; a minus sign says that one had not ended). For fractions between 0 and 1: beta. For ordered classes 0, 1, 2, ...: ordinal. For labels: {', '.join(CLASSIFIERS)}. "
         "For counts: poisson, negative_binomial."),
-    click.option("--local", type=click.Choice(LOCAL_NAMES),
-        help="Predict also from nearby training rows: of the nearest of --blocks, or auto: of these or the 20 nearest if they predict left out rows better. The model file then holds the rows."),
+    click.option("--local", is_flag=True,
+        help="Predict also from the 20 nearest training rows, if they predict left out rows better. The model file then holds the rows."),
     click.option("--weight", metavar="COLUMN",
         help="Column with the weight of each row: a row of weight 2 counts twice. It is not an input."),
-    click.option("--known-variance", metavar="COLUMN",
-        help="Column with the known noise variance of each target, in squared units of the target. It is not an input."),
     click.option("--censored", metavar="COLUMN",
         help="Column with 1 or true where a duration had not ended, and 0 or false elsewhere (weibull only). It is not an input."),
     click.option("--test-fraction", type=FiniteRange(0, 1, min_open=True, max_open=True),
@@ -236,8 +228,6 @@ fit_options = with_options(
         help="For data larger than memory: read the file, or all files of a folder, once, and keep the numbers on disk."),
     click.option("--cache-dir", metavar="FOLDER",
         help="Folder for the arrays that --in-pieces makes; they are removed at the end. Default: the system's folder for temporary files."),
-    click.option("--scheduler", metavar="ADDRESS",
-        help="Train on the Dask cluster with this scheduler. Its workers read Parquet files themselves, unless --blocks or --censored is given."),
     click.option("--report", help="HTML file to write: one page with the figures, without scripts."),
     click.option("--checkpoint",
         help="File to save training to. If it exists, training resumes from it. It is deleted at the end."),
@@ -302,10 +292,9 @@ def fit_command(**options: object) -> None:
     smaller is better. Labels are scored by the fraction of wrong ones and by NLL, the mean of
     -log p(label). All other likelihoods are scored by SMSE and NLL.
 
-    With --in-pieces or --scheduler, DATA may also be a folder of files, and what is held in
-    memory does not grow with their size. The files are read once. Their numbers are kept on
-    disk, 8 bytes each, or by the workers. With --blocks, neighbours are then searched for
-    within each piece. They are always searched for among rows of the same --weight.
+    With --in-pieces, DATA may also be a folder of files, and what is held in memory does not
+    grow with their size. The files are read once, and their numbers are kept on disk, 8 bytes
+    each.
 
     The model is written first; if scores or a report fail afterwards, a warning says so.
 
@@ -318,7 +307,6 @@ def fit_command(**options: object) -> None:
     Example: sparse-pep fit houses.csv --target price --columns zip=category --drop remarks
     Example: sparse-pep fit big.csv --target y --checkpoint big.ckpt --report big.html
     Example: sparse-pep fit parts/ --target y --in-pieces
-    Example: sparse-pep fit parts/ --target y --scheduler tcp://10.0.0.1:8786
     """
     from sparse_pep import commands
 

@@ -10,13 +10,11 @@ import codecs
 import csv
 import io
 import json
-import logging
 import math
 import os
 import shlex
 import sys
 import tempfile
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,14 +26,11 @@ import click
 import numpy as np
 from tqdm import tqdm
 
-from .blocks import clustered_blocks
-from .data.cluster import DaskSource, connect
 from .data.columns import KINDS, unforeseen_text
 from .data.sources import ArraySource, Source
 from .data.tables import TABLES, BadCell, Layout, TableArrays, arrays_of, names_in, require_column, table_files, table_layout
 from .datasets import Dataset, banana_like, list_datasets, load_classification, load_regression, random_splits, snelson_like
 from .estimators import SparsePEPClassifier, SparsePEPRegressor, load
-from .estimators.arguments import seeded
 from .estimators.base import PowerEPEstimator
 from .features import InducingPoints
 from .numerics.files import write_aside
@@ -253,7 +248,7 @@ def demo(out: str, n_inducing: int, max_iter: int, quick: bool) -> None:
     click.echo(f"next: sparse-pep predict {model_file} {held_out} --out predictions.csv")
 
 # %% ../nbs/internals/commands.ipynb #b666f0a7
-OPTIONS_OF_PARTS = {"weight": "--weight", "known_variance": "--known-variance", "censored": "--censored"}
+OPTIONS_OF_PARTS = {"weight": "--weight", "censored": "--censored"}
 
 
 def require_discrete(labels: np.ndarray, target: str, likelihood: str) -> None:
@@ -271,7 +266,6 @@ def training_layout(
     many: bool = False,
     columns: Sequence[str] = (),
     drop: Sequence[str] = (),
-    only: Sequence[str] = (),
     decimal: str = ".",
     **parts: str | None,
 ) -> Layout:
@@ -281,17 +275,13 @@ def training_layout(
     """
     called = {"y": "`target`", **OPTIONS_OF_PARTS}
     files, labels = table_files(data, many, decimal), likelihood in CLASSIFIERS
-    chosen, named = tuple(dict.fromkeys(only)) or None, {"y": target, **parts}
-    if drop and only:
-        raise ValueError("--drop and --only exclude each other; leave one of them out.")
-    if drop or only:
-        names = list(names_in(files[0]))
-        for option, name in [*(("--drop", name) for name in drop), *(("--only", name) for name in only)]:
-            require_column(name, names, option, files[0].name)
-            if name in named.values():
-                raise ValueError(f"{option}: {name!r} is not an input: it has another use.")
+    chosen, named = None, {"y": target, **parts}
     if drop:
-        used = {*drop, *named.values()}
+        names, used = list(names_in(files[0])), {*drop, *named.values()}
+        for name in drop:
+            require_column(name, names, "--drop", files[0].name)
+            if name in named.values():
+                raise ValueError(f"--drop: {name!r} is not an input: it has another use.")
         chosen = tuple(name for name in names if name not in used)
     if chosen == ():
         raise ValueError("--drop: no input column would be left.")
@@ -429,7 +419,6 @@ def held_out_rows(y: np.ndarray, fraction: float | None, seed: int, likelihood: 
 # %% ../nbs/internals/commands.ipynb #c8db4a75
 def check_options(
     training: Mapping,
-    known_variance: str | None,
     censored: str | None,
     large: bool,
     data: str,
@@ -440,90 +429,13 @@ def check_options(
     """Raise a ValueError if options of `fit` exclude each other. `large` says whether the data may
     be larger than memory.
     """
-    if training["likelihood"] != "gaussian":
-        if known_variance is not None:
-            raise ValueError("--known-variance belongs to --likelihood gaussian; leave it out.")
     if censored is not None and training["likelihood"] != "weibull":
         raise ValueError("--censored belongs to --likelihood weibull; leave it out.")
     if cache_dir is not None and not large:
         raise ValueError("--cache-dir belongs to --in-pieces; leave it out.")
     whole = {"--test-fraction": test_fraction, "--report": report, "standard input": data == "-" or None}
     for option in (option for option, value in whole.items() if value is not None and large):
-        raise ValueError(f"{option} does not go with --in-pieces and --scheduler; leave it out.")
-
-
-class BlockedSource(Source):
-    """The rows of another source in blocks of neighbours, which are found within each piece.
-
-    Parameters
-    ----------
-    source : Source
-    size : int
-        Largest number of rows in a block.
-    seed : int
-        The `random_state` of the fit. One piece has the blocks that the rows have in memory.
-    """
-
-    def __init__(self, source: Source, size: int, seed: int):
-        super().__init__(source.sites_dir)
-        self.source, self.n_dims, self.counted = source, source.n_dims, source.n_data
-        self.feature_names, self.classes = source.feature_names, source.classes
-        self.encoded_by = source.encoded_by
-        rng, self.blocks = np.random.default_rng((seeded(seed).randint(2**31), 1)), np.empty(0, dtype=int)
-        for piece in source.pieces():
-            found = clustered_blocks(piece.X, size, rng, [piece.weight]).labels
-            self.blocks = np.append(self.blocks, len(self.blocks) + found)
-
-    def pieces(self) -> Iterator[Piece]:
-        """The pieces of the source, with the blocks of their rows."""
-        for piece in self.source.pieces():
-            mine = slice(piece.first, piece.first + len(piece.X))
-            yield piece._replace(blocks=self.blocks[mine])
-
-
-@contextmanager
-def without_logs() -> Iterator[None]:
-    """A context without log messages of Dask about its connections and without its warnings. Errors
-    still come as exceptions.
-    """
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"dask\.")
-            yield
-    finally:
-        logging.disable(before)
-
-
-@contextmanager
-def rows_to_fit(
-    layout: Layout, training: Mapping, cache_dir: str | None, scheduler: str | None, large: bool
-) -> Iterator[Source]:
-    """A context with the rows of a table, in memory, in files of `cache_dir`, or with the workers of
-    the cluster at the address `scheduler`. Workers read Parquet files themselves, unless rows are in blocks or targets are censored.
-    """
-    likelihood, size = training["likelihood"], training["blocks"] if large else None
-
-    def read() -> Source:
-        rows = read_training(layout, likelihood, cache_dir, bool(training["verbose"]))
-        return rows if size is None else BlockedSource(rows, size, training["random_state"])
-
-    if scheduler is None:
-        yield read()
-        return
-    with without_logs(), connect(scheduler) as client:
-        changed = size is not None or "censored" in layout.parts
-        if changed or not all(file.is_parquet for file in layout.files):
-            yield DaskSource(read(), client=client)
-            return
-        files, given = [file.name for file in layout.files], dict(layout.parts)
-        given |= {"columns": layout.inputs, "column_types": layout.column_types}
-        given["target"] = given.pop("y")
-        if layout.labels:
-            given["labels"] = layout.classes()
-            require_discrete(given["labels"], given["target"], likelihood)
-        yield DaskSource.from_parquet(files, client=client, **given)
+        raise ValueError(f"{option} does not go with --in-pieces; leave it out.")
 
 
 class Extent(NamedTuple):
@@ -566,10 +478,10 @@ def tell_columns(rows: Source, show: bool) -> None:
 
 
 def fit_source(rows: Source, target: str, standardize: bool, training: Mapping, show: bool) -> PowerEPEstimator:
-    """The estimator trained on all rows of a source. The blocks are those of the source."""
+    """The estimator trained on all rows of a source."""
     require_different(rows, target)
     tell_columns(rows, show)
-    return estimator_for(standardize=standardize, **training | {"blocks": None}).fit(rows)
+    return estimator_for(standardize=standardize, **training).fit(rows)
 
 
 def fit_arrays(
@@ -578,13 +490,10 @@ def fit_arrays(
     """The trained estimator, and the numbers of the training and of the held-out rows."""
     X, y, seed = rows.columns["X"], rows.targets(), training["random_state"]
     train, test = held_out_rows(y, test_fraction, seed, training["likelihood"])
-    weight, known = rows.columns["weight"], rows.columns["known_variance"]
-    given = {"sample_weight": weight, "known_variance": known}
-    given = {name: values[train] for name, values in given.items() if values.ndim}
-    trained = ArraySource(X[train], rows.columns["y"][train], given.get("sample_weight", 1.0))
-    require_different(trained, target)
+    weight = rows.columns["weight"][train] if rows.columns["weight"].ndim else None
+    require_different(ArraySource(X[train], rows.columns["y"][train], 1.0 if weight is None else weight), target)
     tell_columns(rows, show)
-    model = estimator_for(standardize=standardize, **training).fit(X[train], y[train], **given)
+    model = estimator_for(standardize=standardize, **training).fit(X[train], y[train], sample_weight=weight)
     model.take_columns(rows.encoded_by)
     return model, train, test
 
@@ -603,9 +512,7 @@ def after_training(out: str, fault: str) -> Iterator[None]:
 
 def held_out_scores(model: PowerEPEstimator, rows: TableArrays, train: np.ndarray, test: np.ndarray) -> dict:
     """The scores of a model on the rows `test`, see `score_rows`."""
-    known = rows.columns["known_variance"]
-    given = train, test, known if known.ndim else None
-    return score_rows(model, rows.columns["X"], rows.targets(), *given)
+    return score_rows(model, rows.columns["X"], rows.targets(), train, test)
 
 
 def report_of(model: PowerEPEstimator, rows: TableArrays, train: np.ndarray, test: np.ndarray, **told: object) -> str:
@@ -624,33 +531,30 @@ def fit(
     target: str,
     out: str,
     weight: str | None,
-    known_variance: str | None,
     censored: str | None,
     test_fraction: float | None,
     standardize: bool,
     report: str | None,
     in_pieces: bool,
     cache_dir: str | None,
-    scheduler: str | None,
     columns: Sequence[str],
     drop: Sequence[str],
-    only: Sequence[str],
     decimal: str,
     quiet: bool,
     as_json: bool,
     **training: object,
 ) -> None:
     """Train on a file, and write the model and, if requested, a report."""
-    checkpoint, large = training["checkpoint"], in_pieces or scheduler is not None
+    checkpoint = training["checkpoint"]
     check_files([data], {"--out": out, "--report": report, "--checkpoint": checkpoint})
-    check_options(training, known_variance, censored, large, data, cache_dir, test_fraction, report)
-    training |= {"verbose": int(not quiet)}
-    named = {"weight": weight, "known_variance": known_variance, "censored": censored}
-    named |= {"columns": columns, "drop": drop, "only": only, "decimal": decimal}
-    layout = training_layout(data, target, training["likelihood"], large, **named)
-    cache_dir = (cache_dir or tempfile.gettempdir()) if large else None
-    with one_line_warnings() as said, rows_to_fit(layout, training, cache_dir, scheduler, large) as rows:
-        if large:
+    check_options(training, censored, in_pieces, data, cache_dir, test_fraction, report)
+    training |= {"verbose": int(not quiet), "local": "auto" if training["local"] else None}
+    named = {"weight": weight, "censored": censored, "columns": columns, "drop": drop, "decimal": decimal}
+    layout = training_layout(data, target, training["likelihood"], in_pieces, **named)
+    cache_dir = (cache_dir or tempfile.gettempdir()) if in_pieces else None
+    with one_line_warnings() as said:
+        rows = read_training(layout, training["likelihood"], cache_dir, bool(training["verbose"]))
+        if in_pieces:
             model = fit_source(rows, target, standardize, training, not as_json)
             parts = range(rows.n_data), ()
         else:
@@ -883,7 +787,6 @@ def compare(
     figure: str | None,
     columns: Sequence[str],
     drop: Sequence[str],
-    only: Sequence[str],
     decimal: str,
     quiet: bool,
     as_json: bool,
@@ -893,7 +796,7 @@ def compare(
     check_json(as_json, out)
     check_files([data], {"--out": out, "--figure": figure})
     chosen = parse_powers(powers)
-    reading = {"columns": columns, "drop": drop, "only": only, "decimal": decimal}
+    reading = {"columns": columns, "drop": drop, "decimal": decimal}
     sets = chosen_data(data, target, names, data_dir, splits, likelihood, **reading)
     jobs = [(one, kind, power, split) for one, kind in sets for power in chosen for split in range(len(one.splits))]
     rows = []

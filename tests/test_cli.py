@@ -5,14 +5,11 @@ import errno
 import gc
 import io
 import json
-import logging
 import os
 import re
 import signal
 import subprocess
 import sys
-import time
-from functools import partial
 from pathlib import Path
 
 import click
@@ -20,18 +17,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from distributed import LocalCluster
 from sklearn.metrics import log_loss
 
 import sparse_pep.data.tables
 import sparse_pep.estimators.fitting
 from sparse_pep import SparsePEP, SparsePEPRegressor, load, plots
-from sparse_pep.blocks import Partition, clustered_blocks
 from sparse_pep.cli import main
 from sparse_pep.commands import average_rows, check_output, demo_boundary, parse_powers, plain, score_tables, write_csv
-from sparse_pep.data.cluster import ALONE, connect
 from sparse_pep.datasets import random_splits, snelson_like
-from sparse_pep.estimators.arguments import seeded
 from sparse_pep.numerics.files import write_aside
 from sparse_pep.training import LBFGS
 from sparse_pep.trials import estimator_for, predictions
@@ -202,35 +195,6 @@ def test_a_model_from_python_has_no_column_names(trial):
     assert "does not name its columns" in refused("predict", "plain.npz", "trial.csv")
 
 
-@pytest.mark.parametrize("weights", [None, "times"])
-def test_blocks_reach_the_model(weights):
-    """Rows of a block have one weight; that the weights count is another data set's business, see tests/test_weights.py."""
-    X, y = snelson_like(60)
-    known, times = np.linspace(0.1, 0.4, 60), np.arange(60) % 3
-    write_csv("line.csv", ["x", "times", "known", "y"], np.c_[X, times, known, y].tolist())
-    words = ["line.csv", "--target", "y", "--inducing", 5, "--max-iter", 3, "--power", 1, "--quiet"]
-    words += ["--weight", weights] if weights else []
-    accept("fit", *words, "--known-variance", "known", "--blocks", 6, "--out", "blocks.npz")
-    accept("fit", *words, "--known-variance", "known", "--out", "plain.npz")
-    blocks, plain = load("blocks.npz"), load("plain.npz")
-    assert np.bincount(blocks.blocks).max() <= 6 and plain.blocks is None
-    assert blocks.log_marginal_likelihood_value_ != plain.log_marginal_likelihood_value_
-    accept("fit", *words, "--blocks", 6, "--local", "blocks", "--out", "untold.npz")
-    local = load("untold.npz")
-    assert (local.local, local.diagnostics_["local"]) == ("blocks", "blocks")
-    accept("fit", *words, "--blocks", 6, "--local", "blocks", "--in-pieces", "--out", "pieces.npz")
-    assert load("pieces.npz").diagnostics_["local"] == "blocks"
-    assert blocks.noise_variance_ < load("untold.npz").noise_variance_
-    if weights:
-        Partition(blocks.blocks).shared(times, "weight")
-        assert np.bincount(blocks.blocks).max() == 6
-    else:
-        compared = ((), ("--blocks", 6), ("--tight",))
-        rows = [document("compare", *words[:7], "--splits", 1, "--powers", "0.9", *more)["rows"][0] for more in compared]
-        assert len({row["SMSE"] for row in rows}) == 3
-        assert [row["name"] for row in rows] == ["Power EP", "Power EP", "Power EP, tight"]
-
-
 # ---- labels and counts ----------------------------------------------------------------------------------------------
 
 
@@ -324,7 +288,6 @@ REFUSED = {  # command line, words of the message
     f"{FIT} --inducing 2.5": ["--inducing"],
     f"{FIT} --inducing many": ["--inducing"],
     f"{FIT} --max-iter 0": ["--max-iter"],
-    f"{FIT} --blocks 0": ["--blocks"],
     f"{FIT} --test-fraction 1": ["--test-fraction"],
     f"{FIT} --test-fraction 0.999": ["too few"],
     f"{FIT} --kernel cosine": ["--kernel", "matern32"],
@@ -333,8 +296,6 @@ REFUSED = {  # command line, words of the message
     f"{FIT} --out folder": ["--out", "not a regular file"],
     f"{FIT} --colour red": ["--colour"],
     f"{FIT} --cache-dir .": ["--cache-dir", "--in-pieces"],
-    f"{FIT} --local blocks": ["`local`", "without `blocks`"],
-    f"{FIT} --in-pieces --local blocks": ["`local`", "without `blocks`"],
     "predict absent.npz trial.csv": ["absent.npz"],
     "predict trial.csv trial.csv": ["trial.csv"],
     "predict folder trial.csv": ["folder"],
@@ -347,9 +308,7 @@ REFUSED = {  # command line, words of the message
     "compare --powers 0,two": ["--powers", "'two'"],
     "compare --powers 0,1.1": ["--powers", "'1.1'"],
     "compare --splits 0": ["--splits"],
-    "fit text.csv --target age --likelihood probit --known-variance name": ["--known-variance", "gaussian"],
     "fit text.csv --target age --likelihood cauchy": ["--likelihood", "negative_binomial"],
-    "fit text.csv --target dose --likelihood auto --known-variance age": ["--known-variance", "gaussian"],
     "fit counts.csv --target response --likelihood poisson": ["counts"],
     "fit same.csv --target response --likelihood auto": ["target", "different values"],
     "fit trial.csv --target response --likelihood auto": ["continuous"],
@@ -378,10 +337,8 @@ REFUSED = {  # command line, words of the message
     "fit parts --target site --in-pieces": ["target 'site' has fewer than two different values in"],
     "fit parts --target site --in-pieces --likelihood auto": ["one class only"],
     "fit text.csv --target response --in-pieces": ["text.csv", "no column is left", "'age'"],
-    f"{FIT} --drop age --only dose": ["--drop", "--only"],
     f"{FIT} --drop weight": ["--drop", "no column 'weight'", "Its columns"],
     f"{FIT} --drop response": ["--drop", "'response'", "not an input"],
-    f"{FIT} --only response": ["--only", "'response'", "not an input"],
     f"{FIT} --columns age": ["--columns", "NAME=KIND", "'age'"],
     f"{FIT} --columns age=word": ["--columns", "'age'", "category", "'word'"],
     f"{FIT} --columns weight=number": ["--columns", "'weight'"],
@@ -391,8 +348,6 @@ REFUSED = {  # command line, words of the message
     "fit once.csv --target response --weight w --in-pieces": ["--weight", "'w'", "two rows"],
     f"{PIECES} --cache-dir nowhere": ["`cache_dir`", "cannot be written to 'nowhere'"],
     f"{PIECES} --out nowhere/m.npz": ["--out", "does not exist"],
-    "fit parts --target response --scheduler nonsense": ["a Dask scheduler", "'nonsense'"],
-    "fit parts --target response --scheduler tcp://127.0.0.1:1": ["no Dask scheduler answers at 'tcp://127.0.0.1:1'"],
     "predict model.npz parts --in-pieces --json": ["--in-pieces", "--out"],
     "predict model.npz parts --in-pieces --out -": ["--in-pieces", "--out"],
     "predict model.npz - --in-pieces --out p.csv": ["--in-pieces", "reads a file or a folder"],
@@ -419,8 +374,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("line", REFUSED)
-def test_bad_input_is_one_line_and_leaves_nothing_behind(model, monkeypatch, line):
-    monkeypatch.setattr("sparse_pep.commands.connect", partial(connect, timeout=0.3))
+def test_bad_input_is_one_line_and_leaves_nothing_behind(model, line):
     for name, text in BAD_FILES.items():
         Path(name).write_text(text)
     for name in ("folder", "parts"):
@@ -675,11 +629,10 @@ def test_every_option_of_compare_arrives(monkeypatch):
         return ({"data": data.name, "power": power, "name": "", "split": split} | scores, None)
 
     monkeypatch.setattr("sparse_pep.commands.run_split", record)
-    options = {"inducing": "auto", "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "seed": 4, "blocks": 6}
+    options = {"inducing": "auto", "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "seed": 4}
     words = [word for name, value in options.items() for word in (f"--{name}".replace("_", "-"), value)]
-    accept("compare", "--powers", "0.25", "--splits", 2, "--tight", *words)
-    arrived = {"n_inducing": "auto", "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "random_state": 4}
-    arrived |= {"likelihood": "gaussian", "blocks": 6, "tight": True}
+    accept("compare", "--powers", "0.25", "--splits", 2, *words)
+    arrived = {"n_inducing": "auto", "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "random_state": 4, "likelihood": "gaussian"}
     assert seen == [("diabetes", split, 0.25, arrived) for split in (0, 1)]
 
 
@@ -940,7 +893,7 @@ def told(*words):
 
 @pytest.mark.parametrize(
     "more",
-    [[], ["--weight", "times"], ["--known-variance", "times"], ["--no-standardize"], ["--power", "held_out"]],
+    [[], ["--weight", "times"], ["--no-standardize"], ["--power", "held_out"]],
 )
 def test_a_fit_in_pieces_says_what_one_in_memory_says(pieces, more):
     whole = told("table.csv", *LEARN, *more, "--out", "whole.npz")
@@ -951,7 +904,7 @@ def test_a_fit_in_pieces_says_what_one_in_memory_says(pieces, more):
         assert pieces.extra_[name] == whole.extra_[name]
     for name in ("x_mean_", "x_scale_"):
         np.testing.assert_allclose(getattr(pieces, name), getattr(whole, name), rtol=1e-12)
-    assert ("times" in whole.extra_["feature_names"]) == (not {"--weight", "--known-variance"} & set(more))
+    assert ("times" in whole.extra_["feature_names"]) == ("--weight" not in more)
 
 
 def test_durations_that_had_not_ended_get_a_minus_sign(pieces):
@@ -968,35 +921,6 @@ def test_durations_that_had_not_ended_get_a_minus_sign(pieces):
     assert whole != told("durations.csv", *words, "--drop", "unfinished")
     assert told("durations.csv", *words, "--censored", "unfinished") == whole
     assert told("both", *words, "--censored", "unfinished", "--in-pieces") == whole
-
-
-@pytest.mark.parametrize("more", [[], ["--weight", "times"]])
-def test_blocks_in_pieces_are_those_of_neighbours_in_each_piece(pieces, monkeypatch, more):
-    """The fit is that of all rows in memory with the same blocks."""
-    monkeypatch.setattr("sparse_pep.data.sources.FEWEST_AND_MOST", (30, 30))
-    words = [*LEARN[2:], "--power", 1, "--blocks", 6, *more]
-    said = document("fit", "table.csv", "--target", "response", *words, "--in-pieces")
-    weight = pieces["times"].to_numpy(float) if more else np.ones(80)
-    X = pieces[["dose", "age", "site"] + ["times"] * (not more)].to_numpy(float)
-    rng, labels = np.random.default_rng((seeded(0).randint(2**31), 1)), np.empty(80, dtype=int)
-    for first in range(0, 80, 30):
-        rows = slice(first, first + 30)
-        labels[rows] = first + clustered_blocks(X[rows], 6, rng, [weight[rows]]).labels
-        assert np.bincount(labels[rows]).max() <= 6 and len(set(zip(labels[rows], weight[rows]))) == len(set(labels[rows]))
-    start = load("model.npz")
-    how = {"standardize": True, "training": None, "power": 1.0, "blocks": labels}
-    given = {"kernel": start.kernel_, "features": start.features_, "noise_variance": start.noise_variance_}
-    whole = SparsePEPRegressor(**how, **given).fit(X, pieces["response"], sample_weight=weight if more else None)
-    assert said["log_marginal_likelihood"] == pytest.approx(whole.log_marginal_likelihood_value_, rel=1e-9)
-    assert said["log_marginal_likelihood"] != document("fit", "table.csv", *LEARN, "--power", 1, *more, "--in-pieces")["log_marginal_likelihood"]
-
-
-@pytest.mark.parametrize("more", [[], ["--weight", "times"]])
-def test_blocks_in_one_piece_are_those_in_memory(pieces, more):
-    """Also where neighbours are equally near, and rows have weight zero."""
-    pieces.assign(dose=pieces["dose"].round(), age=pieces["age"].round()).to_csv("table.csv", index=False)
-    found = [document("fit", "table.csv", *LEARN, "--blocks", 4, *more, *how) for how in ([], ["--in-pieces"])]
-    assert found[0]["log_marginal_likelihood"] == pytest.approx(found[1]["log_marginal_likelihood"], rel=1e-9)
 
 
 @pytest.fixture
@@ -1055,8 +979,6 @@ def test_the_user_decides_what_columns_are_taken_for(houses):
     model = load("model.npz")
     assert model.columns_.to_json() == columns and model.extra_["feature_names"] == ["id", "city"]
     assert np.all(np.isfinite(model.predict(houses)))  # and the table itself
-    only = told("houses.csv", *HOUSES, "--only", "area", "--only", "city", "--test-fraction", 0.2)
-    assert "area" in only and "sold" not in only and "held out" in only
     compared = accept("compare", "houses.csv", *HOUSES, "--splits", 1, "--powers", 0.5)
     assert "left out" in compared.stderr and "averages" in compared.stdout
 
@@ -1134,63 +1056,3 @@ def test_predictions_in_pieces_are_the_same_rows(pieces, monkeypatch):
         error = refused("predict", "model.npz", "parts", "--in-pieces", "--out", out)
         assert "4.csv', row 52: column 'age' holds text, 'old'" in error
     assert Path("p.csv").read_text() == "as it was"
-
-
-@pytest.fixture(scope="module")
-def scheduler():
-    with LocalCluster(1, threads_per_worker=1, processes=False, **ALONE) as cluster:
-        yield cluster.scheduler_address
-
-
-ON_CLUSTER = {  # options, whether the workers read the Parquet file themselves
-    "weights": (["--weight", "times", "--tight"], True),
-    "held out": (["--power", "held_out"], True),
-    "blocks": (["--blocks", 6, "--power", "held_out"], False),
-}
-
-
-@pytest.mark.parametrize("case", ON_CLUSTER)
-def test_a_fit_on_a_cluster_says_what_one_in_memory_says(pieces, scheduler, monkeypatch, case):
-    more, by_workers = ON_CLUSTER[case]
-    words = [*LEARN[:2], "--inducing", 5, "--max-iter", 2, "--quiet", *more]
-    whole = told("table.csv", *words, *([] if by_workers else ["--in-pieces"]))
-    if by_workers:
-        monkeypatch.setattr("sparse_pep.commands.read_training", None)
-    assert told("table.parquet", *words, "--scheduler", scheduler, "--out", "there.npz") == whole
-    assert load("there.npz").extra_ == load("model.npz").extra_
-
-
-def test_a_folder_with_a_csv_file_and_labels_on_a_cluster(pieces, scheduler):
-    words = [*LEARN[:2], "--inducing", 5, "--max-iter", 2, "--quiet"]
-    assert told("parts", *words, "--scheduler", scheduler) == told("table.csv", *words)  # its pieces are sent
-    words = [*KINDS[:4], "--inducing", 3, "--max-iter", 1, "--quiet"]
-    assert told("kinds", *words, "--scheduler", scheduler) == told("kinds.csv", *words)
-    assert list(load("model.npz").classes_) == ["high", "low"]
-
-
-def test_a_cluster_without_workers_is_given_up(pieces, monkeypatch):
-    monkeypatch.setattr("sparse_pep.commands.connect", partial(connect, timeout=0.3))
-    with LocalCluster(1, processes=False, **ALONE) as cluster:
-        cluster.scale(0)
-        while cluster.scheduler.workers:
-            time.sleep(0.01)
-        assert "has no workers; start some" in refused("fit", "table.csv", *LEARN[:2], "--scheduler", cluster.scheduler_address)
-
-
-def test_what_goes_wrong_on_a_cluster_is_one_line(pieces, monkeypatch):
-    train = sparse_pep.estimators.fitting.train
-    pieces.assign(age=np.where(pieces["times"] > 2, np.inf, 0.0)).to_parquet("bad.parquet")
-    row = int(np.argmax(pieces["times"] > 2))
-    with LocalCluster(1, threads_per_worker=1, processes=False, **ALONE) as cluster:
-        monkeypatch.setattr("sparse_pep.commands.connect", partial(connect, timeout=0.3))
-        error = refused("fit", "bad.parquet", "--target", "response", "--scheduler", cluster.scheduler_address)
-        assert f"`X`, row {row}" in error and "got inf" in error
-
-        def gone(*given, **more):
-            cluster.close()
-            return train(*given, **more)
-
-        monkeypatch.setattr("sparse_pep.estimators.fitting.train", gone)
-        error = refused("fit", "table.csv", *LEARN, "--scheduler", cluster.scheduler_address)
-    assert "scheduler is gone" in error
-    assert logging.root.manager.disable == logging.NOTSET

@@ -214,7 +214,7 @@ BUDGETS = {
     "entered_by_classifier": 261,
     "entered_by_command_line": 346,
     "constructor_arguments": 18,
-    "options_of_fit": 30,
+    "options_of_fit": 25,
     "public_names": 159,
     "floors": 15,
     "circles": 2,
