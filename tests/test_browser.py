@@ -206,21 +206,13 @@ def seen(request, site, tmp_path_factory):
     return {**found, "asked": asked, "said": said, "top": top, "folder": folder, "served": dark}
 
 
-def test_every_page_opens_at_both_widths(seen, site):
+def test_every_page_opens_at_both_widths_and_formulas_are_drawn(seen, site):
     pages = list(site.rglob("*.html"))
     assert len(seen["pages"]) == 2 * (len({page.parent for page in pages}) if seen["served"] else len(pages))
     assert {page["width"] for page in seen["pages"]} == {1400, 390}
     assert all("Liberation Sans" in page["font"] for page in seen["pages"]), "the style sheet was not applied"
-
-
-def test_no_script_complains(seen):
-    assert not seen["said"]
-
-
-def test_formulas_are_drawn(seen):
     assert sum(page["formulas"] for page in seen["pages"]) > (10 if seen["served"] else 200)
-    for page in seen["pages"]:
-        assert not page["flat"], (page["page"], page["flat"])
+    assert not [(page["page"], page["flat"]) for page in seen["pages"] if page["flat"]]
 
 
 def test_no_formula_is_left_as_text(seen):
@@ -289,9 +281,9 @@ def test_the_dark_scheme_is_dark_and_figures_lie_on_a_light_plate(seen):
     assert not dark or set(seen["plates"]) == {"rgb(255, 255, 255)"}
 
 
-def test_text_stands_out_wherever_it_is(seen):
-    faint = {page: found for page, found in seen["faint"] if found}
-    assert not faint
+def test_no_script_complains_text_stands_out_and_the_focus_shows(seen):
+    assert not seen["said"]
+    assert not {page: found for name in ("faint", "unfocused") for page, found in seen[name] if found}
 
 
 def test_the_menu_can_be_used_at_both_widths(seen):
@@ -304,8 +296,3 @@ def test_the_menu_can_be_used_at_both_widths(seen):
         assert not narrow or menu["summary"] >= 24, menu
         assert menu["sections"] >= 3, menu
         assert set(menu["unfolded"]) <= {1}, menu  # the sections this page is in, and no other
-
-
-def test_the_focus_shows(seen):
-    hidden = {page: kinds for page, kinds in seen["unfocused"] if kinds}
-    assert not hidden

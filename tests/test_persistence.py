@@ -52,6 +52,19 @@ def places(value, at=()):
         yield from places(part, (*at, key))
 
 
+def with_value(description, place, value):
+    """The description with another value at a place, or without the entry if the value is KeyError."""
+    changed = part = copy.deepcopy(description)
+    *above, key = place
+    for step in above:
+        part = part[step]
+    if value is KeyError:
+        del part[key]
+    else:
+        part[key] = value
+    return changed
+
+
 WRONG = [None, True, -1, 0.5, 10**15, 1e400, 1e308, "x", [], [1, "a"], {"a": 1}, {"array": "array_0"}]
 
 
@@ -60,16 +73,7 @@ def test_every_entry_of_the_description_may_be_wrong(saved, tmp_path):
     path, refused = tmp_path / "model.npz", 0
     for n, place in enumerate(places(description)):
         for value in [KeyError, *(WRONG[(5 * n + k) % len(WRONG)] for k in range(2))]:
-            changed = copy.deepcopy(description)
-            *above, key = place
-            part = changed
-            for step in above:
-                part = part[step]
-            if value is KeyError:
-                del part[key]
-            else:
-                part[key] = value
-            write(path, changed, arrays)
+            write(path, with_value(description, place, value), arrays)
             refused += refused_or_whole(path)
     assert refused > n
 
@@ -110,13 +114,7 @@ def test_bytes_may_be_changed_or_missing(saved, tmp_path):
 def test_what_is_wrong_is_said(saved, tmp_path, monkeypatch, place, value, words):
     monkeypatch.chdir(tmp_path)
     _, description, arrays = saved
-    changed = copy.deepcopy(description)
-    *above, key = place
-    part = changed
-    for step in above:
-        part = part[step]
-    part[key] = value
-    write("model.npz", changed, arrays)
+    write("model.npz", with_value(description, place, value), arrays)
     with pytest.raises(ValueError) as caught:
         load("model.npz")
     assert words in str(caught.value)
@@ -132,14 +130,10 @@ def header(shape, dtype):
 @pytest.mark.parametrize("claim", ["header", "packed"])
 def test_a_file_that_claims_more_than_it_holds_costs_no_memory(saved, tmp_path, claim):
     path, whole = tmp_path / "model.npz", saved[0]
-    if claim == "header":
-        with zipfile.ZipFile(whole) as old, zipfile.ZipFile(path, "w") as new:
-            for name in old.namelist():
-                new.writestr(name, header((10**7,), "<f8") if name == "array_1.npy" else old.read(name))
-    else:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new, zipfile.ZipFile(whole) as old:
-            for name in old.namelist():
-                new.writestr(name, header((10**7,), "<f8") + bytes(8 * 10**7) if name == "array_1.npy" else old.read(name))
+    large = header((10**7,), "<f8") + bytes(8 * 10**7 if claim == "packed" else 0)
+    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if claim == "packed" else zipfile.ZIP_STORED) as new:
+        for name in old.namelist():
+            new.writestr(name, large if name == "array_1.npy" else old.read(name))
     tracemalloc.start()
     with pytest.raises(ValueError, match="model.npz.*damaged"):
         load(path)
