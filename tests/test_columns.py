@@ -324,6 +324,7 @@ BAD = {
     "numbers for dates": (lambda: TABLE.assign(sold=3.0), "'sold' holds numbers"),
     "dates for numbers": (lambda: TABLE.assign(area=TABLE["sold"]), "'area' holds dates"),
     "infinity": (lambda: TABLE.assign(area=np.inf), "row 0.*'area'.*finite"),
+    "infinity in text": (lambda: TABLE.astype({"area": object}).assign(area="inf"), "row 0.*'area'.*finite"),
     "an array of the columns of the table": (lambda: np.zeros((3, 6)), "6 features.*dataframe"),
 }
 
