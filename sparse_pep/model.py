@@ -249,15 +249,20 @@ def shards_of(
     state = None if arrays is not None else start
     return Shards(local, data, make, state, model.likelihood.sites_known), arrays
 
-# %% ../nbs/17_model.ipynb #64f6e9f4
-def fit_at(
-    model: Model, data: "Piece | Source", power: float | np.ndarray, Kuu: Factor, start: object = None, tol: float = 1e-8,
-    memory: Memory | None = None, tight: bool = False, private: bool = True, inflation: float = 1.0,
+# %% ../nbs/17_model.ipynb #1e3c7103
+@one_blas_thread()
+def model_evidence(
+    model: Model, data: "Piece | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
+    tol: float = 1e-8, memory: Memory | None = None, tight: bool = False, private: bool = True, inflation: float = 1.0,
+    Kuu: Factor | None = None,
 ) -> Fit:
-    """The fit at the fixed point, searched for from `start`; if that fails or does not converge,
-    once more from the default start. `n_sweeps` counts both searches. The evidence includes that
-    of earlier data, and is NaN if no search came to usable sites.
+    """log Z_PEP and q(u) of a model at the fixed point of the sites, searched for from `start`; if that
+    fails or does not converge, once more from the default start. `n_sweeps` counts both searches. The
+    evidence includes that of earlier data, and is NaN if no search came to usable sites. A factor of Kuu may
+    be given; the other arguments are as in `model_gradient` and `bound`. Cost 2NM² flops, and as many for
+    each sweep if the sites have to be searched for.
     """
+    Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu") if Kuu is None else Kuu
     fit, n_sweeps = None, 0
     for begin in (None,) if start is None else (start, None):
         with suppress(np.linalg.LinAlgError) if begin is not None else nullcontext():
@@ -272,18 +277,6 @@ def fit_at(
     value += 0.0 if memory is None else memory.log_constant
     return replace(fit, log_evidence=value, n_sweeps=n_sweeps)
 
-# %% ../nbs/17_model.ipynb #1e3c7103
-@one_blas_thread()
-def model_evidence(
-    model: Model, data: "Piece | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
-    tol: float = 1e-8, memory: Memory | None = None, tight: bool = False,
-) -> Fit:
-    """log Z_PEP and q(u) of a model. Arguments as in `model_gradient`. Cost 2NM² flops, and as
-    many for each sweep if the sites have to be searched for.
-    """
-    Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu")
-    return fit_at(model, data, power, Kuu, start, tol, memory, tight)
-
 # %% ../nbs/17_model.ipynb #e89ec288
 @one_blas_thread()
 def evidence_and_gradient(
@@ -295,7 +288,7 @@ def evidence_and_gradient(
     """
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
     Kuu = factorise(matrix, jitter, "Kuu")
-    fit = fit_at(model, data, power, Kuu, start, tol, memory, tight)
+    fit = model_evidence(model, data, power, jitter, start, tol, memory, tight, Kuu=Kuu)
     found = energy_gradient(fit)
     kernel_bar, features_bar = pull_Kuu(found.Kuu_bar)
     pulled = found.pulled + to_vector([*kernel_bar.values(), *features_bar.values()])
@@ -409,9 +402,9 @@ def model_bounds(model: Model, data: "Piece | Source", jitter: float = 0.0) -> t
     bound is the tight form at power 0; blocks of the data make it higher.
     """
     Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu")
-    low = fit_at(model, data, 0.0, Kuu, tight=True, private=False)
+    low = model_evidence(model, data, 0.0, tight=True, private=False, Kuu=Kuu)
     inflation = 1.0 + low.sums.trace
-    high = fit_at(model, data, 0.0, Kuu, private=False, inflation=inflation)
+    high = model_evidence(model, data, 0.0, private=False, inflation=inflation, Kuu=Kuu)
     above = upper_bound(low.posteriors[0], high.posteriors[0], high.log_evidence, inflation, low.sums.weight)
     return low.log_evidence, above
 

@@ -238,9 +238,7 @@ class Objective:
         return self.model.with_theta(theta)
 
     def log_prior(self, vector: np.ndarray) -> tuple[float, np.ndarray | float]:
-        """The log prior in nats and its gradient (F,); 0 and 0 without priors."""
-        if not self.model.priors:
-            return 0.0, 0.0
+        """The log prior in nats and its gradient (F,)."""
         value, gradient = log_prior(self.model.priors, from_vector(vector, self.trained))
         return value, to_vector(gradient)
 
@@ -258,7 +256,7 @@ class Objective:
                 "the sites did not settle, or the evidence is not finite; start from a smaller "
                 "kernel variance or more noise, or choose another `power`."
             )
-        density, slope = self.log_prior(vector)
+        density, slope = self.log_prior(vector) if self.model.priors else (0.0, 0.0)
         return fit.log_evidence + density, gradient[self.free] + slope, fit
 
 # %% ../nbs/18_training.ipynb #97bb3bad
@@ -364,7 +362,8 @@ class Ascent:
     def record(self, intermediate_result: OptimizeResult) -> None:
         """Record the end of an iteration, and stop if training has converged or its time is over."""
         self.history.append(-float(intermediate_result.fun))
-        self.log_priors.append(self.objective.log_prior(self.units * intermediate_result.x)[0])
+        at = self.units * intermediate_result.x
+        self.log_priors.append(self.objective.log_prior(at)[0] if self.objective.model.priors else 0.0)
         iteration, last = len(self.history) - 1, self.history[-1 - WINDOW :]
         self.bar.set_postfix_str(f"objective {self.history[-1]:.4g}")
         self.bar.update(iteration - self.bar.n)
@@ -969,7 +968,7 @@ def train_by_batches(
         length = np.linalg.norm(batches.held.total[1])
         drift.append(float(np.linalg.norm(stale) / length) if epoch and length > 0.0 else 0.0)
         history.append(float(np.mean(values)) if values else np.nan)
-        log_priors.append(objective.log_prior(vector)[0])
+        log_priors.append(objective.log_prior(vector)[0] if model.priors else 0.0)
         bar.set_postfix_str(f"objective per data point {history[-1] / n_data:.4f}")
         if callback is not None and values:
             seconds = perf_counter() - limit.begun

@@ -100,9 +100,10 @@ class PowerEPEstimator(Arguments):
     _many_outputs = False
 
     def fit(
-        self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
+        known_variance: ArrayLike | None = None,
     ) -> "PowerEPEstimator":
-        """Train on X (N, D) and y (N,), and return this estimator. Training takes some hundred
+        """Train on X (N, D) and y (N,) or (N, K), and return this estimator. Training takes some hundred
         evaluations at 7NM² flops each, and more flops where sites have to be found by iteration.
 
         Parameters
@@ -111,21 +112,30 @@ class PowerEPEstimator(Arguments):
             A dataframe of pandas or polars, or a table of Arrow, may also hold categories, dates
             and missing cells (`column_types`). A source (`sparse_pep.data.sources`) brings its own targets and weights and is read
             piece by piece. The rows of a Dask collection stay with its workers.
-        y : array (N,)
+        y : array (N,), or (N, K) for K outputs in Gaussian noise
             The targets; None with a source.
         sample_weight : array (N,), optional
             How often each row counts: a weight of 2 has the same effect as giving the row
             twice (in one block, if `tight`), a weight of 0 the same as leaving it out.
+        known_variance : array (N,), optional
+            With Gaussian noise, the known noise variance of each measurement, in units of y². The
+            trained noise variance is added to it.
+
+        Raises
+        ------
+        ValueError
+            If the data or an argument are invalid; the message names which.
 
         Warns
         -----
         ConvergenceWarning
             If training or inference did not converge.
         """
-        return self._fit(X, y, sample_weight)
+        return self._fit(X, y, sample_weight, known_variance)
 
     def partial_fit(
-        self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
+        known_variance: ArrayLike | None = None,
     ) -> "PowerEPEstimator":
         """Update the fitted model with new data, without the earlier ones, and return this
         estimator.
@@ -145,9 +155,7 @@ class PowerEPEstimator(Arguments):
         ----------
         Bui, Nguyen and Turner (2017), Streaming sparse Gaussian process approximations.
         """
-        if not hasattr(self, "_model"):
-            return self.fit(X, y, sample_weight)
-        return self._fit(X, y, sample_weight, first=False)
+        return self._fit(X, y, sample_weight, known_variance, first=not hasattr(self, "_model"))
 
     def _fit(self, X, y, sample_weight, known_variance=None, first=True) -> "PowerEPEstimator":
         """`fit`, or with `first=False` `partial_fit`: check, encode, start, train, conclude. Then the
@@ -162,6 +170,8 @@ class PowerEPEstimator(Arguments):
             found, n_before, n_new = {}, 0, None
             if first:
                 encoding = self._encoding_of(data)
+                if np.any(data.few.known_variance) and not encoding.likelihood.sites_known:
+                    raise ValueError("`known_variance` is added to Gaussian noise, and this likelihood has none: leave it out.")
                 self.y_mean_, self.y_scale_ = encoding.mean, encoding.scale
                 self.x_mean_, self.x_scale_ = encoding.x_mean, encoding.x_scale
                 if encoding.x_mean is None:
@@ -241,8 +251,8 @@ class PowerEPEstimator(Arguments):
         if self.local not in (None, "auto") and in_blocks != (self.local == "blocks"):
             words = "with `blocks`, whose rows share a site: leave them out" if in_blocks else "without `blocks`: give them"
             raise ValueError(f"`local` cannot be {shown(self.local)} {words}, or set `local` to 'auto'.")
-        outputs, n_rows = data.few.y.shape[1:], data.rows.n_data
-        if not first and outputs != self._outputs:
+        if not first and data.few.y.shape[1:] != self._outputs:
+            n_rows, outputs = data.rows.n_data, data.few.y.shape[1:]
             raise ValueError(f"`y` must have shape {(n_rows, *self._outputs)}, with the outputs of `fit`; got {(n_rows, *outputs)}.")
         return data
 

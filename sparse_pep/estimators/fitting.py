@@ -292,10 +292,11 @@ def starting_model(few: Piece, options: Arguments, likelihood: Likelihood, rng: 
         kernel = beside_codes(kernel, [d for d in range(X.shape[1]) if d not in kernel.unscaled])
     features, number = options.features, FIRST_SIZES[-1] if options.n_inducing == "auto" else options.n_inducing
     if features is None:
-        features = InducingPoints(kmeans_points(X, number, rng, weight, kernel.codes))
-        if len(features) < number and options.n_inducing != "auto":
-            few_rows = f"there are only {len(features)} distinct rows in X"
-            warn_caller(f"`n_inducing` reduced from {number} to {len(features)}: {few_rows}.", UserWarning)
+        Z = kmeans_points(X, number, rng, weight, kernel.codes)
+        if len(Z) < number and options.n_inducing != "auto":
+            few_rows = f"there are only {len(Z)} distinct rows in X"
+            warn_caller(f"`n_inducing` reduced from {number} to {len(Z)}: {few_rows}.", UserWarning)
+        features = InducingPoints(Z)
     elif not isinstance(features, Features):
         features = Mixture(features)
     features.Kuf_vjp(kernel, X[:1])  # raises here if the two cannot be combined

@@ -80,56 +80,6 @@ class SparsePEPRegressor(RealTargets):
         tags.regressor_tags.poor_score = self.training is None
         return tags
 
-    def fit(
-        self,
-        X: ArrayLike | Source,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        known_variance: ArrayLike | None = None,
-    ) -> "SparsePEPRegressor":
-        """Train on X (N, D) and y (N,) or (N, K), and return this estimator. Training takes some
-        hundred evaluations at 7NM² flops each.
-
-        Parameters
-        ----------
-        X : array (N, D), Source, or Dask collection
-            A source (`sparse_pep.data.sources`) brings its own targets, weights and variances
-            and is read piece by piece. The rows of a Dask collection stay with its workers.
-        y : array (N,) or (N, K)
-            The targets; None with a source.
-        sample_weight : array (N,), optional
-            How often each row counts: a weight of 2 has the same effect as giving the row
-            twice (in one block, if `tight`), a weight of 0 the same as leaving it out.
-        known_variance : array (N,), optional
-            Known noise variance of each measurement, in units of y². The trained noise variance
-            is added to it.
-
-        Raises
-        ------
-        ValueError
-            If the data or an argument are invalid; the message names which.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If training did not converge.
-        """
-        return self._fit(X, y, sample_weight, known_variance)
-
-    def partial_fit(
-        self,
-        X: ArrayLike | Source,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        known_variance: ArrayLike | None = None,
-    ) -> "SparsePEPRegressor":
-        """Update the fitted model with new data, see `SparsePEP.partial_fit`, and return this
-        estimator. `known_variance` is that of `fit`.
-        """
-        if not hasattr(self, "_model"):
-            return self.fit(X, y, sample_weight, known_variance)
-        return self._fit(X, y, sample_weight, known_variance, first=False)
-
     def _starting_likelihood(self, data: Data) -> Gaussian:
         """The likelihood at the start of training."""
         grouped = isinstance(self.noise_variance, GroupedGaussian)
