@@ -13,13 +13,12 @@ import io
 import math
 import os
 import re
-import shutil
 import sys
 import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -487,25 +486,6 @@ def table_layout(
             raise ValueError(f"`path`: '{file.name}' has no input column, only {taken}.")
     return Layout(tuple(files), columns, parts, labels)
 
-# %% ../../nbs/internals/data/tables.ipynb #a1fbe706
-SAMPLE_BYTES = 1 << 20
-
-
-def bytes_of_arrays(layout: Layout) -> int:
-    """The approximate number of bytes that the arrays of a table need."""
-    n_rows = 0
-    for file in layout.files:
-        if file.is_parquet:
-            with opened_parquet(file) as opened:
-                n_rows += opened.metadata.num_rows
-            continue
-        with file.opened() as stream:
-            n_lines = stream.read(SAMPLE_BYTES).count(b"\n")
-            raw = getattr(stream, "fileobj", stream)  # the gzipped file, if it is one
-            n_read = raw.tell()
-            n_rows += math.ceil(n_lines * raw.seek(0, os.SEEK_END) / max(1, n_read))
-    return 8 * n_rows * (len(layout.feature_names) + len(layout.parts))
-
 # %% ../../nbs/internals/data/tables.ipynb #abc6832e
 def gathered(layout: Layout, folder: str | Path | None = None) -> tuple[dict[str, np.ndarray], list[str]]:
     """X and the other parts of a table as arrays, in memory or as memory maps of files in a folder, and
@@ -542,33 +522,8 @@ def gathered(layout: Layout, folder: str | Path | None = None) -> tuple[dict[str
     shapes = {name: (n_rows, len(layout.feature_names)) if name == "X" else (n_rows,) for name in names}
     return {name: np.memmap(file.name, float, "r+", shape=shapes[name]) for name, file in files.items()}, list(known)
 
-# %% ../../nbs/internals/data/tables.ipynb #6d389c4a
-@contextmanager
-def room_in(cache_dir: str | Path, layout: Layout, verbose: bool) -> Iterator[tempfile.TemporaryDirectory]:
-    """A new folder within `cache_dir` for the arrays of a table, which is removed after an error. ValueError if they do not fit."""
-    needed, folder = bytes_of_arrays(layout), None
-    try:
-        free = shutil.disk_usage(cache_dir).free
-        if needed > free:
-            raise OSError(0, f"only {free / 1e6:,.1f} MB are left")
-        folder = tempfile.TemporaryDirectory(prefix="rows-", dir=cache_dir)
-        if verbose:
-            more = f" and {len(layout.files) - 1} more" if len(layout.files) > 1 else ""
-            said = f"writing about {needed / 1e6:,.1f} MB of arrays to '{folder.name}', from '{layout.files[0].name}'{more}"
-            print(said, file=sys.stderr)
-        yield folder
-    except BaseException as error:
-        if folder is not None:
-            folder.cleanup()
-        if not isinstance(error, OSError):
-            raise
-        raise ValueError(
-            f"`cache_dir`: the arrays of the table, about {needed / 1e6:,.1f} MB, cannot be "
-            f"written to '{cache_dir}': {error.strerror}. Name another folder."
-        ) from None
-
 # %% ../../nbs/internals/data/tables.ipynb #897a8d15
-IN_MEMORY_BYTES = 2**30  # of arrays that are kept in memory unless a folder is named
+IN_MEMORY_BYTES = 2**30  # of files whose arrays are kept in memory unless a folder is named
 
 
 class TableArrays(ArraySource):
@@ -602,17 +557,28 @@ def arrays_of(
     the layout says what some are taken for, or if a cell is not a number.
     """
     if option is not None and layout.column_types:
-        return arrays_of(layout.encoded(option), cache_dir, labels, verbose, None, piece_rows, sites_dir)
+        layout, option = layout.encoded(option), None
+    folder = None
     try:
-        with room_in(cache_dir, layout, verbose) if cache_dir is not None else nullcontext() as folder:
-            arrays, texts = gathered(layout, folder and folder.name)
-            classes = None
-            if layout.labels:
-                (classes, codes), y = classes_of(texts, labels, layout.parts["y"]), arrays["y"]
-                for first in range(0, len(y), 1_000_000):
-                    y[first : first + 1_000_000] = codes[y[first : first + 1_000_000].astype(int)]
-    except BadCell as fault:
-        if option is None or isinstance(fault, NotFinite) or fault.column not in layout.inputs:
+        if cache_dir is not None:
+            folder = tempfile.TemporaryDirectory(prefix="rows-", dir=cache_dir)
+            if verbose:
+                more = f" and {len(layout.files) - 1} more" if len(layout.files) > 1 else ""
+                print(f"writing the arrays of '{layout.files[0].name}'{more} to '{folder.name}'", file=sys.stderr)
+        arrays, texts = gathered(layout, folder and folder.name)
+        classes = None
+        if layout.labels:
+            (classes, codes), y = classes_of(texts, labels, layout.parts["y"]), arrays["y"]
+            for first in range(0, len(y), 1_000_000):
+                y[first : first + 1_000_000] = codes[y[first : first + 1_000_000].astype(int)]
+    except BaseException as error:
+        if folder is not None:
+            folder.cleanup()
+        if isinstance(error, OSError):
+            raise ValueError(
+                f"`cache_dir`: the arrays of the table cannot be written to '{cache_dir}': {error.strerror}. Name another folder."
+            ) from None
+        if option is None or not isinstance(error, BadCell) or isinstance(error, NotFinite) or error.column not in layout.inputs:
             raise
         return arrays_of(layout.encoded(option), cache_dir, labels, verbose, None, piece_rows, sites_dir)
     for array in arrays.values():
@@ -654,12 +620,12 @@ def convert_table(
     labels : bool or sequence
         True if the target holds class labels, or the classes, such as those of a trained model.
     cache_dir : str or path, optional
-        A folder for the arrays as memory maps, which are removed with the source. By default arrays of
-        up to 1 GB are in memory, and larger ones in the folder for temporary files.
+        A folder for the arrays as memory maps, which are removed with the source. By default the
+        arrays of files of up to 1 GB are in memory, and others in the folder for temporary files.
     piece_rows, sites_dir : optional
         See `ArraySource`.
     verbose : bool
-        Whether to print on standard error how large the arrays will be, before they are written.
+        Whether to print on standard error where arrays are written.
     column_types : mapping or Columns, optional
         Allows categories, dates and empty cells. A mapping, which may be empty, says what some columns
         are to be taken for; the `columns_` of a trained model treat a table as that of training.
@@ -683,7 +649,7 @@ def convert_table(
     columns = column_types.used if encoded and columns is None else columns
     layout = table_layout(table_files(path, True, decimal), parts, columns, labels is not False)
     layout = replace(layout, encoded_by=column_types) if encoded else layout
-    if cache_dir is None and bytes_of_arrays(layout) > IN_MEMORY_BYTES:
+    if cache_dir is None and sum(file.content.stat().st_size for file in layout.files) > IN_MEMORY_BYTES:
         cache_dir = tempfile.gettempdir()
     if encoded or column_types is None:
         return arrays_of(layout, cache_dir, labels, verbose, None, piece_rows, sites_dir)
