@@ -15,10 +15,42 @@ from .features import Features
 from .interdomain import Mixture
 from .kernels import Kernel
 from .likelihoods import Gaussian
-from .numerics.linalg import Factor, factorise
+from .numerics.linalg import Factor, factorise, solve_lower
 from .shards import Shard
 from .sites import Posterior
-from .surrogate import principal_observations
+
+# %% ../nbs/16_streaming.ipynb #0e1b7c52
+SEEN = 1e-13  # a smaller share of V ν in a direction without precision is rounding
+
+
+def principal_observations(
+    posterior: Posterior, precision: np.ndarray, faint: bool = False
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Weights (R, M) and observations (R,) with noise of variance 1 whose posterior is
+    `posterior`, and their log evidence, in nats.
+
+    `precision` is V diag(τ) Vᵀ (M, M). With K outputs the observations are (R, K). Directions
+    whose eigenvalue χ cannot be told from 0 are left out. The component of V ν in such a
+    direction may be as large as √χ, far above rounding; with `faint` these directions are
+    kept, with the smallest eigenvalue that can be told from 0. Cost O(M³).
+    """
+    values, vectors = np.linalg.eigh(precision)
+    floor = len(values) * np.finfo(float).eps * (1.0 + np.max(np.abs(values)))  # the rounding of B
+    if values[0] < -floor:
+        raise ValueError(
+            "the sites of `fit` make some direction of u less certain than the prior, which no "
+            f"observation can do; the smallest eigenvalue of V diag(τ) Vᵀ is {values[0]:.3g}. "
+            "Sites may have negative precisions, observations may not."
+        )
+    shifts = vectors.T @ (posterior.B.lower @ posterior.b)
+    sizes = np.linalg.norm(shifts.reshape(len(shifts), -1), axis=1)
+    kept = (values > floor) | (faint & (sizes > SEEN * np.linalg.norm(sizes)))
+    values, vectors = np.maximum(values[kept], floor), vectors[:, kept]
+    root = np.sqrt(values)
+    observations = shifts[kept].T / root
+    terms = np.log(2 * np.pi) + np.log1p(values) + observations**2 / (1.0 + values)
+    weights = solve_lower(posterior.Kuu, vectors * root, transpose=True).T
+    return weights, observations.T, -0.5 * float(np.sum(terms))
 
 # %% ../nbs/16_streaming.ipynb #f16c7ed2
 @dataclass(frozen=True, eq=False)

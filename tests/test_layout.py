@@ -31,7 +31,7 @@ FLOORS = (
     "kernels means features interdomain",
     "sites regression quadrature likelihoods multiclass",
     "shards inference blocks",
-    "surrogate streaming",
+    "streaming",
     "priors model training local draws",
     "data",
     "estimators",
