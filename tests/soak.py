@@ -63,7 +63,7 @@ def random_kernel(rng, X, Z, scale, variance):
         3: lambda: kernels.Periodic(variance, rng.uniform(0.5, 2.0), periods[0]),
         4: lambda: kernels.Cosine(variance, periods[1]) + one(),
         5: lambda: kernels.Linear(variance / scale**2) + one(),
-        6: lambda: kernels.SpectralMixture(variance * rng.uniform(0.1, 1.0, 2), scale * rng.uniform(0.3, 3.0, 2), periods[2]),
+        6: lambda: kernels.RationalQuadratic(variance, lengths(), shape=rng.uniform(0.5, 3.0)),
         7: lambda: one() + kernels.SquaredExponential(1.0, lengths()) * one(),
         8: lambda: one() + kernels.Constant(0.5 * variance) + kernels.White(0.1 * variance),
     }

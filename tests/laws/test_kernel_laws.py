@@ -10,7 +10,6 @@ from reference.compare import differences, error, slopes
 from sparse_pep.estimators.persistence import from_config, to_config
 from sparse_pep.kernels import (
     Categorical,
-    Changepoint,
     Combination,
     Constant,
     Coregion,
@@ -21,7 +20,6 @@ from sparse_pep.kernels import (
     Matern52,
     Periodic,
     RationalQuadratic,
-    SpectralMixture,
     SphericalMatern32,
     SquaredExponential,
     Stationary,
@@ -51,7 +49,6 @@ KERNELS = {
     "constant": Constant(0.7),
     "white": White(0.7),
     "sphere": SphericalMatern32(1.3, 0.05, active_dims=(1, 0)),
-    "spectral mixture": SpectralMixture([1.3, 0.4], [0.9, 3.1], [2.3, 1.1]),
     "categorical": Categorical(1.3, 0.4, active_dims=(2,)),
     "coregion": Coregion(rank=2, variance=[0.3, 0.7, 0.4], weights=[[0.9, 0.1], [-0.4, 0.8], [0.2, 0.5]], active_dims=[2]),
     "sum": SquaredExponential(1.3, ARD) + Linear(0.4),
@@ -61,7 +58,6 @@ KERNELS = {
     "product of three": SquaredExponential(1.3, 0.9) * Linear(0.6) * Constant(1.4),
     "nested": (SquaredExponential(1.3, ARD) + Linear(0.4, active_dims=(0, 2))) * Matern32(0.9, 1.1, active_dims=(1,))
     + White(0.3),
-    "changepoint": Changepoint((Matern32(1.3, ARD), Linear(0.4)), 0.3, 0.7, active_dims=[0]),
     "outputs": Matern32(1.3, ARD[:2], active_dims=(0, 1)) * Coregion(3, 2, active_dims=[2]) + Categorical(0.2, 0.5, active_dims=[2]),
 }
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
@@ -301,7 +297,7 @@ def test_sum_and_product_with_another_kernel(kernel):
     assert error((other * kernel).diag(X1), kernel.diag(X1) * other.diag(X1)) < 1e-14
 
 
-@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Cosine, Linear, Constant, White, Categorical, SpectralMixture, SphericalMatern32])
+@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Cosine, Linear, Constant, White, Categorical, SphericalMatern32])
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_parameters_must_be_positive_and_finite(kind, value):
     for name in kind.trained:
