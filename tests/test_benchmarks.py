@@ -32,19 +32,6 @@ def test_rows_replace_those_with_the_same_keys(tmp_path):
     assert len(table(path)) == 2
 
 
-def test_a_new_trace_replaces_all_points_of_the_old_one(tmp_path):
-    path = tmp_path / "traces.csv"
-    peers.write(path, peers.thinned(ROW | {"trace": [(0.1 * i, 9.0 - i) for i in range(9)]}))
-    peers.write(path, peers.thinned(ROW | {"trace": [(0.1, 7.0), (0.2, 6.0)]}))
-    assert [row["objective"] for row in table(path)] == ["7", "6"]
-
-
-def test_long_traces_keep_their_ends():
-    points = peers.thinned(ROW | {"trace": [(float(i), -float(i)) for i in range(1000)]})
-    assert len(points) == peers.STEPS + 1
-    assert (points[0]["evaluation"], points[-1]["evaluation"]) == (1, 1000)
-
-
 @pytest.mark.parametrize(("name", "value"), [("objective", 100.1), ("mean_square", 1.01), ("mean_variance", 0.9)])
 def test_a_system_that_differs_is_refused(name, value):
     first = ROW | {"objective": 100.0, "mean_square": 1.0, "mean_variance": 1.0}
@@ -54,17 +41,16 @@ def test_a_system_that_differs_is_refused(name, value):
         peers.require_same(first | {"system": "gpy", name: value}, [first])
 
 
-def test_gpytorch_is_compared_with_the_power_it_predicts_with():
-    rows = [ROW | {"task": "prediction", "power": power, "mean_square": 1.0 + power} for power in (0.0, 1.0)]
-    peers.require_same(rows[0] | {"system": "gpytorch", "mean_square": 2.0}, rows)
-    with pytest.raises(SystemExit, match="not comparable"):
-        peers.require_same(rows[0] | {"system": "gpytorch"}, rows)
+def test_a_new_trace_replaces_the_old_one_and_long_ones_keep_their_ends(tmp_path):
+    path, points = tmp_path / "traces.csv", peers.thinned(ROW | {"trace": [(float(i), -float(i)) for i in range(1000)]})
+    assert len(points) == peers.STEPS + 1 and (points[0]["evaluation"], points[-1]["evaluation"]) == (1, 1000)
+    for trace in ([(0.1 * i, 9.0 - i) for i in range(9)], [(0.1, 7.0), (0.2, 6.0)]):
+        peers.write(path, peers.thinned(ROW | {"trace": trace}))
+    assert [row["objective"] for row in table(path)] == ["7", "6"]
 
 
 def test_ours_comes_before_those_that_are_compared_with_it():
-    rows = list(
-        peers.planned(peers.Sizes(), list(peers.MODULES), ["energy", "training", "classification", "prediction"])
-    )
+    rows = list(peers.planned(peers.Sizes(), list(peers.MODULES), ["energy", "training", "classification", "prediction"]))
     assert len(set(rows)) == len(rows)
     earlier = set()
     for row in rows:
@@ -72,13 +58,6 @@ def test_ours_comes_before_those_that_are_compared_with_it():
         if row.system == "ours":
             earlier.add((row.task, row.N, row.M, power))
         assert (row.task, row.N, row.M, power) in earlier
-
-
-def test_names_of_interpreters():
-    assert peers.interpreters(["gpy=/x/python"])["gpy"] == "/x/python"
-    assert next(iter(peers.interpreters(["gpy=/x/python"]))) == "ours"
-    with pytest.raises(SystemExit, match="NAME=PATH"):
-        peers.interpreters(["gpu=/x/python"])
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
@@ -89,10 +68,8 @@ def test_ours_climbs_down_its_gradient(task):
     found = approx_fprime(objective.start, lambda vector: objective(vector)[0], 1e-5)
     np.testing.assert_allclose(slope, found, atol=2e-2 * np.max(np.abs(found)))
     iterations, trace = objective.train(5)
-    assert iterations == 5
-    assert len(trace) >= 5
-    assert trace[0][1] == pytest.approx(value, rel=1e-6)
-    assert trace[-1][1] < value
+    assert iterations == 5 and len(trace) >= 5
+    assert trace[0][1] == pytest.approx(value, rel=1e-6) and trace[-1][1] < value
     mean, var = objective.predictor()(X[:7])
     assert mean.shape == var.shape == (7,)
 
@@ -103,24 +80,8 @@ def test_a_row_of_each_task(capsys, monkeypatch):
     monkeypatch.setattr(measure, "TRAIN_ROWS", 100)
     for task in measure.TASKS:
         row = measure.TASKS[task](ours, 80, 5, 0.5, 2)
-        assert row["seconds"] > 0.0
-        assert json.dumps(row)
+        assert row["seconds"] > 0.0 and json.dumps(row)
     assert row["mean_variance"] > 0.0
-
-
-def test_recorded_values_are_the_lowest_so_far():
-    class Falling(measure.Objective):
-        start = np.zeros(1)
-
-        def __call__(self, vector):
-            return 9.0, vector
-
-        def train(self, max_iter):
-            return 3, [(0.1, 5.0), (0.2, 3.0), (0.3, 4.0)]
-
-    row = measure.trained(Falling(), 3, 0.0)
-    assert [value for _, value in row["trace"]] == [5.0, 3.0, 3.0]
-    assert (row["objective"], row["objective_end"], row["evaluations"]) == (9.0, 3.0, 3)
 
 
 @pytest.mark.parametrize(("labels", "variant"), [(False, ""), (False, "local"), (True, "")])

@@ -13,9 +13,8 @@ from scipy.stats import multivariate_normal, norm, wilcoxon
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from sparse_pep.datasets import snelson_like  # noqa: E402
 from sparse_pep.kernels import SquaredExponential  # noqa: E402
-from studies import banana, beyond, common, ionosphere, mnist, real, snelson, statistics, synthetic  # noqa: E402
+from studies import banana, beyond, common, ionosphere, mnist, real, statistics, synthetic  # noqa: E402
 from studies.__main__ import NAMES, import_module, main  # noqa: E402
 from studies.runner import Study, read_results, run_study  # noqa: E402
 
@@ -49,34 +48,17 @@ def test_jobs_are_done_once_and_failed_ones_again(tmp_path):
     assert again["even"].tolist() == [False, True] * 2 and again["missing"].isna().all()
     assert json.loads((tmp_path / "squares.json").read_text())["jobs_done"] == 4
 
-
-def test_an_error_in_the_code_of_a_job_stops_the_study_and_keeps_what_is_done(tmp_path):
     def wrong(job):
         return [{"y": 1}] if job["x"] < 2 else [{}["nothing"]]
 
-    study = Study("wrong", [{"x": x} for x in range(4)], wrong)
-    with pytest.raises(KeyError):
-        run_study(study, tmp_path, 1)
+    with pytest.raises(KeyError):  # an error in the code of a job stops the study and keeps what is done
+        run_study(Study("wrong", jobs, wrong), tmp_path, 1)
     assert len(list(tmp_path.glob("wrong.parts/*.json"))) == 2
-
-
-def test_processes_compute_what_one_process_does(tmp_path):
-    jobs = snelson.study("quick").jobs[:2]
-    found = [run_study(Study("two", jobs, snelson.fit), tmp_path / f"{n}", n)[0].drop(columns="seconds") for n in (1, 2)]
-    pd.testing.assert_frame_equal(*found, rtol=1e-6)
-
-
-def test_results_that_were_written_with_yes_and_no_are_truth_values(tmp_path):
-    path = tmp_path / "results.csv"
-    path.write_text("data,power,used,converged\nyacht,0.1,,yes\nyacht,0.30000000000000004,no,no\n")
-    rows = read_results(path)
-    assert rows["converged"].tolist() == [True, False] and rows["used"][1] is False and pd.isna(rows["used"][0])
-    assert rows["power"].tolist() == [0.1, 0.1 + 0.2]
 
 
 def test_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
-    words = ["snelson", "--quick", "--results", str(tmp_path), "--workers", "1"]
+    words = ["snelson", "--quick", "--results", str(tmp_path), "--workers", "2"]
     assert main(words) == 0
     printed, rows = capsys.readouterr().out, (tmp_path / "snelson_quick.csv").read_text()
     assert "noise_std" in printed and "3 fits, 0 not converged" in printed
@@ -89,7 +71,7 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_committed_results_are_those_of_the_jobs(name, monkeypatch, tmp_path):
+def test_committed_results_are_those_of_the_jobs_with_their_tables_and_figures(name, monkeypatch, tmp_path):
     (tmp_path / "toy").mkdir()
     monkeypatch.setenv("SPARSE_PEP_DATA", str(tmp_path))  # jobs are made without looking at data
     study, rows = import_module(f"studies.{name}").study("standard"), read_results(RESULTS / f"{name}.csv")
@@ -99,6 +81,11 @@ def test_committed_results_are_those_of_the_jobs(name, monkeypatch, tmp_path):
     assert len(jobs) == len(study.jobs) == len(found) == len(jobs.merge(found, on=keys))
     notes = json.loads((RESULTS / f"{name}.json").read_text())
     assert {**notes["settings"], "max_iter": 0} == {**study.settings, "max_iter": 0} and notes["jobs_done"] == len(jobs)
+    monkeypatch.delenv("SPARSE_PEP_DATA")
+    script = import_module(f"studies.{name}")
+    assert all(len(table) for table in script.tables(rows).values())
+    for figure in script.figures(rows).values():
+        figure.canvas.draw()
 
 
 def test_powers_of_a_grid_start_alike_and_first_splits_come_first():
@@ -136,14 +123,10 @@ def test_rows_of_single_fits(monkeypatch):
     glob, local = beyond.fit(job, 30, 1e-3, 200)
     assert glob["prediction"] == "global" and local["prediction"] == "local" and local["used"] in (True, False)
     assert local["used"] or local["nll"] == glob["nll"]
+    rows = mnist.fit({"data": "digits", "power": 0.5, "M": 10, "seed": 0}, n_epochs=3, batch_size=400)
+    assert [row["epoch"] for row in rows] == [0, 1, 2, 3] and rows[-1]["nll"] < np.log(2.0) and rows[-1]["error"] < 0.3
     (coarse,) = ionosphere.fit({"data": "breast_cancer", "power": 1.0, "log_std": 1.0}, [2.0])
     assert coarse["converged"] and coarse["error"] < 0.1
-
-
-def test_each_pass_over_the_digits_is_a_row():
-    rows = mnist.fit({"data": "digits", "power": 0.5, "M": 10, "seed": 0}, n_epochs=3, batch_size=400)
-    assert [row["epoch"] for row in rows] == [0, 1, 2, 3] and "converged" in rows[-1]
-    assert rows[-1]["nll"] < np.log(2.0) and rows[-1]["error"] < 0.3
 
 
 # ---- statistics -----------------------------------------------------------------------------------------------------
@@ -173,19 +156,6 @@ def test_cells_are_those_where_all_methods_have_a_score():
         statistics.paired(pd.concat([rows, rows]), "smse")
 
 
-def test_an_interval_is_that_of_drawing_sets_and_splits_one_by_one():
-    values = statistics.gains(statistics.paired(made_up({0.0: 0.2, 0.5: 0.0}, n_sets=5), "smse", (0.5, 0.0)))
-    found, rng, means = statistics.interval(values, 40_000), np.random.default_rng(1), []
-    splits = values.groupby(["data", "split"]).mean().unstack("split").to_numpy()
-    for _ in range(20_000):
-        sets = rng.integers(5, size=5)
-        means.append(np.mean([splits[k, rng.integers(3, size=3)].mean() for k in sets]))
-    assert found.mean == pytest.approx(splits.mean())
-    level = norm.cdf(-np.sqrt(5 / 4) * 2.776445)
-    for end, at in ((found.low, level), (found.high, 1.0 - level)):
-        assert end == pytest.approx(np.quantile(means, at), abs=0.05 * np.ptp(means))
-
-
 def test_intervals_hold_the_truth_about_as_often_as_they_say():
     hits = 0
     for seed in range(200):
@@ -193,12 +163,8 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
         _, low, high = statistics.interval(statistics.gains(table), 500)
         hits += low < 0.1 < high
     assert 0.9 <= hits / 200 <= 1.0
-
-
-def test_a_single_set_has_its_splits_and_one_unit_has_no_interval():
-    rows = made_up({0.0: 0.3, 0.5: 0.0}, n_sets=1, n_splits=4)
-    values = statistics.gains(statistics.paired(rows, "smse", (0.5, 0.0)))
-    mean, low, high = statistics.interval(values)
+    values = statistics.gains(statistics.paired(made_up({0.0: 0.3, 0.5: 0.0}, n_sets=1, n_splits=4), "smse", (0.5, 0.0)))
+    mean, low, high = statistics.interval(values)  # a single set has its splits
     assert low < mean < high
     with pytest.raises(ValueError, match="two splits"):
         statistics.interval(values[values.index.get_level_values("split") == 0])
@@ -225,23 +191,16 @@ def test_wilcoxon_on_means_with_holms_correction():
     assert np.allclose(np.sort(tests["corrected"]), np.minimum(1.0, np.maximum.accumulate(p * [3, 2, 1])))
 
 
-@pytest.mark.parametrize(
-    ("percent", "numbers", "said"),
-    [
-        (None, (0.52, 0.4, 0.6), "agrees: the interval contains 50 %"),
+def test_a_claim_is_checked_with_the_numbers_of_its_pair():
+    for percent, numbers, said in (
         (67.0, (0.52, 0.4, 0.6), "cannot tell: the interval contains 50 %"),
         (None, (0.8, 0.6, 0.9), "differs: 0.5 wins more often"),
         (67.0, (0.2, 0.1, 0.4), "differs: 0 wins more often"),
         (67.0, (0.65, 0.6, 0.7), "agrees"),
         (90.0, (0.65, 0.6, 0.7), "agrees in direction, less often than stated"),
         (55.0, (0.65, 0.6, 0.7), "agrees in direction, more often than stated"),
-    ],
-)
-def test_verdicts(percent, numbers, said):
-    assert statistics.verdict(statistics.Claim("smse", 0.5, 0.0, percent, "6 of 8"), *numbers) == said
-
-
-def test_a_claim_is_checked_with_the_numbers_of_its_pair():
+    ):
+        assert statistics.verdict(statistics.Claim("smse", 0.5, 0.0, percent, "6 of 8"), *numbers) == said
     rows = made_up({0.0: 5.0, 0.5: 0.0})
     checked = statistics.check_claims(rows, [statistics.Claim("smse", 0.5, 0.0, 67.0, "3 of 4")])
     row = checked.iloc[0]
@@ -252,15 +211,6 @@ def test_a_claim_is_checked_with_the_numbers_of_its_pair():
 
 
 # ---- tables and figures ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_committed_results_have_their_tables_and_figures(name, monkeypatch):
-    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
-    rows, script = read_results(RESULTS / f"{name}.csv"), import_module(f"studies.{name}")
-    assert all(len(table) for table in script.tables(rows).values())
-    for figure in script.figures(rows).values():
-        figure.canvas.draw()
 
 
 def test_points_and_means_of_real_data_are_drawn_where_they_are():
@@ -285,29 +235,6 @@ def test_means_are_means_of_what_is_there():
     assert found.to_numpy().tolist() == [["2", "0.00"], ["1", ""]]
     fits = pd.DataFrame({"data": ["a", "a", "b"], "split": [0, 0, 1], "power": 0.5, "converged": [None, False, True]})
     assert common.convergence(fits) == "2 fits, 1 not converged (a 1)"  # the last row of a fit counts
-
-
-@pytest.mark.parametrize(("name", "n_dots"), [("snelson_like", 200), ("snelson", 0)])
-def test_curves_and_data_where_they_are_at_hand(name, n_dots, monkeypatch):
-    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
-    job = FIT | {"data": name, "power": 0.0, "M": 1, "log_marginal_likelihood": -2.0, "noise_std": 0.3}
-    rows = [job | {"kind": "curve", "x": x, "mean": x + 1, "std": 0.5} for x in (0.0, 1.0)]
-    rows.append(job | {"kind": "point", "x": 0.4, "x_start": 0.2})
-    (ax,) = snelson.figures(pd.DataFrame(rows))["fits"].axes
-    dots = [line.get_ydata() for line in ax.lines if line.get_marker() == "."]
-    assert sum(map(len, dots)) == n_dots and all(np.array_equal(one, snelson_like()[1]) for one in dots)
-    assert any(np.array_equal(line.get_xydata(), [[0, 1], [1, 2]]) for line in ax.lines)
-
-
-def test_inducing_points_and_boundaries_are_drawn_for_each_fit(monkeypatch):
-    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
-    job = FIT | {"data": "banana", "power": 0.5, "M": 2, "log_marginal_likelihood": -1.0, "error": 0.1, "nll": 0.2}
-    rows = [job | {"x1_start": 5.0, "x2_start": 5.0, "kind": "point", "line": k, "x1": k, "x2": 2 * k, "proba": 0.9 - 0.8 * k} for k in range(2)]
-    rows = pd.DataFrame(rows + [job | {"kind": "boundary", "line": 0, "x1": x, "x2": -x, "proba": 0.5} for x in (0.0, 1.0, 2.0)])
-    assert banana.tables(rows)["each fit"].loc[(2, 0.5)].tolist() == ["-1.0", "0.1000", "0.2000", "0.40"]
-    first, second = banana.figures(pd.concat([rows, rows.assign(power=1.0, x1=rows["x1"] + 10.0)]))["points"].axes
-    assert np.array_equal(first.lines[0].get_xydata(), [[0, 0], [1, -1], [2, -2]])
-    assert np.array_equal(second.lines[-1].get_xydata(), [[10, 0], [11, 2]]) and "power 1" in second.get_title()
 
 
 def test_gains_beyond_the_paper_are_those_that_were_put_in():
