@@ -23,8 +23,7 @@ from .inference import Fit
 from .kernels import Kernel, SquaredExponential
 from .likelihoods import Gaussian, Likelihood
 from .model import Model, evidence_and_gradient, from_vector, model_evidence, model_predict, predictive_log_density, to_vector
-from .numerics.checkpoints import Answer, Checkpoint, Sites
-from .numerics.files import digest
+from .numerics.files import Answer, Checkpoint, Sites, digest
 from .numerics.linalg import factorise, solve_lower
 from .numerics.threads import one_blas_thread
 from .priors import check_priors, limits_of, log_prior

@@ -256,7 +256,7 @@ def test_the_same_seed_the_same_bits():
 @pytest.mark.parametrize("name", ["gaussian, outputs", "probit"])
 def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tmp_path):
     monkeypatch.setattr(training, "SECONDS_BETWEEN_SAVES", 0.0)
-    monkeypatch.setattr("sparse_pep.numerics.checkpoints.RARELY", 0.0)
+    monkeypatch.setattr("sparse_pep.numerics.files.RARELY", 0.0)
     case, options, counted = Case(name), {"batch_size": 7, "n_epochs": 5, "checkpoint": tmp_path / "file"}, []
 
     def stop(epoch):

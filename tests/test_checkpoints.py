@@ -18,8 +18,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Constant, Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.model import Model, evidence_and_gradient, model_gradient, to_vector
-from sparse_pep.numerics.checkpoints import Answer, Checkpoint, Sites
-from sparse_pep.numerics.files import digest, read_archive
+from sparse_pep.numerics.files import Answer, Checkpoint, Sites, digest, read_archive
 from sparse_pep.priors import LogNormal
 from sparse_pep.shards import Piece
 from sparse_pep.streaming import remember
@@ -67,7 +66,7 @@ LIKELIHOODS = {"gaussian": Gaussian(0.1), "probit": Probit(), "poisson": Poisson
 def saved_at_once(monkeypatch):
     """Every evaluation is saved."""
     monkeypatch.setattr("sparse_pep.training.SECONDS_BETWEEN_SAVES", 0.0)
-    monkeypatch.setattr("sparse_pep.numerics.checkpoints.RARELY", 0.0)
+    monkeypatch.setattr("sparse_pep.numerics.files.RARELY", 0.0)
 
 
 @cache
@@ -183,14 +182,14 @@ def test_failed_evaluations_are_remembered_as_failed(tmp_path, monkeypatch):
 
 def test_saving_waits_for_its_time_and_for_ten_times_what_a_save_takes(tmp_path, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("sparse_pep.numerics.checkpoints.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sparse_pep.numerics.files.time.monotonic", lambda: now[0])
     record, saved = Checkpoint(tmp_path / "c.npz", "me", every=5.0), []
     monkeypatch.setattr(record, "save", lambda: saved.append(now[0]) or setattr(record, "saved", now[0]))
     for second in range(13):
         now[0] = float(second)
         record.add(Answer("q", 0.0, np.zeros(1)))
     assert saved == [5.0, 10.0]
-    monkeypatch.setattr("sparse_pep.numerics.checkpoints.RARELY", 10.0)
+    monkeypatch.setattr("sparse_pep.numerics.files.RARELY", 10.0)
     record.pause = 2.0
     for second in range(13, 40):
         now[0] = float(second)

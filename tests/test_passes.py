@@ -269,7 +269,7 @@ def test_training_goes_on_after_a_stop(case, pieces, tmp_path, monkeypatch):
 
     monkeypatch.setattr(training, "evidence_and_gradient", stopping)
     monkeypatch.setattr(training, "SECONDS_BETWEEN_SAVES", 0.0)
-    monkeypatch.setattr("sparse_pep.numerics.checkpoints.RARELY", 0.0)
+    monkeypatch.setattr("sparse_pep.numerics.files.RARELY", 0.0)
     with pytest.raises(KeyboardInterrupt):
         train(model, source, 0.5, training=saved)
     found = train(model, source, 0.5, training=saved)
