@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .sources import Source, require_counted
+from .sources import Source
 from ..likelihoods import Likelihood
 from ..local import LocalRows, local_predict
 from ..model import Model, model_mean
@@ -66,33 +66,22 @@ class Moments(NamedTuple):
     __radd__ = __add__
 
     @property
-    def variance(self) -> np.ndarray:
-        """The weighted variance of each column, (D,)."""
-        return self.square / max(self.weight, np.finfo(float).tiny)
-
-    @property
     def spread(self) -> np.ndarray:
         """The weighted standard deviation of each column, (D,); 1 for a constant column."""
-        spread = np.sqrt(self.variance)
+        spread = np.sqrt(self.square / max(self.weight, np.finfo(float).tiny))
         constant = spread <= 1e-12 * np.abs(self.mean)
         return np.where(constant | (spread == 0.0), 1.0, spread)
 
 
-def moments_of(values: np.ndarray, weight: float | np.ndarray) -> Moments:
-    """The weighted moments of columns (n, D)."""
-    weight = np.broadcast_to(np.asarray(weight, dtype=float), len(values))
-    total = float(weight.sum())
-    if total == 0.0:
-        return Moments(0.0, np.zeros(values.shape[1:]), np.zeros(values.shape[1:]))
-    mean = weight @ values / total
-    return Moments(total, mean, weight @ (values - mean) ** 2)
-
-
 def moments_piece(piece: Piece) -> tuple[int, Moments, Moments]:
-    """The weighted moments of the inputs and of the targets of a piece."""
-    y = np.zeros((len(piece.X), 0)) if piece.y is None else piece.y
-    columns = y.reshape(len(y), -1)
-    return len(y), moments_of(piece.X, piece.weight), moments_of(columns, piece.weight)
+    """The number of rows of a piece, and the weighted moments of its inputs and of its targets."""
+    n, found = len(piece.X), []
+    weight = np.broadcast_to(np.asarray(piece.weight, dtype=float), n)
+    total = float(weight.sum())
+    for values in (piece.X, np.zeros((n, 0)) if piece.y is None else piece.y.reshape(n, -1)):
+        mean = weight @ values / total if total > 0.0 else np.zeros(values.shape[1])
+        found.append(Moments(total, mean, weight @ (values - mean) ** 2))
+    return n, *found
 
 # %% ../../nbs/internals/data/passes.ipynb #158dc6b4
 def source_moments(source: Source) -> tuple[Moments, Moments]:
@@ -100,5 +89,6 @@ def source_moments(source: Source) -> tuple[Moments, Moments]:
     are no targets), in one pass. ValueError if all weights are 0.
     """
     _, of_X, of_y = source.total(moments_piece)
-    require_counted(of_X.weight)
+    if not of_X.weight:
+        raise ValueError("`weight` is 0 for all rows of the source; some must be positive.")
     return of_X, of_y

@@ -454,7 +454,7 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
         "determined_directions": directions,
         "learned_nothing": directions < NOTHING and learned_nothing(outcome.model, fit, data.few),
         "n_samples": sums.n_rows,
-        "target_variance": float(np.mean(data.moments[1].variance)),
+        "target_variance": float(np.mean(data.moments[1].square)) / data.moments[1].weight,
         "unexplained_variance": sums.unexplained / sums.n_rows,
         "unexplained_share": sums.unexplained / sums.prior,
     }
