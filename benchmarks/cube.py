@@ -20,7 +20,7 @@ from sparse_pep.features import Features, InducingPoints
 from sparse_pep.interdomain import GaussianBlur
 from sparse_pep.shards import Piece
 from sparse_pep.training import column_spread, kmeans_points
-from sparse_pep.trials import run_split
+from sparse_pep.commands import run_split
 
 REGRESSION, CLASSIFICATION = ("boston", "concrete", "energy"), ("banana", "pima")
 RESULTS = Path(__file__).parents[1] / "nbs" / "studies" / "results" / "cube.csv"

@@ -15,41 +15,34 @@ import os
 import shlex
 import sys
 import tempfile
+import time
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 import click
 import numpy as np
 from tqdm import tqdm
 
 from .data.columns import KINDS, unforeseen_text
-from .data.sources import ArraySource, Source
+from .data.sources import ArraySource
 from .data.tables import TABLES, BadCell, Layout, TableArrays, arrays_of, names_in, require_column, table_files, table_layout
-from .datasets import Dataset, banana_like, list_datasets, load_classification, load_regression, random_splits, snelson_like
-from .estimators import SparsePEPClassifier, SparsePEPRegressor, load
+from .datasets import Dataset, banana_like, list_datasets, load_classification, load_regression, random_splits, smll, smse, snelson_like
+from .estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from .estimators.base import PowerEPEstimator
 from .features import InducingPoints
+from .likelihoods import Weibull
 from .numerics.files import write_aside
-from .numerics.validation import is_names
-from .shards import Piece
+from .numerics.validation import LARGEST, is_names
 from .training import LBFGS
-from .trials import CLASSIFIERS, COUNTS, NUMERIC, check_classes, estimator_for, format_table, one_line_warnings, power_name, predictions, require_learnable, require_squares, run_split, score_rows
 
 # %% ../nbs/internals/commands.ipynb #d146f651
 def check_output(path: str | os.PathLike, option: str = "--out") -> Path:
-    """The path of a file that can be written, checked before the work starts. Links are followed,
-    so that a link stays a link.
-
-    Raises
-    ------
-    ValueError
-        If the folder does not exist or cannot be written to, or if the path is a folder or a
-        device. The message begins with `option`.
-    """
+    """The path of a file, links followed, or a ValueError that begins with `option` if it cannot be written."""
     real = Path(path).resolve()
     if not real.parent.is_dir():
         raise ValueError(f"{option}: the folder of '{path}' does not exist; make it first.")
@@ -60,10 +53,12 @@ def check_output(path: str | os.PathLike, option: str = "--out") -> Path:
     return real
 
 
-def check_files(inputs: Sequence[str | None], outputs: Mapping[str, str | None]) -> None:
-    """Raise a ValueError if an output cannot be written, is one of the `inputs` too, or is named
-    twice. `outputs` maps each option to a file, None or "-".
+def check_files(inputs: Sequence[str | None], outputs: Mapping[str, str | None], as_json: bool = False) -> None:
+    """Raise a ValueError if an output cannot be written, is an input too, or is named twice. `outputs` maps
+    each option to a file, None or "-", which is not for two results at once.
     """
+    if as_json and outputs["--out"] == "-":
+        raise ValueError("--out: - is standard output, where --json writes; name a file, or leave out --out or --json.")
     taken = {Path(path).resolve(): "is read as data" for path in inputs if path}
     for option, path in outputs.items():
         if path in (None, "-"):
@@ -97,27 +92,13 @@ def write_csv(path: str | os.PathLike, names: Sequence[str], rows: Iterable[Sequ
     return n_rows
 
 
-def write_report(path: str | os.PathLike, page: str) -> None:
-    """Write an HTML page, completely or not at all."""
-    write_aside(check_output(path, "--report"), lambda file: file.write(page.encode()))
-
-
 def save_figure(path: str | os.PathLike, figure: object) -> None:
     """Write a Matplotlib figure as PNG, completely or not at all."""
     write_aside(check_output(path), lambda file: figure.savefig(file, format="png", dpi=150))
 
-
-def save_model(path: str | os.PathLike, model: PowerEPEstimator, names: Sequence[str], target: str) -> None:
-    """Write a model, completely or not at all, with the names of its inputs in the order of
-    training, and of the column that it predicts.
-    """
-    model.save(check_output(path), extra={"feature_names": list(names), "target": target})
-
 # %% ../nbs/internals/commands.ipynb #900151b5
 def plain(value: object) -> object:
-    """A value in the types of JSON: NumPy types become Python types, and NaN and infinity become
-    None, in mappings and sequences of any depth.
-    """
+    """A value in the types of JSON, of any depth; NaN and infinity become None."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -133,41 +114,144 @@ def print_result(text: str, result: Mapping, as_json: bool) -> None:
     """Print the text, or the result as one JSON document."""
     click.echo(json.dumps(plain(result), indent=2, allow_nan=False) if as_json else text)
 
-
-def check_json(as_json: bool, out: str | None) -> None:
-    """Raise a ValueError if both a CSV file and a document should go to standard output."""
-    if as_json and out == "-":
-        raise ValueError("--out: - is standard output, where --json writes; name a file, or leave out --out or --json.")
-
 # %% ../nbs/internals/commands.ipynb #5f5d9690
-SCORES = {
-    "log ML/N": ".4f",
-    "SMSE": ".4f",
-    "SMLL": ".4f",
-    "error": ".4f",
-    "NLL": ".4f",
-    "converged": "",
-    "seconds": ".2f",
-}  # columns of a table, those that its rows have
+# Columns of a table, those that its rows have.
+SCORES = {"log ML/N": ".4f", "SMSE": ".4f", "SMLL": ".4f", "error": ".4f", "NLL": ".4f", "converged": "", "seconds": ".2f"}
 
 
 def score_columns(rows: Sequence[Mapping]) -> dict[str, str]:
     """Those columns of `SCORES` that the rows of a table have."""
     return {key: spec for key, spec in SCORES.items() if key in rows[0]}
 
+# %% ../nbs/internals/commands.ipynb #bcafd611
+def require_different(y: np.ndarray, target: str | None) -> None:
+    """Raise a ValueError if the targets y (N,), of the column `target`, are all the same."""
+    if np.all(y == y[:1]):
+        called = "the target" if target is None else f"the target {target!r}"
+        raise ValueError(f"{called} has fewer than two different values in {len(y)} rows: there is nothing to learn.")
 
-def command_line() -> str:
-    """The command as it was typed."""
-    return "sparse-pep " + shlex.join(sys.argv[1:])
+
+def require_learnable(X: np.ndarray, y: np.ndarray, names: Sequence[str], target: str | None = None) -> None:
+    """Raise a ValueError, which names the column, if the target is constant or values are too large to be squared."""
+    require_different(y, target)
+    called = [*(f"column {name!r}" for name in names), "the target" if target is None else f"the target {target!r}"]
+    largest = np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
+    if y.dtype.kind in "fiu":  # labels may be words
+        largest = np.append(largest, max(np.max(y), -np.min(y)))
+    for column, value in zip(called, largest):
+        if value > LARGEST:
+            raise ValueError(f"{column} holds values too large to standardise (their squares overflow); rescale it.")
+
+# %% ../nbs/internals/commands.ipynb #4b2c3222
+CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax")
+COUNTS = ("poisson", "negative_binomial")
+NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta", "ordinal", *COUNTS)
+
+
+def estimator_for(
+    likelihood: str = "gaussian",
+    standardize: bool = True,
+    max_iter: int = 2000,
+    tol: float = 1e-4,
+    max_time: float | None = None,
+    checkpoint: str | None = None,
+    **options: object,
+) -> PowerEPEstimator:
+    """The estimator for a likelihood ("gaussian", or one of `CLASSIFIERS` or `NUMERIC`), trained by
+    L-BFGS with these limits, unless the options name another `training`.
+    """
+    training = LBFGS(max_iter=max_iter, tol=tol, max_time=max_time, checkpoint=checkpoint)
+    options = {"training": training, "standardize": standardize} | options
+    if likelihood == "gaussian":
+        return SparsePEPRegressor(**options)
+    return (SparsePEPClassifier if likelihood in CLASSIFIERS else SparsePEP)(likelihood=likelihood, **options)
+
+
+def predictions(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of y at X (S, D), each (S,). For a classifier, the most probable
+    labels (S,) and the probabilities of all labels (S, C).
+    """
+    if isinstance(model, SparsePEPClassifier):
+        proba = model.predict_proba(X)
+        return model.classes_[np.argmax(proba, axis=1)], proba
+    return model.predict(X, return_std=True)
+
+# %% ../nbs/internals/commands.ipynb #4591a0f9
+@contextmanager
+def one_line_warnings(label: str = "") -> Iterator[list[str]]:
+    """A context that prints each distinct warning, after the label, as one line on standard error, below a progress bar
+    if there is one. Its value is the list of these lines, which is complete at the end.
+    """
+    said: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)  # the family of scikit-learn's ConvergenceWarning
+        try:
+            yield said
+        finally:
+            lines = (" ".join(str(warning.message).split()) for warning in caught)
+            said += [f"{label}{line}" for line in dict.fromkeys(lines)]
+            for line in said:
+                tqdm.write(f"Warning: {line}", file=sys.stderr)
+
+# %% ../nbs/internals/commands.ipynb #e77bf589
+def score_rows(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> dict:
+    """The scores of a model, trained on the rows `train`, on the rows `test`; smaller is better. For a regressor `SMSE`
+    and `SMLL`, for a classifier `error` and `NLL`, the mean of −log p(y) in nats, for others `SMSE` and `NLL`.
+    """
+    first, second = predictions(model, X[test])
+    if isinstance(model, SparsePEPRegressor):
+        return {"SMSE": smse(y[test], first), "SMLL": smll(y[test], first, second**2, y[train])}
+    nll = -float(np.mean(model.predict_log_density(X[test], y[test])))
+    if isinstance(model, SparsePEPClassifier):
+        return {"error": float(np.mean(y[test] != first)), "NLL": nll}
+    ended = y[test] > 0.0 if isinstance(model.likelihood_, Weibull) else slice(None)
+    return {"SMSE": smse(y[test][ended], first[ended]), "NLL": nll}
+
+# %% ../nbs/internals/commands.ipynb #001ef3cc
+def power_name(power: float, likelihood: str = "gaussian") -> str:
+    """VFE at power 0, Power EP between 0 and 1, and at 1 FITC for a gaussian likelihood and EP for others."""
+    last = "FITC" if likelihood == "gaussian" else "EP"
+    return {0.0: "VFE", 1.0: last}.get(float(power), "Power EP")
+
+# %% ../nbs/internals/commands.ipynb #879a6ec4
+def run_split(data: Dataset, split: int, power: float, **options: object) -> tuple[dict, PowerEPEstimator]:
+    """Train on one split of a data set at one power, with `options` of `estimator_for`, and score it: a row of results,
+    with the evidence in nats per data point of the standardised target and the seconds of training, and the model.
+    """
+    train, test = data.splits[split]
+    label = f"{data.name}, power {power:g}, split {split}: "
+    with one_line_warnings(label):
+        start = time.perf_counter()
+        try:
+            model = estimator_for(power=power, **options).fit(data.X[train], data.y[train])
+        except np.linalg.LinAlgError as error:
+            raise np.linalg.LinAlgError(f"{label}{error}") from error
+        seconds = time.perf_counter() - start
+    evidence = model.log_marginal_likelihood_value_ / len(train)
+    name = power_name(power, options.get("likelihood", "gaussian"))
+    row = {"data": data.name, "power": power, "name": name, "split": split, "log ML/N": evidence}
+    row |= score_rows(model, data.X, data.y, train, test)
+    return row | {"converged": "yes" if model.converged_ else "no", "seconds": seconds}, model
+
+# %% ../nbs/internals/commands.ipynb #33470aa5
+def format_table(rows: Sequence[Mapping], columns: Mapping[str, str]) -> str:
+    """Rows as text below a line of names. `columns` has the format of each column, such as `.3f`; an empty one is for
+    text, which is aligned to the left.
+    """
+    lines = [list(columns), *([format(row[key], spec) for key, spec in columns.items()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    sides = [">" if spec else "<" for spec in columns.values()]
+    cells = ([f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths)] for line in lines)
+    return "\n".join("  ".join(line).rstrip() for line in cells)
 
 # %% ../nbs/internals/commands.ipynb #d4a6144c
-def demo_posterior(path: str | os.PathLike) -> None:
-    """Train on the one-dimensional data and draw the posterior, with the inducing points before
-    and after training.
+def draw_demo(folder: Path, n: int, max_iter: int) -> None:
+    """Draw the posterior of one-dimensional data, with the inducing points before and after training, and
+    classifiers of n data points in the plane at three powers.
     """
     from matplotlib.figure import Figure
 
-    from sparse_pep.plots import plot_posterior_1d
+    from sparse_pep.plots import plot_classification_2d, plot_posterior_1d
 
     X, y = snelson_like()
     Z_start = np.linspace(2.4, 3.6, 12)  # all in the gap
@@ -177,35 +261,23 @@ def demo_posterior(path: str | os.PathLike) -> None:
     ax = plot_posterior_1d(model, X, y, ax=figure.subplots(), Z_start=Z_start)
     ax.set_title("Power EP, power 0.5: 200 data points, 12 inducing points")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    save_figure(path, figure)
-
-
-def demo_boundary(path: str | os.PathLike, n: int, max_iter: int) -> None:
-    """Train a classifier on n data points in the plane at powers 0, 0.5 and 1, and draw the three
-    side by side.
-    """
-    from matplotlib.figure import Figure
-
-    from sparse_pep.plots import plot_classification_2d
+    save_figure(folder / "posterior.png", figure)
 
     X, y = banana_like(n)
     figure = Figure(figsize=(11.0, 4.0), layout="constrained")
-    options = {"n_inducing": 12, "training": LBFGS(max_iter=max_iter), "random_state": 0}
     for ax, power in zip(figure.subplots(1, 3, sharex=True, sharey=True), (0.0, 0.5, 1.0)):
         with one_line_warnings(f"two-dimensional set, power {power:g}: "):
-            model = SparsePEPClassifier(power=power, **options).fit(X, y)
+            model = SparsePEPClassifier(power=power, n_inducing=12, training=LBFGS(max_iter=max_iter), random_state=0).fit(X, y)
         plot_classification_2d(model, X, y, ax=ax)
         ax.set_title(f"power {power:g} ({power_name(power, 'probit')})")
     handles, labels = ax.get_legend_handles_labels()
     labels[2] = "inducing points"  # how many lie beyond differs from one to the next
     figure.legend(handles, labels, loc="outside lower center", ncols=3)
-    save_figure(path, figure)
+    save_figure(folder / "boundary.png", figure)
 
 # %% ../nbs/internals/commands.ipynb #cc02a5a7
 def demo_scores(data: Dataset, bar: tqdm, **options: object) -> tuple[str, list]:
-    """The table of scores of a data set at powers 0, 0.5 and 1 on its first split, and the three
-    models. Each of them advances the progress bar by one step.
-    """
+    """The table of scores of a data set at powers 0, 0.5 and 1 on its first split, and the three models."""
     rows, models = [], []
     for power in (0.0, 0.5, 1.0):
         bar.set_postfix_str(f"{data.name}, power {power:g}")
@@ -228,118 +300,85 @@ def demo(out: str, n_inducing: int, max_iter: int, quick: bool) -> None:
     options = {"n_inducing": n_inducing, "max_iter": max_iter, "random_state": 0}
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    names = ("posterior.png", "boundary.png", "model.npz", "held_out.csv")
-    posterior, boundary, model_file, held_out = (folder / name for name in names)
+    model, held_out = folder / "model.npz", folder / "held_out.csv"
     diabetes, cancer = load_regression("diabetes"), load_classification("breast_cancer")
     with tqdm(total=8, desc="demo", unit="step") as bar:
         first, models = demo_scores(diabetes, bar, **options)
-        save_model(model_file, models[1], diabetes.feature_names, "progression")
+        models[1].save(model, extra={"feature_names": list(diabetes.feature_names), "target": "progression"})
         rows = np.c_[diabetes.X, diabetes.y][diabetes.splits[0][1]]
         write_csv(held_out, [*diabetes.feature_names, "progression"], rows.tolist())
-        bar.set_postfix_str(posterior.name)
-        demo_posterior(posterior)
-        bar.update()
         second, _ = demo_scores(cancer, bar, likelihood="auto", **options)
-        bar.set_postfix_str(boundary.name)
-        demo_boundary(boundary, 200 if quick else 400, max_iter)
-        bar.update()
+        bar.set_postfix_str("figures")
+        draw_demo(folder, 200 if quick else 400, max_iter)
+        bar.update(2)
     click.echo(f"{first}\n{second}")
-    click.echo(f"wrote {posterior}, {boundary}, {model_file} (diabetes, power 0.5), {held_out}")
-    click.echo(f"next: sparse-pep predict {model_file} {held_out} --out predictions.csv")
+    click.echo(f"wrote {folder / 'posterior.png'}, {folder / 'boundary.png'}, {model} (diabetes, power 0.5), {held_out}")
+    click.echo(f"next: sparse-pep predict {model} {held_out} --out predictions.csv")
 
 # %% ../nbs/internals/commands.ipynb #b666f0a7
-OPTIONS_OF_PARTS = {"weight": "--weight", "censored": "--censored"}
-
-
-def require_discrete(labels: np.ndarray, target: str, likelihood: str) -> None:
-    """Raise a ValueError if labels are numbers that are not whole numbers."""
-    if labels.dtype.kind == "f":
-        raise ValueError(
-            f"--likelihood {likelihood}: the target {target!r} is continuous, not a label; leave the option out."
-        )
-
-
-def training_layout(
+def read_training(
     data: str,
     target: str,
     likelihood: str,
-    many: bool = False,
-    columns: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    decimal: str = ".",
-    **parts: str | None,
-) -> Layout:
-    """The layout of a file, or with `many` of the files of a folder: which columns are the target
-    and the inputs, and what the inputs are taken for, in `columns` as NAME=KIND. `parts` names the
-    columns of weights, of known variances and of durations that had not ended.
+    columns: Sequence[str],
+    drop: Sequence[str],
+    decimal: str,
+    weight: str | None = None,
+    censored: str | None = None,
+    in_pieces: bool = False,
+    cache_dir: str | None = None,
+    verbose: bool = False,
+) -> TableArrays:
+    """The rows to train on, in memory or in files of `cache_dir`. The arguments are options of `fit`; a ValueError
+    says which of them does not suit the file, and how labels are trained on.
     """
-    called = {"y": "`target`", **OPTIONS_OF_PARTS}
-    files, labels = table_files(data, many, decimal), likelihood in CLASSIFIERS
-    chosen, named = None, {"y": target, **parts}
+    files, labels = table_files(data, in_pieces, decimal), likelihood in CLASSIFIERS
+    chosen, parts, options = None, {"y": target, "weight": weight, "censored": censored}, {"weight": "--weight", "censored": "--censored"}
     if drop:
-        names, used = list(names_in(files[0])), {*drop, *named.values()}
+        names = list(names_in(files[0]))
         for name in drop:
             require_column(name, names, "--drop", files[0].name)
-            if name in named.values():
+            if name in parts.values():
                 raise ValueError(f"--drop: {name!r} is not an input: it has another use.")
-        chosen = tuple(name for name in names if name not in used)
-    if chosen == ():
-        raise ValueError("--drop: no input column would be left.")
-    layout = table_layout(files, named, chosen, labels, called)
-    return replace(layout, column_types=column_kinds(columns))
-
-
-def column_kinds(columns: Sequence[str]) -> dict[str, str]:
-    """What columns are to be taken for, from texts NAME=KIND."""
-    pairs = [text.rpartition("=") for text in columns]
-    for text, (name, _, kind) in zip(columns, pairs):
+        chosen = tuple(name for name in names if name not in {*drop, *parts.values()})
+        if not chosen:
+            raise ValueError("--drop: no input column would be left.")
+    kinds = {}
+    for text in columns:
+        name, _, kind = text.rpartition("=")
         if not name or not kind:
             raise ValueError(f"--columns: write NAME=KIND, with KIND one of {', '.join(KINDS)}; got {text!r}.")
-    return {name: kind for name, _, kind in pairs}
-
-
-def read_training(layout: Layout, likelihood: str, cache_dir: str | None = None, verbose: bool = False) -> TableArrays:
-    """The rows to train on, in memory or in files of `cache_dir`. ValueError if the targets do not
-    suit the likelihood. If they are text instead of numbers, it says how to train on labels.
-    """
-    target = layout.parts["y"]
+        kinds[name] = kind
+    layout = replace(table_layout(files, parts, chosen, labels, {"y": "`target`", **options}), column_types=kinds)
     try:
         rows = arrays_of(layout, cache_dir, verbose=verbose, option="--columns")
     except BadCell as error:
         if error.column == target and error.is_text:
             raise ValueError(f"{error} For labels use --likelihood auto.") from None
         raise
-    if layout.labels:
-        require_discrete(rows.classes, target, likelihood)
+    if labels and rows.classes.dtype.kind == "f":
+        raise ValueError(f"--likelihood {likelihood}: the target {target!r} is continuous, not a label; leave the option out.")
     y = rows.columns["y"]
-    require_squares(rows.columns["X"], y, rows.feature_names, target)
+    require_learnable(rows.columns["X"], y, rows.feature_names, target)
     if likelihood in (*COUNTS, "ordinal") and np.any((y < 0.0) | (y % 1.0 != 0.0)):
         what = "counts" if likelihood in COUNTS else "the numbers of ordered classes"
         raise ValueError(f"--likelihood {likelihood}: the target {target!r} does not hold {what} (0, 1, 2, ...).")
-    for part in OPTIONS_OF_PARTS.keys() & layout.parts & rows.columns.keys():
-        option, column, values = OPTIONS_OF_PARTS[part], layout.parts[part], rows.columns[part]
+    for part in options.keys() & layout.parts & rows.columns.keys():
+        option, column, values = options[part], layout.parts[part], rows.columns[part]
         negative = np.flatnonzero(values < 0.0)
         if len(negative):
-            raise ValueError(
-                f"{option}: column {column!r} must not be negative; got {values[negative[0]]:g} in data row {negative[0] + 1}."
-            )
+            where = f"{values[negative[0]]:g} in data row {negative[0] + 1}"
+            raise ValueError(f"{option}: column {column!r} must not be negative; got {where}.")
         if part == "weight" and np.count_nonzero(values) < 2:
             raise ValueError(f"{option}: column {column!r} must leave at least two rows.")
     return rows
 
 # %% ../nbs/internals/commands.ipynb #e7229a23
 def fit_result(model: PowerEPEstimator, n_rows: int, target: str) -> dict:
-    """The results of a fit to `n_rows` rows, for `--json`.
-
-    Returns
-    -------
-    dict
-        `log_marginal_likelihood` is that of all rows, in nats. It and the parameters of the
-        likelihood are for the target divided by `target_scale`. `noise_std` (Gaussian noise
-        only) is in the target's own units. `diagnostics` holds those that are numbers.
+    """The results of a fit to `n_rows` rows, for `--json`. The evidence, of all rows in nats, and the parameters of the
+    likelihood are for the target divided by `target_scale`; `noise_std` is in the target's own units.
     """
     gaussian, likelihood = isinstance(model, SparsePEPRegressor), model.likelihood_
-    found = model.diagnostics_.items()
     result = {
         "target": target,
         "n_rows": n_rows,
@@ -352,7 +391,7 @@ def fit_result(model: PowerEPEstimator, n_rows: int, target: str) -> dict:
         "log_marginal_likelihood": model.log_marginal_likelihood_value_,
         "target_scale": model.y_scale_,
         "likelihood": {"name": type(likelihood).__name__, "parameters": vars(likelihood)},
-        "diagnostics": {k: v for k, v in found if isinstance(v, (int, float, np.number))},
+        "diagnostics": {k: v for k, v in model.diagnostics_.items() if isinstance(v, (int, float, np.number))},
     }
     if gaussian:
         result["noise_std"] = model.y_scale_ * np.sqrt(model.noise_variance_)
@@ -365,7 +404,7 @@ def fit_text(result: Mapping) -> str:
     """The results of a fit as a few lines of text."""
     target, scale = result["target"], result["target_scale"]
     units = f" ({target} divided by {scale:.4g})"
-    how = "converged" if result["converged"] else f"NOT converged; raise --{result['limit'].replace('_', '-')} or --tol"
+    end = "converged" if result["converged"] else f"NOT converged; raise --{result['limit'].replace('_', '-')} or --tol"
     evidence = result["log_marginal_likelihood"] / result["n_rows"]
     if "noise_std" in result:
         noise = f"noise standard deviation: {result['noise_std']:.4g} (units of {target})"
@@ -379,7 +418,7 @@ def fit_text(result: Mapping) -> str:
         noise = f"likelihood {name}" + (f": {', '.join(values)}{units}" if values else "")
     lines = [
         f"power {result['power']:g} ({result['name']}), {result['n_inducing']} inducing points, {result['n_rows']} rows",
-        f"{result['n_iter']} iterations: {how}",
+        f"{result['n_iter']} iterations: {end}",
         f"log marginal likelihood per data point: {evidence:.4f} nats{units}",
         noise,
     ]  # fmt: skip
@@ -395,135 +434,27 @@ def check_held_out(y: np.ndarray, train: np.ndarray, test: np.ndarray, likelihoo
     be scored: labels that no row of `train` has, or numbers that are all the same.
     """
     if likelihood in CLASSIFIERS:
-        check_classes(y, train, test, name)
+        unseen = np.setdiff1d(y[test], y[train]).tolist()
+        if unseen:
+            raise ValueError(
+                f"{name}: the class {unseen[0]!r} is held out and has no training row; "
+                "remove or merge this rare class, or hold out other rows (fit: --seed, compare: --splits)."
+            )
     elif len(np.unique(y[test])) < 2:
         raise ValueError(
             f"{name}: the target is {y[test][0]:g} in all {len(test)} rows that are held out, so SMSE, which divides "
             "by its variance, does not exist; hold out more rows, or others (fit: --seed, compare: --splits)."
         )
 
-
-def held_out_rows(y: np.ndarray, fraction: float | None, seed: int, likelihood: str) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of the rows to train on and of those held out at random. Without a fraction none
-    are held out.
-    """
-    if fraction is None:
-        return np.arange(len(y)), np.arange(0)
-    try:
-        ((train, test),) = random_splits(len(y), 1, fraction, seed)
-    except ValueError as error:
-        raise ValueError(f"--test-fraction: {error}") from error
-    check_held_out(y, train, test, likelihood, "--test-fraction")
-    return train, test
-
-# %% ../nbs/internals/commands.ipynb #c8db4a75
-def check_options(
-    training: Mapping,
-    censored: str | None,
-    large: bool,
-    data: str,
-    cache_dir: str | None,
-    test_fraction: float | None,
-    report: str | None,
-) -> None:
-    """Raise a ValueError if options of `fit` exclude each other. `large` says whether the data may
-    be larger than memory.
-    """
-    if censored is not None and training["likelihood"] != "weibull":
-        raise ValueError("--censored belongs to --likelihood weibull; leave it out.")
-    if cache_dir is not None and not large:
-        raise ValueError("--cache-dir belongs to --in-pieces; leave it out.")
-    whole = {"--test-fraction": test_fraction, "--report": report, "standard input": data == "-" or None}
-    for option in (option for option, value in whole.items() if value is not None and large):
-        raise ValueError(f"{option} does not go with --in-pieces; leave it out.")
-
-
-class Extent(NamedTuple):
-    """The number of some values, the smallest and the largest. The sum of two is that of all their
-    values.
-    """
-
-    count: int
-    low: float
-    high: float
-
-    def __add__(self, other: "Extent | int") -> "Extent":
-        if isinstance(other, Extent):
-            low, high = min(self.low, other.low), max(self.high, other.high)
-            return Extent(self.count + other.count, low, high)
-        return self
-
-    __radd__ = __add__
-
-
-def targets_that_count(piece: Piece) -> tuple[Extent]:
-    """The extent of the targets of a piece whose rows have a positive weight."""
-    y = piece.y[np.broadcast_to(piece.weight, len(piece.y)) > 0.0]
-    return (Extent(len(y), np.min(y, initial=np.inf), np.max(y, initial=-np.inf)),)
-
-
-def require_different(rows: Source, target: str) -> None:
-    """Raise a ValueError if all targets of a source with a positive weight are the same."""
-    (found,) = rows.total(targets_that_count)
-    if not found.low < found.high:
-        raise ValueError(
-            f"the target {target!r} has fewer than two different values in {found.count} rows: there is nothing to learn."
-        )
-
-
-def tell_columns(rows: Source, show: bool) -> None:
-    """Print what the columns of a mixed table were taken for, before the training begins."""
-    if show and rows.encoded_by is not None:
-        click.echo(f"{rows.encoded_by.describe()}\n")
-
-
-def fit_source(rows: Source, target: str, standardize: bool, training: Mapping, show: bool) -> PowerEPEstimator:
-    """The estimator trained on all rows of a source."""
-    require_different(rows, target)
-    tell_columns(rows, show)
-    return estimator_for(standardize=standardize, **training).fit(rows)
-
-
-def fit_arrays(
-    rows: TableArrays, target: str, standardize: bool, test_fraction: float | None, training: Mapping, show: bool
-) -> tuple[PowerEPEstimator, np.ndarray, np.ndarray]:
-    """The trained estimator, and the numbers of the training and of the held-out rows."""
-    X, y, seed = rows.columns["X"], rows.targets(), training["random_state"]
-    train, test = held_out_rows(y, test_fraction, seed, training["likelihood"])
-    weight = rows.columns["weight"][train] if rows.columns["weight"].ndim else None
-    require_different(ArraySource(X[train], rows.columns["y"][train], 1.0 if weight is None else weight), target)
-    tell_columns(rows, show)
-    model = estimator_for(standardize=standardize, **training).fit(X[train], y[train], sample_weight=weight)
-    model.take_columns(rows.encoded_by)
-    return model, train, test
-
 # %% ../nbs/internals/commands.ipynb #1ef758a6
 @contextmanager
 def after_training(out: str, fault: str) -> Iterator[None]:
-    """Statements whose failure is a warning on standard error, that `fault`, since the model is in
-    the file `out` already.
-    """
+    """Statements whose failure is a warning, that `fault`, since the model is in the file `out` already."""
     try:
         yield
     except Exception as error:
         told = " ".join(str(error).split()) or type(error).__name__
         click.echo(f"Warning: {fault} ({told}); the model is in '{out}'", err=True)
-
-
-def held_out_scores(model: PowerEPEstimator, rows: TableArrays, train: np.ndarray, test: np.ndarray) -> dict:
-    """The scores of a model on the rows `test`, see `score_rows`."""
-    return score_rows(model, rows.columns["X"], rows.targets(), train, test)
-
-
-def report_of(model: PowerEPEstimator, rows: TableArrays, train: np.ndarray, test: np.ndarray, **told: object) -> str:
-    """The page about a fit, judged by the rows `test`, or by those of training if none are held
-    out.
-    """
-    from sparse_pep.report import fit_report  # takes a second to load
-
-    judged, held_out = (test, True) if len(test) else (train, False)
-    X, y, names = rows.columns["X"][judged], rows.targets()[judged], rows.feature_names
-    return fit_report(model, X, y, held_out=held_out, names=names, command=command_line(), **told)
 
 # %% ../nbs/internals/commands.ipynb #a8c47965
 def fit(
@@ -545,41 +476,72 @@ def fit(
     **training: object,
 ) -> None:
     """Train on a file, and write the model and, if requested, a report."""
-    checkpoint = training["checkpoint"]
+    likelihood, checkpoint = training["likelihood"], training["checkpoint"]
     check_files([data], {"--out": out, "--report": report, "--checkpoint": checkpoint})
-    check_options(training, censored, in_pieces, data, cache_dir, test_fraction, report)
+    if censored is not None and likelihood != "weibull":
+        raise ValueError("--censored belongs to --likelihood weibull; leave it out.")
+    if cache_dir is not None and not in_pieces:
+        raise ValueError("--cache-dir belongs to --in-pieces; leave it out.")
+    for option, named in (("--test-fraction", test_fraction), ("--report", report), ("standard input", data == "-" or None)):
+        if in_pieces and named is not None:
+            raise ValueError(f"{option} does not go with --in-pieces; leave it out.")
     training |= {"verbose": int(not quiet), "local": "auto" if training["local"] else None}
-    named = {"weight": weight, "censored": censored, "columns": columns, "drop": drop, "decimal": decimal}
-    layout = training_layout(data, target, training["likelihood"], in_pieces, **named)
-    cache_dir = (cache_dir or tempfile.gettempdir()) if in_pieces else None
     with one_line_warnings() as said:
-        rows = read_training(layout, training["likelihood"], cache_dir, bool(training["verbose"]))
+        cache_dir = (cache_dir or tempfile.gettempdir()) if in_pieces else None
+        rows = read_training(data, target, likelihood, columns, drop, decimal, weight, censored, in_pieces, cache_dir, not quiet)
+        train, test, weights = np.arange(rows.n_data), np.arange(0), rows.columns["weight"]
+        if test_fraction is not None:
+            try:
+                ((train, test),) = random_splits(rows.n_data, 1, test_fraction, training["random_state"])
+            except ValueError as error:
+                raise ValueError(f"--test-fraction: {error}") from error
+            check_held_out(rows.targets(), train, test, likelihood, "--test-fraction")
+        counted = rows.columns["y"][train[weights[train] > 0.0] if weights.ndim else train]
+        require_different(counted, target)
+        encoder = rows.encoded_by
+        if encoder is not None and not as_json:
+            click.echo(f"{encoder.describe()}\n")
+        model = estimator_for(standardize=standardize, **training)
         if in_pieces:
-            model = fit_source(rows, target, standardize, training, not as_json)
-            parts = range(rows.n_data), ()
+            model.fit(rows)
         else:
-            model, *parts = fit_arrays(rows, target, standardize, test_fraction, training, not as_json)
-    encoded_by = model.columns_
-    save_model(out, model, rows.feature_names if encoded_by is None else encoded_by.used, target)
+            model.fit(rows.columns["X"][train], rows.targets()[train], sample_weight=weights[train] if weights.ndim else None)
+            model.take_columns(encoder)
+    names = rows.feature_names if encoder is None else encoder.used
+    model.save(check_output(out), extra={"feature_names": list(names), "target": target})
     if checkpoint is not None:
         Path(checkpoint).unlink(missing_ok=True)
-    result = fit_result(model, len(parts[0]), target) | {"file": out}
-    result |= {} if encoded_by is None else {"columns": encoded_by.to_json()}
-    if len(parts[1]):
+    result = fit_result(model, len(train), target) | {"file": out}
+    if encoder is not None:
+        result["columns"] = model.columns_.to_json()
+    if len(test):
         with after_training(out, "the held-out rows are not scored"):
-            result |= {"scores": held_out_scores(model, rows, *parts), "n_held_out": len(parts[1])}
+            scores = score_rows(model, rows.columns["X"], rows.targets(), train, test)
+            result |= {"scores": scores, "n_held_out": len(test)}
     if report is not None:
         with after_training(out, f"no report was written to '{report}'"):
-            told = {"scores": result.get("scores"), "messages": said, "target": target}
-            write_report(report, report_of(model, rows, *parts, **told))
+            from sparse_pep.report import fit_report  # takes a second to load
+
+            judged = test if len(test) else train
+            page = fit_report(
+                model,
+                rows.columns["X"][judged],
+                rows.targets()[judged],
+                held_out=len(test) > 0,
+                names=rows.feature_names,
+                command="sparse-pep " + shlex.join(sys.argv[1:]),
+                scores=result.get("scores"),
+                messages=said,
+                target=target,
+            )
+            write_aside(check_output(report, "--report"), lambda file: file.write(page.encode()))
             result["report"] = report
     print_result(fit_text(result), result, as_json)
 
 # %% ../nbs/internals/commands.ipynb #e27c8cf8
 def predicted_rows(model: PowerEPEstimator, layout: Layout, found: Counter) -> Iterator[tuple]:
-    """Yield the predictions for the rows of a table, one by one. Rows are read and predicted some
-    thousand at a time. The layout has the inputs in the order of training. What of them training
-    did not see is added to `found`.
+    """Yield the predictions for the rows of a table, whose layout has the inputs in the order of training. What of
+    them training did not see is added to `found`.
     """
     for batch in layout.batches():
         if layout.encoded_by is not None:
@@ -587,24 +549,12 @@ def predicted_rows(model: PowerEPEstimator, layout: Layout, found: Counter) -> I
         first, second = predictions(model, ArraySource(batch[""]))
         yield from zip(first.tolist(), *np.atleast_2d(second.T).tolist())
 
-
-def check_many(data: str, out: str | None) -> None:
-    """Raise a ValueError unless predictions are read from a file or a folder and written to a file
-    outside of it.
-    """
-    if out in (None, "-") or data == "-":
-        raise ValueError("--in-pieces reads a file or a folder and writes to a file; name it with --out.")
-    path = check_output(out)
-    if path.parent == Path(data).resolve() and path.name.lower().endswith(TABLES):
-        raise ValueError(f"--out: '{out}' would be one of the files of '{data}'; name a file elsewhere.")
-
 # %% ../nbs/internals/commands.ipynb #e52ee02d
 def predict(model: str, data: str, out: str | None, in_pieces: bool, decimal: str, as_json: bool) -> None:
     """Write the predictions of a model file for the rows of a file, or print them as JSON."""
-    check_json(as_json, out)
     if out is None and not as_json:
         out = "predictions.csv"
-    check_files([model, data], {"--out": out})
+    check_files([model, data], {"--out": out}, as_json)
     fitted = load(model)
     extra = getattr(fitted, "extra_", None) or {}
     columns = extra.get("feature_names")
@@ -614,7 +564,11 @@ def predict(model: str, data: str, out: str | None, in_pieces: bool, decimal: st
             f"'{model}' was not written by `sparse-pep fit`: it does not name its columns. Load it in Python instead, with `sparse_pep.load`."
         )
     if in_pieces:
-        check_many(data, out)
+        if out in (None, "-") or data == "-":
+            raise ValueError("--in-pieces reads a file or a folder and writes to a file; name it with --out.")
+        path = check_output(out)
+        if path.parent == Path(data).resolve() and path.name.lower().endswith(TABLES):
+            raise ValueError(f"--out: '{out}' would be one of the files of '{data}'; name a file elsewhere.")
     layout = table_layout(table_files(data, in_pieces, decimal), {}, list(columns))
     layout = replace(layout, encoded_by=fitted.columns_)
     names, what = ["mean", "std"], "mean and standard deviation"
@@ -631,30 +585,13 @@ def predict(model: str, data: str, out: str | None, in_pieces: bool, decimal: st
     if found:
         click.echo(f"Note: {unforeseen_text(found)}", err=True)
     if out not in (None, "-"):
-        told = f"wrote {out}: {what} of {result['target']} for {result['n_rows']} rows"
-        click.echo(told, err=True)
+        click.echo(f"wrote {out}: {what} of {result['target']} for {result['n_rows']} rows", err=True)
     if as_json:
         print_result("", result, as_json)
 
 # %% ../nbs/internals/commands.ipynb #5ec54623
-def parse_powers(text: str) -> list[float]:
-    """The powers in text such as `0,0.5,1`. ValueError if a part is not a number in [0, 1]."""
-    powers = []
-    for part in text.split(","):
-        try:
-            power = float(part)
-        except ValueError:
-            power = np.nan
-        if not 0.0 <= power <= 1.0:
-            raise ValueError(f"--powers: {part.strip()!r} is not a number from 0 to 1; write them as 0,0.5,1.")
-        powers.append(power)
-    return list(dict.fromkeys(powers))
-
-# %% ../nbs/internals/commands.ipynb #4f3e3b1f
 def load_named(name: str, likelihood: str | None, data_dir: str | None) -> tuple[Dataset, str]:
-    """A data set by name, and its likelihood: the given one, or gaussian for numbers and auto for
-    labels. ValueError if there is no such data set, or if the likelihood does not suit it.
-    """
+    """A data set by name, and its likelihood: the given one, or gaussian for numbers and auto for labels."""
     known = {kind: list_datasets(data_dir, kind) for kind in ("regression", "classification")}
     labels = name in known["classification"]
     if not labels and name not in known["regression"]:
@@ -677,34 +614,29 @@ def chosen_data(
     names: Sequence[str],
     data_dir: str | None,
     splits: int,
-    likelihood: str | None = None,
-    **reading: object,
+    likelihood: str | None,
+    columns: Sequence[str],
+    drop: Sequence[str],
+    decimal: str,
 ) -> list[tuple[Dataset, str]]:
-    """The data sets that the arguments of `compare` select, with at most `splits` splits each, and
-    their likelihoods. `reading` are the options that say how a file is read, and what its columns are
-    taken for. ValueError if both a file and names are given, if a file is given without
-    its target, if the likelihood does not suit the data, or if there is nothing to learn.
+    """The data sets that the options of `compare` select, with at most `splits` splits each, and their likelihoods.
+    ValueError if the options exclude each other or do not suit the data, or if there is nothing to learn.
     """
-    if data is None and target is not None:
-        raise ValueError("--target belongs to a CSV file; name the file as well.")
+    for option, value in (("target", target), ("columns", columns), ("drop", drop)):
+        if data is None and value:
+            raise ValueError(f"--{option} belongs to a CSV file; name the file as well.")
     if data is not None and names:
         raise ValueError("name either a CSV file or --data, not both.")
     if data is not None and target is None:
         raise ValueError("--target: say which column of the CSV file to predict.")
-    option = next((name for name in ("columns", "drop", "only") if reading.get(name)), None)
-    if data is None and option is not None:
-        raise ValueError(f"--{option} belongs to a CSV file; name the file as well.")
     if data is None:
         sets = [load_named(name, likelihood, data_dir) for name in names or ("diabetes",)]
         sets = [(replace(one, splits=one.splits[:splits]), kind) for one, kind in sets]
     else:
-        likelihood = likelihood or "gaussian"
-        rows = read_training(training_layout(data, target, likelihood, **reading), likelihood)
-        X, y = rows.columns["X"], rows.targets()
-        require_learnable(X, y, rows.feature_names, target)
-        name = "stdin" if data == "-" else Path(data).name.split(".")[0]
-        cut = random_splits(len(y), splits)
-        sets = [(Dataset(name, X, y, rows.feature_names, cut), likelihood)]
+        rows = read_training(data, target, likelihood or "gaussian", columns, drop, decimal)
+        name, y = "stdin" if data == "-" else Path(data).name.split(".")[0], rows.targets()
+        own = Dataset(name, rows.columns["X"], y, rows.feature_names, random_splits(len(y), splits))
+        sets = [(own, likelihood or "gaussian")]
     for one, kind in sets:
         require_learnable(one.X, one.y, one.feature_names)
         for split, (train, test) in enumerate(one.splits):
@@ -713,20 +645,10 @@ def chosen_data(
         click.echo(f"{rows.encoded_by.describe()}\n", err=True)
     return sets
 
-# %% ../nbs/internals/commands.ipynb #c37b5b8d
+# %% ../nbs/internals/commands.ipynb #4f3e3b1f
 def average_rows(rows: Sequence[Mapping]) -> list[dict]:
-    """Mean scores over the splits for each data set and power, in the order of the rows.
-
-    Parameters
-    ----------
-    rows : sequence of mappings
-        Rows of `run_split`.
-
-    Returns
-    -------
-    list of dict
-        `data`, `power`, `name`, `splits` (their number), `converged` (the number of fits that
-        did), and the means of the scores in `SCORES` that are numbers.
+    """Mean scores over the splits for each data set and power, in the order of the rows of `run_split`, with the
+    number of splits and of fits that converged.
     """
     groups: dict[tuple, list[Mapping]] = {}
     for row in rows:
@@ -734,19 +656,13 @@ def average_rows(rows: Sequence[Mapping]) -> list[dict]:
     return [
         dict(zip(("data", "power", "name"), key))
         | {"splits": len(group), "converged": sum(row["converged"] == "yes" for row in group)}
-        | {
-            score: float(np.mean([row[score] for row in group]))
-            for score, spec in score_columns(group).items()
-            if spec  # a number
-        }
+        | {score: float(np.mean([row[score] for row in group])) for score, spec in score_columns(group).items() if spec}
         for key, group in groups.items()
     ]
 
 
 def score_tables(rows: Sequence[Mapping]) -> str:
-    """The tables that `compare` prints for rows of `run_split`: each split and the averages, once
-    for each kind of scores.
-    """
+    """The tables that `compare` prints for rows of `run_split`, once for each kind of scores."""
     kinds: dict[tuple, list[Mapping]] = {}
     for row in rows:
         kinds.setdefault(tuple(score_columns([row])), []).append(row)
@@ -758,23 +674,7 @@ def score_tables(rows: Sequence[Mapping]) -> str:
             parts.append(f"{title}\n{format_table(table, columns)}")
     return "\n\n".join(parts)
 
-# %% ../nbs/internals/commands.ipynb #721df911
-def sweep_figure(rows: Sequence[Mapping]) -> object:
-    """A Matplotlib figure of each score in rows of `run_split` against the power, with error bars
-    over the splits.
-    """
-    from matplotlib.figure import Figure
-
-    from sparse_pep.plots import plot_power_sweep
-
-    numbers = [key for key, spec in SCORES.items() if spec and key != "seconds"]
-    scores = [key for key in numbers if any(key in row for row in rows)]
-    figure = Figure(figsize=(4.0 * len(scores), 3.2), layout="constrained")
-    for ax, score in zip(np.atleast_1d(figure.subplots(1, len(scores))), scores):
-        plot_power_sweep([row for row in rows if score in row], score, ax=ax)
-    return figure
-
-# %% ../nbs/internals/commands.ipynb #b32c647d
+# %% ../nbs/internals/commands.ipynb #c37b5b8d
 def compare(
     data: str | None,
     target: str | None,
@@ -793,11 +693,17 @@ def compare(
     **training: object,
 ) -> None:
     """Score each power on held-out rows of each data set, print tables and write files."""
-    check_json(as_json, out)
-    check_files([data], {"--out": out, "--figure": figure})
-    chosen = parse_powers(powers)
-    reading = {"columns": columns, "drop": drop, "decimal": decimal}
-    sets = chosen_data(data, target, names, data_dir, splits, likelihood, **reading)
+    check_files([data], {"--out": out, "--figure": figure}, as_json)
+    chosen = {}  # each power once, in this order
+    for part in powers.split(","):
+        try:
+            power = float(part)
+        except ValueError:
+            power = np.nan
+        if not 0.0 <= power <= 1.0:
+            raise ValueError(f"--powers: {part.strip()!r} is not a number from 0 to 1; write them as 0,0.5,1.")
+        chosen[power] = None
+    sets = chosen_data(data, target, names, data_dir, splits, likelihood, columns, drop, decimal)
     jobs = [(one, kind, power, split) for one, kind in sets for power in chosen for split in range(len(one.splits))]
     rows = []
     with tqdm(jobs, desc="compare", unit="fit", disable=quiet) as bar:
@@ -812,6 +718,14 @@ def compare(
         columns = list(dict.fromkeys(key for row in rows for key in row))
         write_csv(out, columns, [[row.get(key, "") for key in columns] for row in rows])
     if figure is not None:
-        save_figure(figure, sweep_figure(rows))
+        from matplotlib.figure import Figure
+
+        from sparse_pep.plots import plot_power_sweep
+
+        scores = [key for key, spec in SCORES.items() if spec and key != "seconds" and any(key in row for row in rows)]
+        page = Figure(figsize=(4.0 * len(scores), 3.2), layout="constrained")
+        for ax, score in zip(np.atleast_1d(page.subplots(1, len(scores))), scores):
+            plot_power_sweep([row for row in rows if score in row], score, ax=ax)
+        save_figure(figure, page)
 
 

@@ -23,10 +23,9 @@ import sparse_pep.data.tables
 import sparse_pep.estimators.fitting
 from sparse_pep import SparsePEP, SparsePEPRegressor, load
 from sparse_pep.cli import main
-from sparse_pep.commands import plain, write_csv
+from sparse_pep.commands import estimator_for, plain, predictions, write_csv
 from sparse_pep.datasets import random_splits, snelson_like
 from sparse_pep.numerics.files import write_aside
-from sparse_pep.trials import estimator_for, predictions
 
 
 def run(*words, stdin=None):
@@ -390,7 +389,7 @@ def full(*_):
 REPORTED = ["fit", "trial.csv", *TRAIN, "--test-fraction", 0.2, "--report", "report.html", "--quiet"]
 
 
-@pytest.mark.parametrize("name, fault", [("fit_report", "no report was written to 'report.html'"), ("write_report", "No space left"), ("score_rows", "the held-out rows are not scored")])  # fmt: skip
+@pytest.mark.parametrize("name, fault", [("fit_report", "no report was written to 'report.html'"), ("write_aside", "No space left"), ("score_rows", "the held-out rows are not scored")])  # fmt: skip
 def test_what_was_trained_is_saved_whatever_happens_afterwards(trial, monkeypatch, name, fault):
     monkeypatch.setattr("sparse_pep.report.fit_report" if name == "fit_report" else f"sparse_pep.commands.{name}", full)
     result = run(*REPORTED)
@@ -494,7 +493,7 @@ def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
         seen.append(likelihood)
         return estimator_for(likelihood, n_inducing=4, training=None, power=1.0)
 
-    monkeypatch.setattr("sparse_pep.trials.estimator_for", small)
+    monkeypatch.setattr("sparse_pep.commands.estimator_for", small)
 
     words = ["--data", "breast_cancer", "--data", "diabetes", "--powers", 1, "--splits", 1, "--out", "scores.csv"]
     text = accept("compare", *words, "--quiet").stdout
@@ -837,7 +836,7 @@ def test_a_checkpoint_of_a_fit_in_pieces_is_used_and_deleted(pieces, monkeypatch
     words = ["parts", *LEARN, "--in-pieces"]
     straight, words = told(*words), [*words, "--checkpoint", "c.ckpt"]
     with monkeypatch.context() as patch:
-        patch.setattr("sparse_pep.commands.save_model", raising(OSError("the disk is full")))
+        patch.setattr(SparsePEPRegressor, "save", raising(OSError("the disk is full")))
         result = run("fit", *words)
     assert result.exit_code == 2 and "the disk is full" in result.stderr and Path("c.ckpt").exists()
     calls = []

@@ -35,7 +35,7 @@ FLOORS = (
     "priors model training local draws",
     "data",
     "estimators",
-    "datasets trials plots report commands cli",
+    "datasets plots report commands cli",
     "__init__",
 )
 ORDER = " ".join(FLOORS).split()

@@ -6,7 +6,7 @@ import sys
 import click
 import pytest
 
-from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, cli, trials
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, cli, commands
 from sparse_pep.estimators import arguments
 from sparse_pep.training import LBFGS
 
@@ -56,8 +56,8 @@ def test_options_offer_what_the_estimators_take():
     fit, compare = options(cli.fit_command), options(cli.compare_command)
     assert tuple(arguments.KERNELS) == cli.KERNELS == tuple(fit["kernel"].type.choices)
     assert arguments.POWER_NAMES == cli.POWER_NAMES
-    assert trials.CLASSIFIERS == cli.CLASSIFIERS
-    assert ("gaussian", *trials.CLASSIFIERS, *trials.NUMERIC) == cli.LIKELIHOODS
+    assert commands.CLASSIFIERS == cli.CLASSIFIERS
+    assert ("gaussian", *commands.CLASSIFIERS, *commands.NUMERIC) == cli.LIKELIHOODS
     assert tuple(fit["likelihood"].type.choices) == tuple(compare["likelihood"].type.choices) == cli.LIKELIHOODS
 
 
@@ -67,6 +67,6 @@ def test_options_offer_what_the_estimators_take():
 )
 def test_options_have_the_defaults_of_the_estimators(name):
     fitted = [(estimator().get_params() | LBFGS().get_params())[name] for estimator in (SparsePEPRegressor, SparsePEPClassifier)]
-    commands = [command for command in (cli.fit_command, cli.compare_command, cli.demo_command) if name in options(command)]
-    offered = [options(command)[name].default for command in commands if name != "n_inducing" or command is cli.fit_command]
+    chosen = [command for command in (cli.fit_command, cli.compare_command, cli.demo_command) if name in options(command)]
+    offered = [options(command)[name].default for command in chosen if name != "n_inducing" or command is cli.fit_command]
     assert offered and set(offered) == set(fitted), (offered, fitted)
