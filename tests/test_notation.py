@@ -67,13 +67,9 @@ def local(page):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_letter_is_defined(page):
+def test_every_letter_is_defined_once(page):
     used = {one for text in texts(page) for formula in formulas(text) for one in letters(formula)}
     assert not (undefined := sorted(used - general() - local(page))), undefined
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_no_page_gives_a_letter_another_meaning(page):
     assert not (twice := sorted(local(page) & general())), twice
 
 

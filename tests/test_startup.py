@@ -61,10 +61,7 @@ def test_options_offer_what_the_estimators_take():
     assert tuple(fit["likelihood"].type.choices) == tuple(compare["likelihood"].type.choices) == cli.LIKELIHOODS
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["power", "n_inducing", "max_iter", "tol", "max_time"],
-)
+@pytest.mark.parametrize("name", ["power", "n_inducing", "max_iter", "tol", "max_time"])
 def test_options_have_the_defaults_of_the_estimators(name):
     fitted = [(estimator().get_params() | LBFGS().get_params())[name] for estimator in (SparsePEPRegressor, SparsePEPClassifier)]
     chosen = [command for command in (cli.fit_command, cli.compare_command, cli.demo_command) if name in options(command)]
