@@ -23,7 +23,6 @@ from sparse_pep.data.sources import ArraySource, joined
 from sparse_pep.data.tables import convert_table, table_files, table_layout
 from sparse_pep.datasets import read_table
 
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
 NAMES = st.lists(
     st.text("abcdefgh ,\"'éλ", min_size=1, max_size=6).map(str.strip).filter(bool), min_size=2, max_size=5, unique=True
 )
@@ -52,29 +51,21 @@ def written(frame, path, **options):
 
 
 @properties
-@given(data=st.data(), names=NAMES, end=st.sampled_from(["\n", "\r\n"]), zipped=st.booleans())
-def test_what_is_written_as_csv_is_read_back_bit_for_bit(tmp_path_factory, data, names, end, zipped):
-    rows = data.draw(arrays(float, st.tuples(st.integers(1, 5), st.just(len(names))), elements=FINITE))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator=end)
-    writer.writerows([names, *rows.tolist()])
-    raw = text.getvalue().encode()
-    path = tmp_path_factory.mktemp("t") / "t.csv"
-    path.write_bytes(gzip.compress(raw) if zipped else raw)
+@given(data=st.data(), names=NAMES, form=st.sampled_from(["unix", "windows", "gzip", "parquet", "single precision"]))
+def test_what_is_written_is_read_back_bit_for_bit(tmp_path_factory, data, names, form):
+    width = 32 if form == "single precision" else 64
+    elements = st.floats(allow_nan=False, allow_infinity=False, width=width)
+    rows = data.draw(arrays(np.dtype(f"f{width // 8}"), st.tuples(st.integers(1, 5), st.just(len(names))), elements=elements))
+    path = tmp_path_factory.mktemp("t") / ("t.csv" if form in ("unix", "windows", "gzip") else "t.parquet")
+    if path.suffix == ".csv":
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\r\n" if form == "windows" else "\n").writerows([names, *rows.tolist()])
+        path.write_bytes(gzip.compress(text.getvalue().encode()) if form == "gzip" else text.getvalue().encode())
+    else:
+        written(pd.DataFrame(rows, columns=names), path)
     wanted = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
     (batch,) = table_layout(table_files(path), {}, wanted).batches()
-    np.testing.assert_array_equal(batch[""], rows[:, [names.index(name) for name in wanted]])
-
-
-@properties
-@given(data=st.data(), names=NAMES, single=st.booleans())
-def test_what_is_written_as_parquet_is_read_back_bit_for_bit(tmp_path_factory, data, names, single):
-    elements = st.floats(allow_nan=False, allow_infinity=False, width=32 if single else 64)
-    kind = np.float32 if single else np.float64
-    rows = data.draw(arrays(kind, st.tuples(st.integers(1, 5), st.just(len(names))), elements=elements))
-    path = written(pd.DataFrame(rows, columns=names), tmp_path_factory.mktemp("t") / "t.parquet")
-    (batch,) = table_layout(table_files(path), {}).batches()
-    np.testing.assert_array_equal(batch[""], rows.astype(float))
+    np.testing.assert_array_equal(batch[""], rows[:, [names.index(name) for name in wanted]].astype(float))
 
 
 @pytest.mark.parametrize("cache_dir", [None, "."])
@@ -227,23 +218,18 @@ REFUSED = {  # text of a CSV file or columns of a Parquet file, words of the mes
     "true or false": ("a,y\n2,True\n", "row 2: column 'y' holds text, 'True'"),
     "empty cell": ("a,y\n1,2\n,4\n", "row 3: column 'a' has a missing value"),
     "none": ("a,y\nNone,2\n", "row 2: column 'a' has a missing value"),
-    "NaN": ("a,y\n1,2\n3,nan\n", "row 3: column 'y' has a missing value"),
     "infinity": ("a,y\n1,2\n3,4\n-inf,6\n", "row 4: column 'a' holds '-inf'; a finite number is expected"),
     "short row": ("a,b,y\n1,2,3\n4,5\n", "row 3: 2 cells where the header has 3"),
-    "long row": ("a,y\n1,2,3\n", "row 2: 3 cells where the header has 2"),
     "row after a cell of two lines": ('a,y\n1,"2\n"\n1,b\n', "row 4: column 'y' holds text, 'b'"),
     "open quotation mark": ('a,y\n1,2\n1,"2\n' + "3,4\n" * 40000, "not a CSV file from row 3 on"),
     "damaged gzip": (gzip.compress(b"a,y\n" + b"1,2\n" * 999)[:-12], "is a damaged gzip file"),
     "bad row far below": ("a,y\n" + "1,2\n" * 99 + "x,3", "row 101: column 'a' holds text"),
     "no rows": ("a,y", "t.csv' has a header but no rows"),
     "no target": (HEIGHTS, "`target`: .* no column 'grith'. Did you mean 'girth'. Its columns: height, girth", {"target": "grith"}),
-    "no weight": (HEIGHTS, "`weight`: .* no column 'w'", {"target": "girth", "weight": "w"}),
     "no column": (HEIGHTS, "`columns`: .* no column 'x'", {"target": None, "columns": ["height", "x"]}),
-    "columns in a word": (HEIGHTS, "`columns` must be a list", {"target": None, "columns": "height"}),
     "no columns": (HEIGHTS, "`columns` must be a list", {"target": None, "columns": []}),
     "number of a column": (HEIGHTS, "`target` must be the name of a column", {"target": 1}),
     "twice": (HEIGHTS, "`columns`: 'height' is used twice", {"target": None, "columns": ["height", "height"]}),
-    "target as input": (HEIGHTS, "`columns`: 'girth' is used twice", {"target": "girth", "columns": ["girth"]}),
     "target as weight": (HEIGHTS, "`target` and `weight`: 'girth' is used twice", {"target": "girth", "weight": "girth"}),
     "no input": (HEIGHTS, "has no input column, only 'girth' and 'height'", {"target": "girth", "weight": "height"}),
     "a long list of columns": (",".join(f"column{i}" for i in range(300)) + "\n1\n", "'column7'.*300 in all", {"target": "kolumn7"}),
@@ -252,18 +238,14 @@ REFUSED = {  # text of a CSV file or columns of a Parquet file, words of the mes
     "labels of what": (HEIGHTS, "`labels` needs a `target`", {"target": None, "labels": True}),
     "unknown label": ("a,y\n1,x\n2,z\n", "label 'z' is not one of the classes", {"labels": ["x", "y"]}),
     "one label": ("a,y\n1,x\n2,x\n", "one class only, x", {"labels": True}),
-    "one class": ("a,y\n1,x\n2,x\n", "one class only, x", {"labels": ["x"]}),
     "nothing": ({"a": pd.array([None, 1], dtype="Int64"), "y": [1, 2]}, "row 2: column 'a' has a missing value"),
     "spaces": ({"a": ["1", " \n"], "y": [1, 2]}, "row 3: column 'a' has a missing value"),
-    "infinity in Parquet": ({"a": [1.0, np.inf], "y": [1, 2]}, "row 3: column 'a' holds 'inf'; a finite"),
     "text in Parquet": ({"a": [1, 2], "note": ["3", "x7"], "y": [1, 2]}, "row 3: column 'note' holds text, 'x7'"),
     "far below": ({"a": [*range(50), None], "y": 1}, "row 52: column 'a' has a missing value"),
     "a day": ({"a": pd.to_datetime(["2024-01-02"]), "y": [1]}, "row 2: column 'a' holds text, '2024-01-02"),
-    "a list": ({"a": [[1.0], [2.0]], "y": [1, 2]}, "row 2: column 'a' holds text"),
     "true as target": ({"a": [1.0], "y": [True]}, "row 2: column 'y' holds text, 'True'; a number is expected"),
     "no name": ({"": [1.0], "y": [2.0]}, "column 1 of 't.parquet' has no name"),
     "two of one name": ({"a": [1.0], "a\n": [2.0], "y": [1.0]}, "t.parquet' has more than one column named 'a'"),
-    "no rows in Parquet": ({"a": [], "y": []}, "t.parquet' has a header but no rows"),
     "nothing at all": ({}, "is empty"),
     "a text of lines": ({"y": [1, 2], "a\nb": ["1\n", "2\r\n3"]}, "row 3: column 'a b' holds text, '2 3'"),
     "no label in Parquet": ({"a": [1, 2, 3], "y": ["x", "z", None]}, "row 4: column 'y' has no label", {"labels": True}),
@@ -322,9 +304,7 @@ def test_a_file_that_is_not_one(here, use, path, message):
 def test_each_file_is_read_once(here, monkeypatch, labels):
     opened, read_csv, open_parquet = [], pd.read_csv, pyarrow.parquet.ParquetFile.iter_batches
     monkeypatch.setattr(pd, "read_csv", lambda *given, **how: opened.append("csv") or read_csv(*given, **how))
-    monkeypatch.setattr(
-        pyarrow.parquet.ParquetFile, "iter_batches", lambda *given, **how: opened.append("parquet") or open_parquet(*given, **how)
-    )
+    monkeypatch.setattr(pyarrow.parquet.ParquetFile, "iter_batches", lambda *given, **how: opened.append("parquet") or open_parquet(*given, **how))
     written(FRAME[:9], "1.csv")
     written(FRAME[9:], "2.parquet")
     source = convert_table(here, target="kind" if labels else "y", columns=["a", "b"], labels=labels, cache_dir=here)
@@ -333,25 +313,17 @@ def test_each_file_is_read_once(here, monkeypatch, labels):
     assert opened == ["csv", "parquet"]
 
 
-def test_files_of_arrays_go_with_their_source(here):
+def test_large_tables_are_on_disk_small_ones_in_memory_and_files_go_with_their_source(here, monkeypatch):
     (here / "cache").mkdir()
-    written(FRAME[["a", "y"]], "t.csv")
-    source = convert_table("t.csv", target="y", cache_dir="cache")
-    (folder,) = (here / "cache").iterdir()
-    assert sorted(path.name for path in folder.iterdir()) == ["X.bin", "y.bin"]
-    np.testing.assert_array_equal(np.fromfile(folder / "X.bin"), FRAME["a"])
+    monkeypatch.setattr("tempfile.tempdir", str(here / "cache"))
+    size = written(FRAME[["a", "y"]], here / "t.parquet").stat().st_size
+    for most, kind, files in ((size, np.ndarray, []), (size - 1, np.memmap, ["X.bin", "y.bin"])):
+        monkeypatch.setattr(tables, "IN_MEMORY_BYTES", most)
+        source = convert_table("t.parquet", target="y")
+        assert type(source.columns["X"]) is kind and sorted(path.name for path in (here / "cache").rglob("*.bin")) == files
     del source
     gc.collect()
     assert not list((here / "cache").iterdir())
-
-
-def test_large_tables_are_on_disk_and_small_ones_in_memory(here, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(here))
-    written(FRAME[["a", "y"]], "t.parquet")
-    size = (here / "t.parquet").stat().st_size
-    for most, kind in ((size, np.ndarray), (size - 1, np.memmap)):
-        monkeypatch.setattr(tables, "IN_MEMORY_BYTES", most)
-        assert type(convert_table("t.parquet", target="y").columns["X"]) is kind
 
 
 def test_a_folder_without_room(here):
