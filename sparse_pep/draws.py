@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from .features import Features, InducingPoints
-from .interdomain import Mixture, Windows, cross_vjp, windows_of
+from .features import Features, InducingPoints, Mixture, Windows, cross_vjp, windows_of
 from .kernels import Constant, Kernel, Linear, Matern12, Matern32, Matern52, Periodic, Product, SquaredExponential, Sum
 from .model import Model
 from .numerics.linalg import Factor, solve_lower

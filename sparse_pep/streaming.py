@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .features import Features
-from .interdomain import Mixture
+from .features import Features, Mixture
 from .kernels import Kernel
 from .likelihoods import Gaussian
 from .numerics.linalg import Factor, factorise, solve_lower

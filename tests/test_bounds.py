@@ -12,8 +12,7 @@ from reference.problems import KERNELS, Problem
 from reference.searched import SearchedGaussian
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.features import InducingPoints
-from sparse_pep.interdomain import GaussianBlur
+from sparse_pep.features import GaussianBlur, InducingPoints
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence, model_gradient, model_leave_one_out, model_predict

@@ -243,7 +243,7 @@ def test_no_request_leaves_the_machine(seen):
 def test_search_finds_words_and_its_links_lead_there(seen):
     search = {words: result["found"] for words, result in seen["search"].items()}
     assert any(heading == "Notation" for heading, _ in search["notation"]) and search["cavity mean"]
-    for name, *pages in (("log1p_ratio", "reference/numerics.linalg", "internals/numerics/linalg"), ("GaussianBlur", "reference/interdomain"), ("load_regression", "reference/datasets")):
+    for name, *pages in (("log1p_ratio", "reference/numerics.linalg", "internals/numerics/linalg"), ("GaussianBlur", "reference/features"), ("load_regression", "reference/datasets")):
         for page, (heading, link) in zip(pages, search[name]):
             assert heading == name and link.endswith(f"some/where/{page}.html#{name}")
     assert "predict_proba" in search["predict_proba"][0][0]

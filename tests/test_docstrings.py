@@ -66,7 +66,7 @@ def has_example(thing):
     return not (inspect.isfunction(thing) or inspect.isclass(thing)) or "Examples" in reference.parse_docstring(thing.__doc__ or "")
 
 
-SHOWN = ("kernels", "features", "interdomain", "means", "priors", "estimators", "cli")  # what users call by name
+SHOWN = ("kernels", "features", "means", "priors", "estimators", "cli")  # what users call by name
 
 
 @pytest.mark.parametrize("module", [module for module in reference.modules() if module.startswith(SHOWN)])

@@ -9,9 +9,8 @@ from reference import classification, limits
 from scipy.stats import norm
 
 from sparse_pep.blocks import Partition, block_infer
-from sparse_pep.features import InducingPoints
+from sparse_pep.features import GaussianBlur, InducingPoints
 from sparse_pep.inference import infer
-from sparse_pep.interdomain import GaussianBlur
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.regression import predict_f_cov

@@ -27,8 +27,7 @@ from sparse_pep.data.sources import ArraySource
 from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, base, load
 from sparse_pep.estimators.arguments import likelihood_named, section_of
 from sparse_pep.estimators.classifier import classifier_likelihood
-from sparse_pep.features import InducingPoints
-from sparse_pep.interdomain import Derivative, GaussianBlur, Mixture
+from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, Mixture
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import LIKELIHOODS, Gaussian, Logit, NegativeBinomial, NoisyProbit, Probit
 from sparse_pep.model import model_evidence, to_vector

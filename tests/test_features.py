@@ -15,8 +15,7 @@ from sklearn.base import clone
 import sparse_pep.features
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.estimators.persistence import from_config, to_config
-from sparse_pep.features import InducingPoints
-from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Mixture, Wavelet, Windows, points, windows_vjp
+from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet, Windows, points, windows_vjp
 from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_predict

@@ -28,7 +28,7 @@ PACKAGE = ROOT / "sparse_pep"
 # From the ground up: a module imports what stands before it. A package stands with all that it contains.
 FLOORS = (
     "numerics",
-    "kernels means features interdomain",
+    "kernels means features",
     "sites regression quadrature likelihoods multiclass",
     "shards inference blocks",
     "streaming",
@@ -43,8 +43,6 @@ COVARIANCES = set(FLOORS[1].split())
 INFERENCE = set(" ".join(FLOORS[2:4]).split())  # it is given covariances and knows nothing of where they come from
 COMPUTING = INFERENCE - {"likelihoods", "multiclass"} | {"numerics.linalg", "numerics.blas"}
 
-# What is still wrong, with the reason. Whoever mends one of them takes it out; nothing is added.
-KNOWN = {("features", "interdomain"): "names of feature kinds are looked up in the module that is above"}
 KNOWN_FUNCTIONS = {  # what estimators take from modules that compute, classes aside
     "clustered_blocks": "the argument `blocks` is turned into labels here"
 }
@@ -132,18 +130,12 @@ def test_every_module_has_a_place():
 
 
 def test_imports_go_downwards():
-    new = set(violations()) - KNOWN.keys()
+    new = set(violations())
     assert not new, f"imports that the layout forbids: {sorted(new)}"
 
 
-def test_what_is_still_wrong_is_still_there():
-    mended = KNOWN.keys() - set(violations())
-    assert not mended, f"no longer wrong, take it out of KNOWN: {sorted(mended)}"
-
-
 def test_no_two_modules_need_each_other():
-    graph = {module: {other for other in found if (module, other) not in KNOWN} for module, found in imports().items()}
-    order = tuple(graphlib.TopologicalSorter(graph).static_order())
+    order = tuple(graphlib.TopologicalSorter(imports()).static_order())
     assert len(order) == len(modules())
 
 
@@ -266,16 +258,14 @@ def floors():
 
 
 ENTERED = """
-import contextlib, inspect, json, sys, warnings
+import contextlib, json, sys, warnings
 import numpy as np
 warnings.simplefilter("ignore")
-from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, training
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.cli import main
 from sparse_pep.training import LBFGS
 
-few = {"max_iter": 5}
-if "training" in inspect.signature(SparsePEPRegressor).parameters:
-    few = {"training": training.LBFGS(max_iter=5)}
+few = {"training": LBFGS(max_iter=5)}
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 3))
 y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=300)

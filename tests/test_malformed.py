@@ -27,9 +27,8 @@ from sparse_pep.blocks import Partition
 from sparse_pep.data import tables
 from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.estimators.persistence import FORMAT_VERSION
-from sparse_pep.features import InducingPoints
+from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Wavelet
 from sparse_pep.inference import infer
-from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Wavelet
 from sparse_pep.kernels import Kernel, Linear, Matern32, Periodic, SquaredExponential, Sum, White
 from sparse_pep.likelihoods import Gaussian, NegativeBinomial, NoisyProbit, Poisson, Probit, StudentT
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean

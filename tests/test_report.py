@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sparse_pep
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.interdomain import Fourier
+from sparse_pep.features import Fourier
 from sparse_pep.kernels import Matern32
 from sparse_pep.report import MOST_ROWS, checked_rows, fit_report, natural
 from sparse_pep.training import LBFGS

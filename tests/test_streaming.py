@@ -9,8 +9,7 @@ from reference.compare import error
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
-from sparse_pep.features import InducingPoints
-from sparse_pep.interdomain import Fourier, GaussianBlur
+from sparse_pep.features import Fourier, GaussianBlur, InducingPoints
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit, StudentT
 from sparse_pep.means import ConstantMean

@@ -16,8 +16,7 @@ from sklearn.base import clone
 from sparse_pep import model as models
 from sparse_pep import training
 from sparse_pep.data.sources import ArraySource
-from sparse_pep.features import InducingPoints
-from sparse_pep.interdomain import GaussianBlur, Wavelet
+from sparse_pep.features import GaussianBlur, InducingPoints, Wavelet
 from sparse_pep.kernels import Linear, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, NegativeBinomial, NoisyProbit, Poisson, Probit, StudentT
 from sparse_pep.means import LinearMean

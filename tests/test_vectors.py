@@ -10,8 +10,7 @@ from reference.searched import SearchedGaussian
 
 from sparse_pep.blocks import Partition
 from sparse_pep.estimators import SparsePEPRegressor
-from sparse_pep.features import InducingPoints
-from sparse_pep.interdomain import Derivative, GaussianBlur, Wavelet
+from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, Wavelet
 from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_gradient, model_predict

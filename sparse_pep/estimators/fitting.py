@@ -19,9 +19,8 @@ from ..data.passes import Moments, source_moments
 from ..data.sources import Source, chosen_rows
 from .arguments import KERNELS, N_NEIGHBOURS, Arguments, require_power, warn_caller
 from .encoding import EncodedSource, Encoding
-from ..features import Features, InducingPoints
+from ..features import Features, InducingPoints, Mixture
 from ..inference import Fit
-from ..interdomain import Mixture
 from ..kernels import Combination, Kernel
 from ..likelihoods import Gaussian, Likelihood
 from ..local import LocalRows, local_gain, local_rows

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..data.columns import Columns
 from .arguments import COUNT, RULES, Rule
-from ..features import FEATURE_KINDS
+from ..features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
 from ..kernels import KINDS as KERNELS
 from ..likelihoods import LIKELIHOODS, Likelihood
 from ..local import LocalRows
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # %% ../../nbs/internals/estimators/persistence.ipynb #7c1e9150
 KINDS = {
     "kernel": KERNELS,
-    "features": {name: getattr(import_module(module), name) for name, module in FEATURE_KINDS.items()},
+    "features": {kind.__name__: kind for kind in (InducingPoints, GaussianBlur, Wavelet, Derivative, Fourier, Mixture)},
     "likelihood": LIKELIHOODS | {"Softmax": Softmax},
     "mean": MEANS,
     "priors": PRIORS,

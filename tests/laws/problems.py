@@ -10,8 +10,7 @@ import numpy as np
 from reference import energy, highprec
 from reference.searched import SearchedGaussian
 
-from sparse_pep.features import InducingPoints
-from sparse_pep.interdomain import Derivative, GaussianBlur, Mixture, Wavelet
+from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, Mixture, Wavelet
 from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, SquaredExponential, White
 from sparse_pep.likelihoods import Beta, Binomial, Gamma, Gaussian, HeteroscedasticGaussian, Logit, NegativeBinomial, NoisyProbit, Ordinal, Poisson, Probit, StudentT, Tobit, Weibull
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean

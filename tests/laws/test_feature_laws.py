@@ -7,8 +7,7 @@ import pytest
 from reference.compare import error, slopes
 
 from sparse_pep.estimators.persistence import from_config, to_config
-from sparse_pep.features import InducingPoints
-from sparse_pep.interdomain import Derivative, Fourier, GaussianBlur, Mixture, Wavelet
+from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
 from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, SquaredExponential, White
 
 RNG = np.random.default_rng(1)
