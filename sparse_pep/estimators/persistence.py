@@ -13,12 +13,12 @@ from dataclasses import is_dataclass
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..data.columns import Columns
-from .arguments import COUNT, RULES, Rule
+from .arguments import COUNT, RULES, Arguments, Rule
 from ..features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
 from ..kernels import KINDS as KERNELS
 from ..likelihoods import LIKELIHOODS, Likelihood
@@ -33,10 +33,6 @@ from ..priors import KINDS as PRIORS
 from ..priors import check_priors
 from ..sites import Posterior
 from ..training import LBFGS, Adam
-
-# %% ../../nbs/internals/estimators/persistence.ipynb #1dda7316
-if TYPE_CHECKING:
-    from sparse_pep.estimators.base import PowerEPEstimator
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #7c1e9150
 KINDS = {
@@ -89,7 +85,7 @@ def require_path(path: str | Path) -> None:
         raise ValueError(f"`path` must be the name of a file; got {shown(path)}.")
 
 
-def save(model: "PowerEPEstimator", path: str | Path, extra: dict | None = None) -> None:
+def save(model: Arguments, path: str | Path, extra: dict | None = None) -> None:
     """Write a fitted model to one file. If writing fails, no incomplete file is left behind."""
     require_path(path)
     if not isinstance(extra, (Mapping, type(None))):
@@ -227,14 +223,14 @@ def require_entries(value: object, sizes: dict[str, int], above: str = "") -> No
         require_entries(part, sizes, above)
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #05f51329
-def restored(state: dict) -> "PowerEPEstimator":
+def restored(state: dict) -> Arguments:
     """The estimator that a saved state describes, without its training data. ValueError unless its parts fit together: it
     predicts at two points, and says how it was fitted.
     """
     sizes = {}
     for name in ("posterior", "latent", *state):  # the number of inducing variables comes first
         require_entries({name: state[name]}, sizes)
-    kind, fitted = getattr(import_module("sparse_pep.estimators"), state["estimator"]), state["fitted"]
+    kind, fitted = getattr(import_module(Arguments.__module__.rpartition(".")[0]), state["estimator"]), state["fitted"]
     parts = {name: from_config(state[name], name) for name in ("kernel", "features", "likelihood", "mean")}
     priors = {name: from_config(config, "priors") for name, config in state["priors"].items()}
     training = state["training"]
@@ -292,7 +288,7 @@ def restored(state: dict) -> "PowerEPEstimator":
     return model
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #6db1f04c
-def load(path: str | Path) -> "PowerEPEstimator":
+def load(path: str | Path) -> Arguments:
     """The model that `save` wrote to a file. Its predictions are the same to the last bit, and its
     `extra_` is the dictionary that was saved with it.
 

@@ -8,19 +8,15 @@ __all__ = []
 # %% ../../nbs/internals/estimators/relevance.ipynb #9d1d09a4
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .arguments import Arguments
 from ..kernels import Combination, Kernel, Stationary
 from ..local import local_predict
 from ..model import predictive_log_density
 from ..numerics.validation import is_number, shown
-
-# %% ../../nbs/internals/estimators/relevance.ipynb #6dba058d
-if TYPE_CHECKING:
-    from sparse_pep.estimators.base import PowerEPEstimator
 
 # %% ../../nbs/internals/estimators/relevance.ipynb #ed1e0966
 def shares(kernel: Kernel, spread: np.ndarray, columns: Sequence[Sequence[int]]) -> np.ndarray:
@@ -69,7 +65,7 @@ MENTIONED = 5  # groups in a summary
 
 # %% ../../nbs/internals/estimators/relevance.ipynb #316b7f0b
 def relevance(
-    model: "PowerEPEstimator", X: ArrayLike, y: ArrayLike, groups: Mapping[str, Sequence[int]] | None, n_repeats: int,
+    model: Arguments, X: ArrayLike, y: ArrayLike, groups: Mapping[str, Sequence[int]] | None, n_repeats: int,
     random_state: int | np.random.RandomState | None,
 ) -> Relevance:
     """The `relevance` of the estimators. Cost: G · n_repeats + 1 predictions of N rows for G groups."""
