@@ -10,8 +10,7 @@ import math
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -26,48 +25,27 @@ LIKELIHOODS = ("gaussian", *CLASSIFIERS, *NUMERIC)
 MAX_ITER, TOL = 2000, 1e-4
 
 # %% ../nbs/internals/cli.ipynb #54535d2f
-def expected_errors() -> tuple[type[Exception], ...]:
-    """The exceptions that tell a user what to change, looked up only after one was raised."""
-    from sparse_pep.data.cluster import ClusterLost
-
-    return ValueError, ClusterLost
-
-
-@contextmanager
-def stopped_in_order() -> Iterator[None]:
-    """Within, the signals that end a process, of `kill`, a batch system or a terminal that is closed,
-    end it as an exit does: files that are half written are removed. The status is 128 and the
-    number of the signal.
-    """
-
-    def leave(number: int, _: object) -> None:
-        sys.exit(128 + number)
-
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    main_thread = threading.current_thread() is threading.main_thread()  # no other may
-    before = {name: signal.signal(getattr(signal, name), leave) for name in names if main_thread}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
-
-
 class OneLineErrors(click.Group):
     """A group of commands that report an error as one line on standard error, with exit status 2."""
 
     def main(self, args: Sequence[str] | None = None, *rest: object, **options: object) -> None:
-        """Run the command line; it always ends by raising `SystemExit`."""
+        """Run the command line; it always ends by raising `SystemExit`. The signals of `kill`, of a batch system or of a
+        terminal that is closed end it as an exit does, so that files that are half written are removed.
+        """
         args = list(sys.argv[1:] if args is None else args) or ["--help"]
+        handlers = {}
         try:
-            with stopped_in_order():
-                status = super().main(args, *rest, **options | {"standalone_mode": False})
+            if threading.current_thread() is threading.main_thread():  # no other may
+                for name in {"SIGTERM", "SIGHUP"} & set(dir(signal)):
+                    number = getattr(signal, name)
+                    handlers[number] = signal.signal(number, lambda number, _: sys.exit(128 + number))
+            status = super().main(args, *rest, **options | {"standalone_mode": False})
         except click.UsageError as error:
             help_line = f" See: {error.ctx.command_path} --help." if error.ctx else ""
             message = error.format_message() + help_line
         except click.ClickException as error:
             message = error.format_message()
-        except expected_errors() as error:
+        except ValueError as error:
             message = str(error)
         except OSError as error:
             message = f"'{error.filename}': {error.strerror}." if error.filename else str(error)
@@ -76,14 +54,14 @@ class OneLineErrors(click.Group):
             sys.exit(130)
         else:
             sys.exit(status)
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
         click.echo(f"Error: {' '.join(message.split())}", err=True)
         sys.exit(2)
 
 # %% ../nbs/internals/cli.ipynb #2c4508da
-@click.group(
-    cls=OneLineErrors,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+@click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__)
 def main() -> None:
     """Sparse Gaussian processes by Power Expectation Propagation, for regression,
@@ -139,28 +117,14 @@ class Power(click.ParamType):
         return number
 
 # %% ../nbs/internals/cli.ipynb #7115cf1d
-def number_option(
-    *names: str, default: float | None, help: str, kind: click.ParamType | None = None, **more: object
-) -> Callable:
-    """An option whose value is a number: an integer of at least 1, unless `kind` gives another type.
-    The help shows its default.
-    """
-    kind = click.IntRange(1) if kind is None else kind
-    shown = default is not None
-    return click.option(*names, default=default, show_default=shown, type=kind, help=help, **more)
+def number_option(*names: str, default: float | None, kind: click.ParamType | None = None, **more: object) -> Callable:
+    """An option whose value is an integer of at least 1, or of another `kind`. The help shows its default."""
+    return click.option(*names, default=default, show_default=default is not None, type=kind or click.IntRange(1), **more)
 
 
-quiet_option = click.option("--quiet", is_flag=True, help="Show no progress bar.")
-data_dir_option = click.option(
-    "--data-dir", help="Folder of data sets. Default: the environment variable SPARSE_PEP_DATA."
-)
 max_iter_option = number_option("--max-iter", default=MAX_ITER, help="Maximum number of iterations.")
-json_option = click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print one JSON document instead of text; NaN and infinity become null.",
-)
+json_option = click.option("--json", "as_json", is_flag=True,
+    help="Print one JSON document instead of text; NaN and infinity become null.")  # fmt: skip
 
 
 def with_options(*options: Callable) -> Callable:
@@ -175,12 +139,10 @@ def with_options(*options: Callable) -> Callable:
     return give
 
 
-def inducing_options(default: int) -> Callable:
-    """The options for the number of inducing points."""
-    return with_options(
-        number_option("--inducing", "n_inducing", default=default, kind=Inducing(1), metavar="M",
-            help="Number of inducing points, or auto: as many as the data need."),
-    )  # fmt: skip
+def inducing_option(default: int) -> Callable:
+    """The option for the number of inducing points."""
+    return number_option("--inducing", "n_inducing", default=default, kind=Inducing(1), metavar="M",
+        help="Number of inducing points, or auto: as many as the data need.")  # fmt: skip
 
 
 decimal_option = click.option("--decimal", default=".", show_default=True, type=click.Choice([".", ","]),
@@ -203,14 +165,14 @@ training_options = with_options(
         help="Seconds after which a fit ends with the best parameters so far, when its iteration is complete."),
     number_option("--seed", "random_state", default=0, kind=click.IntRange(0, 2**32 - 1),
         help="Seed of the random number generator."),
-    quiet_option,
+    click.option("--quiet", is_flag=True, help="Show no progress bar."),
 )  # fmt: skip
 
 # %% ../nbs/internals/cli.ipynb #a33651ef
 fit_options = with_options(
     click.option("--power", default=0.5, show_default=True, type=Power(), metavar="POWER",
         help="A number from 0 (VFE) to 1 (FITC), or a rule: auto (0.5), log_loss (0.8 in regression), held_out (the best of five powers on a held-out fifth of the rows)."),
-    inducing_options(100),
+    inducing_option(100),
     click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME", type=click.Choice(LIKELIHOODS),
         help=f"Distribution of the target. For numbers: gaussian, student_t (with outliers), heteroscedastic_gaussian (noise that depends on the inputs), tobit (cut off at 0). For positive numbers: gamma, weibull (durations; a minus sign says that one had not ended). For fractions between 0 and 1: beta. For ordered classes 0, 1, 2, ...: ordinal. For labels: {', '.join(CLASSIFIERS)}. "
         "For counts: poisson, negative_binomial."),
@@ -354,10 +316,10 @@ def predict_command(**options: object) -> None:
 @click.option("--target", help="Column of DATA to predict.")
 @click.option("--data", "names", multiple=True, metavar="NAME",
     help="Name of a data set; may be given more than once. Default: diabetes.")
-@data_dir_option
+@click.option("--data-dir", help="Folder of data sets. Default: the environment variable SPARSE_PEP_DATA.")
 @click.option("--powers", default="0,0.5,1", show_default=True,
     help="Powers to compare, separated by commas.")
-@inducing_options(50)
+@inducing_option(50)
 @number_option("--splits", default=3, help="Number of train/test splits.")
 @click.option("--likelihood", metavar="NAME", type=click.Choice(LIKELIHOODS),
     help="Distribution of the target, see `fit`. Default: auto for named data sets with labels, otherwise gaussian.")

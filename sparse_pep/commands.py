@@ -124,23 +124,18 @@ def score_columns(rows: Sequence[Mapping]) -> dict[str, str]:
     return {key: spec for key, spec in SCORES.items() if key in rows[0]}
 
 # %% ../nbs/internals/commands.ipynb #bcafd611
-def require_different(y: np.ndarray, target: str | None) -> None:
-    """Raise a ValueError if the targets y (N,), of the column `target`, are all the same."""
+def require_learnable(y: np.ndarray, target: str | None, X: np.ndarray | None = None, names: Sequence[str] = ()) -> None:
+    """Raise a ValueError if the targets y (N,), of the column `target`, are all the same, or if values of y or of X (N, D),
+    whose columns have these names, are too large to be squared.
+    """
+    called = "the target" if target is None else f"the target {target!r}"
     if np.all(y == y[:1]):
-        called = "the target" if target is None else f"the target {target!r}"
         raise ValueError(f"{called} has fewer than two different values in {len(y)} rows: there is nothing to learn.")
-
-
-def require_learnable(X: np.ndarray, y: np.ndarray, names: Sequence[str], target: str | None = None) -> None:
-    """Raise a ValueError, which names the column, if the target is constant or values are too large to be squared."""
-    require_different(y, target)
-    called = [*(f"column {name!r}" for name in names), "the target" if target is None else f"the target {target!r}"]
-    largest = np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
-    if y.dtype.kind in "fiu":  # labels may be words
-        largest = np.append(largest, max(np.max(y), -np.min(y)))
-    for column, value in zip(called, largest):
+    for name, value in zip(names, () if X is None else np.maximum(np.max(X, axis=0), -np.min(X, axis=0))):
         if value > LARGEST:
-            raise ValueError(f"{column} holds values too large to standardise (their squares overflow); rescale it.")
+            raise ValueError(f"column {name!r} holds values too large to standardise (their squares overflow); rescale it.")
+    if y.dtype.kind in "fiu" and max(np.max(y), -np.min(y)) > LARGEST:  # labels may be words
+        raise ValueError(f"{called} holds values too large to standardise (their squares overflow); rescale it.")
 
 # %% ../nbs/internals/commands.ipynb #4b2c3222
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax")
@@ -188,10 +183,11 @@ def one_line_warnings(label: str = "") -> Iterator[list[str]]:
         try:
             yield said
         finally:
-            lines = (" ".join(str(warning.message).split()) for warning in caught)
-            said += [f"{label}{line}" for line in dict.fromkeys(lines)]
-            for line in said:
-                tqdm.write(f"Warning: {line}", file=sys.stderr)
+            for warning in caught:
+                line = label + " ".join(str(warning.message).split())
+                if line not in said:
+                    said.append(line)
+                    tqdm.write(f"Warning: {line}", file=sys.stderr)
 
 # %% ../nbs/internals/commands.ipynb #e77bf589
 def score_rows(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> dict:
@@ -359,7 +355,7 @@ def read_training(
     if labels and rows.classes.dtype.kind == "f":
         raise ValueError(f"--likelihood {likelihood}: the target {target!r} is continuous, not a label; leave the option out.")
     y = rows.columns["y"]
-    require_learnable(rows.columns["X"], y, rows.feature_names, target)
+    require_learnable(y, target, rows.columns["X"], rows.feature_names)
     if likelihood in (*COUNTS, "ordinal") and np.any((y < 0.0) | (y % 1.0 != 0.0)):
         what = "counts" if likelihood in COUNTS else "the numbers of ordered classes"
         raise ValueError(f"--likelihood {likelihood}: the target {target!r} does not hold {what} (0, 1, 2, ...).")
@@ -425,8 +421,8 @@ def fit_text(result: Mapping) -> str:
     if "scores" in result:
         listed = ", ".join(f"{key} {value:.4f}" for key, value in result["scores"].items())
         lines.append(f"{result['n_held_out']} rows held out: {listed}")
-    files = [result[name] for name in ("file", "report") if name in result]
-    return "\n".join([*lines, f"wrote {' and '.join(files)}"])
+    files = result["file"] + (f" and {result['report']}" if "report" in result else "")
+    return "\n".join([*lines, f"wrote {files}"])
 
 # %% ../nbs/internals/commands.ipynb #0994ccd4
 def check_held_out(y: np.ndarray, train: np.ndarray, test: np.ndarray, likelihood: str, name: str) -> None:
@@ -497,7 +493,7 @@ def fit(
                 raise ValueError(f"--test-fraction: {error}") from error
             check_held_out(rows.targets(), train, test, likelihood, "--test-fraction")
         counted = rows.columns["y"][train[weights[train] > 0.0] if weights.ndim else train]
-        require_different(counted, target)
+        require_learnable(counted, target)
         encoder = rows.encoded_by
         if encoder is not None and not as_json:
             click.echo(f"{encoder.describe()}\n")
@@ -638,7 +634,7 @@ def chosen_data(
         own = Dataset(name, rows.columns["X"], y, rows.feature_names, random_splits(len(y), splits))
         sets = [(own, likelihood or "gaussian")]
     for one, kind in sets:
-        require_learnable(one.X, one.y, one.feature_names)
+        require_learnable(one.y, None, one.X, one.feature_names)
         for split, (train, test) in enumerate(one.splits):
             check_held_out(one.y, train, test, kind, f"{one.name}, split {split}")
     if data is not None and rows.encoded_by is not None:

@@ -19,35 +19,11 @@ from .data.tables import gathered, labels_from, table_files, table_layout
 from .numerics.validation import as_floats, is_number, shown
 from .regression import gaussian_log_density
 
-# %% ../nbs/internals/datasets.ipynb #4f77e636
-@dataclass(frozen=True, eq=False)
-class Table:
-    """The numbers of a table: inputs X (N, D), the target y (N,) or None, and the names of their columns."""
-
-    X: np.ndarray
-    y: np.ndarray | None
-    feature_names: tuple[str, ...]
-    target: str | None
-
-# %% ../nbs/internals/datasets.ipynb #28ac9708
-def read_table(
-    path: str | os.PathLike, target: str | None = None, columns: Sequence[str] | None = None, labels: bool = False
-) -> Table:
-    """The table of a CSV or Parquet file, or of `-`, standard input. Inputs are the `columns`, or all but the target, which is a
-    number, or with `labels` a class label. A ValueError names the column, the row and the cell that cannot be used.
-    """
-    labels = bool(labels) and target is not None
-    layout = table_layout(table_files(path, many=False), {"y": target}, columns, labels)
-    arrays, texts = gathered(layout)
-    y = arrays.get("y")
-    if labels:
-        y = labels_from(texts)[y.astype(int)]
-    return Table(arrays["X"], y, layout.inputs, target)
-
 # %% ../nbs/internals/datasets.ipynb #dcd51214
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A data set: inputs X (N, D) in the units of the source; y (N,), numbers or labels; and pairs (train, test) of row numbers.
+    """A data set: inputs X (N, D) in the units of the source; y (N,), numbers or labels;
+    and pairs (train, test) of row numbers.
 
     Examples
     --------
@@ -62,6 +38,21 @@ class Dataset:
     y: np.ndarray
     feature_names: tuple[str, ...]
     splits: tuple[tuple[np.ndarray, np.ndarray], ...]
+
+# %% ../nbs/internals/datasets.ipynb #28ac9708
+def read_table(
+    path: str | os.PathLike, target: str | None = None, columns: Sequence[str] | None = None, labels: bool = False
+) -> Dataset:
+    """The table of a CSV or Parquet file, or of `-`, standard input, without splits; y is None without a target. Inputs are the `columns`, or all but the target, which is a
+    number, or with `labels` a class label. A ValueError names the column, the row and the cell that cannot be used.
+    """
+    labels = bool(labels) and target is not None
+    layout = table_layout(table_files(path, many=False), {"y": target}, columns, labels)
+    arrays, texts = gathered(layout)
+    y = arrays.get("y")
+    if labels:
+        y = labels_from(texts)[y.astype(int)]
+    return Dataset(str(path), arrays["X"], y, layout.inputs, ())
 
 # %% ../nbs/internals/datasets.ipynb #d6bde161
 SHIPPED = {"regression": ("diabetes",), "classification": ("breast_cancer", "digits", "iris", "wine")}
@@ -158,31 +149,28 @@ def read_splits(path: str | os.PathLike, n: int) -> tuple[tuple[np.ndarray, np.n
     return tuple(splits)
 
 # %% ../nbs/internals/datasets.ipynb #6ad8d9d7
-def shipped_set(name: str) -> Dataset:
-    """A data set that scikit-learn ships, with ten `random_splits`."""
-    import sklearn.datasets
+def load_set(name: str, kind: str, data_dir: str | os.PathLike | None) -> Dataset:
+    """A data set of this kind, which scikit-learn ships with ten `random_splits`, or the folder contains with its splits."""
+    if name in SHIPPED[kind]:
+        import sklearn.datasets
 
-    bunch = getattr(sklearn.datasets, f"load_{name}")()
-    return Dataset(name, bunch.data, bunch.target, tuple(map(str, bunch.feature_names)), random_splits(len(bunch.target)))
-
-
-def check_dataset(name: str, kind: str, data_dir: str | os.PathLike | None = None) -> None:
-    """Raise a ValueError, which lists the known names, unless `name` is a data set of this kind."""
-    known = list_datasets(data_dir, kind)
-    if name in known:
-        return
-    for other in SHIPPED:
-        if name in list_datasets(data_dir, other):
-            raise ValueError(f"`name`: {name!r} is a {other} set; use `load_{other}`.")
-    where = "" if data_directory(data_dir) else " Name a data folder (`data_dir` or SPARSE_PEP_DATA) for more."
-    raise ValueError(f"`name`: there is no data set {name!r}; there are: {', '.join(known)}.{where}")
-
-
-def folder_set(name: str, folder: Path, labels: bool = False) -> Dataset:
-    """The data set of a folder that contains its table and its splits."""
-    table = read_table(folder / f"{name}.csv.gz", target="y", labels=labels)
-    splits = read_splits(folder / f"{name}_splits.json.gz", len(table.y))
-    return Dataset(name, table.X, table.y, table.feature_names, splits)
+        bunch = getattr(sklearn.datasets, f"load_{name}")()
+        return Dataset(name, bunch.data, bunch.target, tuple(map(str, bunch.feature_names)), random_splits(len(bunch.target)))
+    folder, known = data_directory(data_dir), list_datasets(data_dir, kind)
+    if name not in known:
+        for other in SHIPPED:
+            if name in list_datasets(data_dir, other):
+                raise ValueError(f"`name`: {name!r} is a {other} set; use `load_{other}`.")
+        where = "" if folder else " Name a data folder (`data_dir` or SPARSE_PEP_DATA) for more."
+        raise ValueError(f"`name`: there is no data set {name!r}; there are: {', '.join(known)}.{where}")
+    if name == "banana":  # 400 training rows, followed by 4900 test rows
+        train = read_table(folder / "toy" / BANANA[0], target="y", labels=True)
+        test = read_table(folder / "toy" / BANANA[1], "y", train.feature_names, labels=True)
+        n, rows = len(train.y), np.arange(len(train.y) + len(test.y))
+        X, y = np.concatenate([train.X, test.X]), np.concatenate([train.y, test.y])
+        return Dataset(name, X, y, train.feature_names, ((rows[:n], rows[n:]),))
+    table = read_table(folder / kind / f"{name}.csv.gz", target="y", labels=kind == "classification")
+    return replace(table, name=name, splits=read_splits(folder / kind / f"{name}_splits.json.gz", len(table.y)))
 
 # %% ../nbs/internals/datasets.ipynb #b2735d70
 def load_regression(name: str, data_dir: str | os.PathLike | None = None) -> Dataset:
@@ -195,21 +183,9 @@ def load_regression(name: str, data_dir: str | os.PathLike | None = None) -> Dat
     >>> print(load_regression("diabetes").X.shape)
     (442, 10)
     """
-    if name in SHIPPED["regression"]:
-        return shipped_set(name)
-    check_dataset(name, "regression", data_dir)
-    return folder_set(name, data_directory(data_dir) / "regression")
+    return load_set(name, "regression", data_dir)
 
 # %% ../nbs/internals/datasets.ipynb #2ed5689d
-def banana_set(folder: Path) -> Dataset:
-    """The banana data set: 400 training rows, followed by 4900 test rows."""
-    train = read_table(folder / BANANA[0], target="y", labels=True)
-    test = read_table(folder / BANANA[1], "y", train.feature_names, labels=True)
-    n, rows = len(train.y), np.arange(len(train.y) + len(test.y))
-    X, y = np.concatenate([train.X, test.X]), np.concatenate([train.y, test.y])
-    return Dataset("banana", X, y, train.feature_names, ((rows[:n], rows[n:]),))
-
-# %% ../nbs/internals/datasets.ipynb #ff3484ad
 def load_classification(name: str, data_dir: str | os.PathLike | None = None) -> Dataset:
     """A classification data set with its splits, in the units of the source: `breast_cancer` (569 x 30; +1 malignant,
     −1 benign), `iris` (150 x 4), `wine` (178 x 13) or `digits` (1797 x 64), which scikit-learn ships, each with ten random splits;
@@ -221,14 +197,9 @@ def load_classification(name: str, data_dir: str | os.PathLike | None = None) ->
     >>> print(load_classification("breast_cancer").X.shape)
     (569, 30)
     """
-    if name in SHIPPED["classification"]:
-        data = shipped_set(name)
-        return replace(data, y=1 - 2 * data.y) if name == "breast_cancer" else data  # 0 is malignant there
-    check_dataset(name, "classification", data_dir)
-    folder = data_directory(data_dir)
-    if name == "banana":
-        return banana_set(folder / "toy")
-    data = folder_set(name, folder / "classification", labels=True)
+    data = load_set(name, "classification", data_dir)
+    if name == "breast_cancer":  # 0 is malignant there
+        return replace(data, y=1 - 2 * data.y)
     if name == "breast" and "sample_id" in data.feature_names:
         column = data.feature_names.index("sample_id")
         names = data.feature_names[:column] + data.feature_names[column + 1 :]

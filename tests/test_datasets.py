@@ -26,11 +26,11 @@ def test_a_table_has_its_inputs_in_order_and_its_target_apart(tmp_path, name):
     frame = pd.DataFrame({"a": [1.5, 3.0], "y": [2.0, 4.0], "b": [True, False], "kind": ["u", "v"]})
     frame.to_csv(tmp_path / name, index=False) if name == "t.csv" else frame.to_parquet(tmp_path / name)
     table = read_table(tmp_path / name, "y", ["b", "a"])
-    assert table.feature_names == ("b", "a") and table.target == "y"
+    assert table.feature_names == ("b", "a")
     assert table.X.flags.c_contiguous and table.X.flags.writeable and table.X.tolist() == [[1.0, 1.5], [0.0, 3.0]]
     assert table.y.dtype == float and table.y.tolist() == [2.0, 4.0]
     whole = read_table(tmp_path / name, columns=["a", "y"], labels=True)
-    assert whole.y is None and whole.target is None and whole.X.tolist() == [[1.5, 2.0], [3.0, 4.0]]
+    assert whole.y is None and whole.X.tolist() == [[1.5, 2.0], [3.0, 4.0]]
     labelled = read_table(tmp_path / name, "kind", labels=True)
     assert labelled.y.tolist() == ["u", "v"] and labelled.feature_names == ("a", "y", "b")
     with pytest.raises(ValueError, match="row 2: column 'kind' holds text, 'u'"):
