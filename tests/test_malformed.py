@@ -25,6 +25,7 @@ from sklearn.exceptions import NotFittedError
 from sparse_pep import cli, plots, report
 from sparse_pep.blocks import Partition
 from sparse_pep.data import tables
+from sparse_pep.datasets import random_splits
 from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.estimators.persistence import FORMAT_VERSION
 from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Wavelet
@@ -629,6 +630,8 @@ ARRAYS = {  # tests of tables, data sets, plots and reports have theirs
     "report of NaN": (lambda: report.fit_report(fitted(), changed(X, (2, 0), NAN), y), ["X", "row 2"]),
     "plot on one axes": (lambda: plots.plot_posterior_2d(fitted(), X, y, axes=3), "`axes`"),
     "plot on no axes": (lambda: plots.plot_residuals(y, y, y**2 + 1, ax="a"), "`ax`"),
+    "plot with a negative margin": (lambda: plots.plot_posterior_2d(fitted(), X, y, margin=-1.0), "`margin`"),
+    "splits of one row": (lambda: random_splits(1, 1, 0.5), "`n`"),
     "sweep of text": (lambda: plots.plot_power_sweep([SWEEP | {"SMSE": "good"}], "SMSE"), ["`table`", "'SMSE'"]),
 }  # fmt: skip
 SWEEP = {"data": "a", "power": 0.5, "name": "Power EP", "split": 0, "SMSE": 0.1, "converged": "yes", "seconds": 1.0}
