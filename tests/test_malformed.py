@@ -122,7 +122,7 @@ def mixed(*cells, name="dose"):
 TABLES = {  # content, words of the message
     "empty.csv": ("", ["empty.csv", "is empty"]),
     "bom_text.csv": (UTF8_BOM + csv("dose,response", "1,2", "2,a").encode(), ["row 3", "'response'", "'a'"]),
-    "binary.csv": (bytes(range(256)) * 4, ["binary.csv", "not a text file"]),
+    "utf16.csv": (GOOD.encode("utf-16-le"), ["utf16.csv", "not a text file"]),
     "latin1.csv": ("größe,response\n1,2\n".encode("latin-1"), ["latin1.csv", "UTF-8"]),
     "text_target.csv": (csv("dose,response", "1,high", "2,low"), ["row 2", "'response'", "'high'", "--likelihood auto"]),
     "huge_target.csv": (csv("dose,response", "1,1e200", "2,-1e200", "3,1"), ["'response'", "too large"]),

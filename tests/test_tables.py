@@ -283,6 +283,7 @@ def test_a_bad_table_is_refused_in_one_line_that_says_where_and_leaves_nothing(h
         (convert_table, "folder", "'folder' holds no file that ends in .parquet"),
         (convert_table, [], "holds no file"),
         (convert_table, 7, "`path` must be a file"),
+        (partial(table_files, decimal=";"), "1.csv", "`decimal` must be"),
         (partial(convert_table, target="b"), ["1.csv", "2.csv"], "`target`: '.*2.csv' has no column 'b'"),
     ],
 )

@@ -59,8 +59,6 @@ class TableFile(NamedTuple):
                 zipped = raw.read(2) == GZIP
                 raw.seek(0)
                 yield gzip.GzipFile(fileobj=raw) if zipped else raw
-        except FileNotFoundError:
-            raise ValueError(f"`path`: there is no file '{name}'.") from None
         except (gzip.BadGzipFile, EOFError, zlib.error):
             raise ValueError(f"`path`: '{name}' is a damaged gzip file; download or write it again.") from None
         except UnicodeDecodeError:
