@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .numerics.blas import dger
-from .numerics.linalg import Factor, add_weighted, factorise, inverse_gram, log1p_ratio, mirror, solve_lower
+from .numerics.linalg import Factor, add_weighted, dger, factorise, inverse_gram, log1p_ratio, mirror, solve_lower
 from .sites import Posterior, posterior_from_sums, q_moments, unexplained_variance
 
 # %% ../nbs/06_regression.ipynb #24dc7df4

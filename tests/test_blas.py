@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from reference.compare import error, properties
 from scipy.linalg import solve_triangular
 
-from sparse_pep.numerics import blas
+from sparse_pep.numerics import linalg as blas
 
 CASES = {  # the call, which of its arguments (L, K, S, T, b, d) it changes, and into what
     "product": (lambda L, K, *_: blas.triangular(L, K), 1, lambda L, K, *_: np.tril(L) @ K),

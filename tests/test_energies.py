@@ -1,5 +1,6 @@
 """Each named method of the table, computed at its coordinates, beside its own definition."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from reference import classification, limits
 from scipy.stats import norm
 
-from sparse_pep.blocks import Partition, block_infer
+from sparse_pep.blocks import BlockShard, Partition
 from sparse_pep.features import GaussianBlur, InducingPoints
 from sparse_pep.inference import infer
 from sparse_pep.kernels import SquaredExponential
@@ -64,7 +65,8 @@ class Problem:
         if method.blocks == "single":
             fit = infer(Kuu, by_rows, *given, tol=1e-11)
         else:
-            fit = block_infer(Kuu, by_blocks, Partition(self.blocks[method.blocks]), *given, tol=1e-11)
+            partition = Partition(self.blocks[method.blocks])
+            fit = infer(Kuu, by_blocks, *given[:2], partition.powers(given[2]), kind=partial(BlockShard, partition), tol=1e-11)
         q = fit.posteriors[0]
         f = predict_f_cov(q, features.Kuf(kernel, self.X_test), kernel(self.X_test))
         return limits.Result(*f, fit.log_evidence), q_moments(q)

@@ -41,7 +41,7 @@ FLOORS = (
 ORDER = " ".join(FLOORS).split()
 COVARIANCES = set(FLOORS[1].split())
 INFERENCE = set(" ".join(FLOORS[2:4]).split())  # it is given covariances and knows nothing of where they come from
-COMPUTING = INFERENCE - {"likelihoods", "multiclass"} | {"numerics.linalg", "numerics.blas"}
+COMPUTING = INFERENCE - {"likelihoods", "multiclass"} | {"numerics.linalg"}
 
 KNOWN_FUNCTIONS = {  # what estimators take from modules that compute, classes aside
     "clustered_blocks": "the argument `blocks` is turned into labels here"

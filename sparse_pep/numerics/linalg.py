@@ -6,14 +6,16 @@
 __all__ = ['log1p_ratio', 'expm1_ratio', 'Factor', 'factorise', 'solve_lower']
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #62d70364
+import ctypes
+import os
+import re
 from bisect import bisect
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import lapack
-
-from .blas import dger, syrk, triangular
+from scipy.linalg import blas, cython_blas, lapack
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #b3cd4d99
 def log1p_ratio(x: ArrayLike) -> np.ndarray:
@@ -32,6 +34,91 @@ def expm1_ratio(x: ArrayLike) -> np.ndarray:
     x = np.asarray(x, dtype=float)
     safe = np.where(x == 0.0, 1.0, x)
     return np.where(x == 0.0, 1.0, np.expm1(safe) / safe)
+
+# %% ../../nbs/internals/numerics/linalg.ipynb #2add9a53
+SIGNATURES = {  # c: char *, i: int *, d: double *
+    "dtrmm": "cccciiddidi",
+    "dtrsm": "cccciiddidi",
+    "dsyrk": "cciiddiddi",
+    "dger": "iiddididi",
+}
+
+
+def _routine(name: str) -> Callable | None:
+    """The BLAS routine `name` as a function of flags, integers and addresses that runs without the
+    GIL, or None if the ordinary path must be taken.
+    """
+    capsule = getattr(cython_blas, "__pyx_capi__", {}).get(name)
+    if capsule is None or os.environ.get("SPARSE_PEP_PLAIN_BLAS", "") not in ("", "0"):
+        return None
+    own, text, address = ctypes.py_object, ctypes.c_char_p, ctypes.c_void_p
+    get_name = ctypes.PYFUNCTYPE(text, own)(("PyCapsule_GetName", ctypes.pythonapi))
+    get_pointer = ctypes.PYFUNCTYPE(address, own, text)(("PyCapsule_GetPointer", ctypes.pythonapi))
+    signature = get_name(capsule)
+    letters = {"char *": "c", "int *": "i", "double *": "d", "__pyx_t_5scipy_6linalg_11cython_blas_d *": "d"}
+    arguments = re.fullmatch(r"void \((.*)\)", signature.decode())
+    if arguments is None or "".join(letters.get(kind, "?") for kind in arguments[1].split(", ")) != SIGNATURES[name]:
+        return None
+    kinds = {"c": text, "i": ctypes.POINTER(ctypes.c_int), "d": address}
+    types = [kinds[letter] for letter in SIGNATURES[name]]
+    return ctypes.CFUNCTYPE(None, *types)(get_pointer(capsule, signature))
+
+
+ROUTINES = {name: _routine(name) for name in SIGNATURES}
+ONE = ctypes.byref(ctypes.c_double(1.0))
+
+# %% ../../nbs/internals/numerics/linalg.ipynb #baeab74a
+def _address(name: str, array: np.ndarray, shape: tuple[int, ...]) -> int:
+    """The address of the data of a C-ordered float64 `array` of this shape. ValueError for others."""
+    ordered = array.flags.c_contiguous
+    if not (ordered and array.dtype == np.float64 and array.shape == shape):
+        order = "" if ordered else ", not C-ordered"
+        raise ValueError(f"`{name}` must be a C-ordered float64 array {shape}; got {array.dtype} {array.shape}{order}.")
+    return array.ctypes.data
+
+# %% ../../nbs/internals/numerics/linalg.ipynb #20cee2e8
+def triangular(L: np.ndarray, K: np.ndarray, transpose: bool = False, solve: bool = False) -> np.ndarray:
+    """L K, or L⁻¹ K with `solve`, where `transpose` replaces L by Lᵀ, for L (M, M) lower triangular and K (M, n), both
+    in C order; K is overwritten and returned. Cost: nM² flops and no memory.
+    """
+    M, n = K.shape
+    at_L, at_K = _address("L", L, (M, M)), _address("K", K, (M, n))
+    name = "dtrsm" if solve else "dtrmm"
+    if not K.size:
+        return K
+    if ROUTINES[name] is None:
+        getattr(blas, name)(1.0, L.T, K.T, side=1, trans_a=transpose, overwrite_b=1)
+    else:
+        rows, columns = ctypes.c_int(M), ctypes.c_int(n)
+        flags = b"R", b"U", b"T" if transpose else b"N", b"N"
+        ROUTINES[name](*flags, columns, rows, ONE, at_L, rows, at_K, columns)
+    return K
+
+# %% ../../nbs/internals/numerics/linalg.ipynb #f4fa91e0
+def syrk(S: np.ndarray, V: np.ndarray, times: float = 1.0) -> None:
+    """Add times · V Vᵀ to the lower triangle of S (M, M), in place, for V (M, n), both in C order. Cost: nM² flops."""
+    M, n = V.shape
+    at_S, at_V = _address("S", S, (M, M)), _address("V", V, (M, n))
+    if not V.size:
+        return
+    if ROUTINES["dsyrk"] is None:
+        blas.dsyrk(times, V.T, 1.0, S.T, trans=1, lower=0, overwrite_c=1)
+    else:
+        rows, columns, factor = ctypes.c_int(M), ctypes.c_int(n), ctypes.byref(ctypes.c_double(times))
+        ROUTINES["dsyrk"](b"U", b"T", rows, columns, factor, at_V, columns, ONE, at_S, rows)
+
+
+def dger(T: np.ndarray, b: np.ndarray, d: np.ndarray) -> None:
+    """Add b dᵀ to T (M, n) in C order, in place, for b (M,) and d (n,). Cost 2nM flops."""
+    (M, n), b, d = T.shape, np.ascontiguousarray(b, dtype=float), np.ascontiguousarray(d, dtype=float)
+    at_T, at_b, at_d = _address("T", T, (M, n)), _address("b", b, (M,)), _address("d", d, (n,))
+    if not T.size:
+        return
+    if ROUTINES["dger"] is None:
+        blas.dger(1.0, d, b, a=T.T, overwrite_a=1, overwrite_x=0, overwrite_y=0)
+    else:
+        rows, columns, step = ctypes.c_int(M), ctypes.c_int(n), ctypes.c_int(1)
+        ROUTINES["dger"](columns, rows, ONE, at_d, step, at_b, step, at_T, columns)
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #448d6c3a
 @dataclass(frozen=True, eq=False)
