@@ -370,11 +370,11 @@ def read_training(
     return rows
 
 # %% ../nbs/internals/commands.ipynb #e7229a23
-def fit_result(model: PowerEPEstimator, n_rows: int, target: str) -> dict:
-    """The results of a fit to `n_rows` rows, for `--json`. The evidence, of all rows in nats, and the parameters of the
-    likelihood are for the target divided by `target_scale`; `noise_std` is in the target's own units.
+def print_fit(model: PowerEPEstimator, n_rows: int, target: str, more: Mapping, as_json: bool) -> None:
+    """Print the results of a fit to `n_rows` rows, with `more` of them. The evidence, of all rows in nats, and the parameters
+    of the likelihood are for the target divided by `target_scale`; `noise_std` is in the target's own units.
     """
-    gaussian, likelihood = isinstance(model, SparsePEPRegressor), model.likelihood_
+    gaussian, likelihood, scale = isinstance(model, SparsePEPRegressor), model.likelihood_, model.y_scale_
     result = {
         "target": target,
         "n_rows": n_rows,
@@ -385,44 +385,36 @@ def fit_result(model: PowerEPEstimator, n_rows: int, target: str) -> dict:
         "limit": model.diagnostics_.get("limit"),
         "n_iter": model.n_iter_,
         "log_marginal_likelihood": model.log_marginal_likelihood_value_,
-        "target_scale": model.y_scale_,
+        "target_scale": scale,
         "likelihood": {"name": type(likelihood).__name__, "parameters": vars(likelihood)},
         "diagnostics": {k: v for k, v in model.diagnostics_.items() if isinstance(v, (int, float, np.number))},
+        **more,
     }
+    units, end = f" ({target} divided by {scale:.4g})", "converged"
+    if not model.converged_:
+        end = f"NOT converged; raise --{result['limit'].replace('_', '-')} or --tol"
     if gaussian:
-        result["noise_std"] = model.y_scale_ * np.sqrt(model.noise_variance_)
-    if isinstance(model, SparsePEPClassifier):
-        result["classes"] = model.classes_
-    return result
-
-
-def fit_text(result: Mapping) -> str:
-    """The results of a fit as a few lines of text."""
-    target, scale = result["target"], result["target_scale"]
-    units = f" ({target} divided by {scale:.4g})"
-    end = "converged" if result["converged"] else f"NOT converged; raise --{result['limit'].replace('_', '-')} or --tol"
-    evidence = result["log_marginal_likelihood"] / result["n_rows"]
-    if "noise_std" in result:
+        result["noise_std"] = scale * np.sqrt(model.noise_variance_)
         noise = f"noise standard deviation: {result['noise_std']:.4g} (units of {target})"
     else:
-        units = units if scale != 1.0 else ""
-        name, parameters = result["likelihood"].values()
-        given = {key: np.ravel(value) for key, value in parameters.items() if value is not None}
-        values = [f"{key} {' '.join(f'{number:.4g}' for number in numbers)}" for key, numbers in given.items()]
-        if "classes" in result:
-            values = ["classes " + ", ".join(map(str, result["classes"].tolist()))]
-        noise = f"likelihood {name}" + (f": {', '.join(values)}{units}" if values else "")
+        units, noise = units if scale != 1.0 else "", f"likelihood {type(likelihood).__name__}"
+        parameters = {key: np.ravel(value) for key, value in vars(likelihood).items() if value is not None}
+        values = [f"{key} {' '.join(f'{number:.4g}' for number in numbers)}" for key, numbers in parameters.items()]
+        if isinstance(model, SparsePEPClassifier):
+            result["classes"] = model.classes_
+            values = ["classes " + ", ".join(map(str, model.classes_.tolist()))]
+        noise += f": {', '.join(values)}{units}" if values else ""
     lines = [
-        f"power {result['power']:g} ({result['name']}), {result['n_inducing']} inducing points, {result['n_rows']} rows",
-        f"{result['n_iter']} iterations: {end}",
-        f"log marginal likelihood per data point: {evidence:.4f} nats{units}",
+        f"power {model.power_:g} ({result['name']}), {result['n_inducing']} inducing points, {n_rows} rows",
+        f"{model.n_iter_} iterations: {end}",
+        f"log marginal likelihood per data point: {model.log_marginal_likelihood_value_ / n_rows:.4f} nats{units}",
         noise,
-    ]  # fmt: skip
-    if "scores" in result:
-        listed = ", ".join(f"{key} {value:.4f}" for key, value in result["scores"].items())
-        lines.append(f"{result['n_held_out']} rows held out: {listed}")
-    files = result["file"] + (f" and {result['report']}" if "report" in result else "")
-    return "\n".join([*lines, f"wrote {files}"])
+    ]
+    if "scores" in more:
+        listed = ", ".join(f"{key} {value:.4f}" for key, value in more["scores"].items())
+        lines.append(f"{more['n_held_out']} rows held out: {listed}")
+    lines.append(f"wrote {more['file']}" + (f" and {more['report']}" if "report" in more else ""))
+    print_result("\n".join(lines), result, as_json)
 
 # %% ../nbs/internals/commands.ipynb #0994ccd4
 def check_held_out(y: np.ndarray, train: np.ndarray, test: np.ndarray, likelihood: str, name: str) -> None:
@@ -485,10 +477,10 @@ def fit(
     with one_line_warnings() as said:
         cache_dir = (cache_dir or tempfile.gettempdir()) if in_pieces else None
         rows = read_training(data, target, likelihood, columns, drop, decimal, weight, censored, in_pieces, cache_dir, not quiet)
-        train, test, weights = np.arange(rows.n_data), np.arange(0), rows.columns["weight"]
+        train, test, weights = np.arange(len(rows.columns["y"])), np.arange(0), rows.columns["weight"]
         if test_fraction is not None:
             try:
-                ((train, test),) = random_splits(rows.n_data, 1, test_fraction, training["random_state"])
+                ((train, test),) = random_splits(len(train), 1, test_fraction, training["random_state"])
             except ValueError as error:
                 raise ValueError(f"--test-fraction: {error}") from error
             check_held_out(rows.targets(), train, test, likelihood, "--test-fraction")
@@ -507,13 +499,13 @@ def fit(
     model.save(check_output(out), extra={"feature_names": list(names), "target": target})
     if checkpoint is not None:
         Path(checkpoint).unlink(missing_ok=True)
-    result = fit_result(model, len(train), target) | {"file": out}
+    more = {"file": out}
     if encoder is not None:
-        result["columns"] = model.columns_.to_json()
+        more["columns"] = model.columns_.to_json()
     if len(test):
         with after_training(out, "the held-out rows are not scored"):
             scores = score_rows(model, rows.columns["X"], rows.targets(), train, test)
-            result |= {"scores": scores, "n_held_out": len(test)}
+            more |= {"scores": scores, "n_held_out": len(test)}
     if report is not None:
         with after_training(out, f"no report was written to '{report}'"):
             from sparse_pep.report import fit_report  # takes a second to load
@@ -526,13 +518,13 @@ def fit(
                 held_out=len(test) > 0,
                 names=rows.feature_names,
                 command="sparse-pep " + shlex.join(sys.argv[1:]),
-                scores=result.get("scores"),
+                scores=more.get("scores"),
                 messages=said,
                 target=target,
             )
             write_aside(check_output(report, "--report"), lambda file: file.write(page.encode()))
-            result["report"] = report
-    print_result(fit_text(result), result, as_json)
+            more["report"] = report
+    print_fit(model, len(train), target, more, as_json)
 
 # %% ../nbs/internals/commands.ipynb #e27c8cf8
 def predicted_rows(model: PowerEPEstimator, layout: Layout, found: Counter) -> Iterator[tuple]:
