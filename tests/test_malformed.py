@@ -400,7 +400,6 @@ WEIGHTS = {
     "negative": (changed(np.ones(12), 3, -1.0), "row 3"),
     "NaN": (changed(np.ones(12), 3, NAN), "row 3"),
     "text": (["a"] * 12, "`"),
-    "ragged": ([[1.0], [1.0, 2.0]] * 6, "`"),
     "sparse": (scipy.sparse.csr_matrix(np.ones((1, 12))), "`"),
 }
 
@@ -417,14 +416,7 @@ SIZES = (0, -1, 1.5, "two", None, NAN, True, [2])  # wrong ones
 THETA = 8 + 3  # entries of Z, and of the kernel and the noise
 ADDED = (0, -1, 1.5, 13, "many", None, True, NAN, np.ones((2, 3)), np.full((2, 2), NAN), np.ones(2), np.ones((0, 2)))
 REMOVED = (0, -1, 0.5, 4, [0, 1, 2, 3], [4], [-1], [0.5], ["a"], "a", [True, False, True, False], [[0], [1]], [])
-DOORS = {  # what takes inputs of a fitted model
-    "predict_f": lambda model, X: model.predict_f(X),
-    "sample_f": lambda model, X: model.sample_f(X),
-    "sample_y": lambda model, X: model.sample_y(X),
-    "partial_fit": lambda model, X: model.partial_fit(X, np.zeros(len(X))),
-    "predict_proba": lambda model, X: fitted("classifier").predict_proba(X),
-    "decision_function": lambda model, X: fitted("classifier").decision_function(X),
-}
+DOORS = {"sample_f": "regressor", "sample_y": "counts", "predict_f": "classifier", "predict_proba": "classifier", "decision_function": "classifier"}
 INPUTS = {"three columns": (np.ones((3, 3)), ["3 features", "2 features"]), "NaN": (changed(np.ones((3, 2)), (1, 0), NAN), ["X", "row 1", "column 0"])}
 UNFITTED = {
     "predict": [X], "predict_f": [X], "predict_proba": [X], "sample_y": [X], "save": ["m.npz"], "summary": [], "parameters": [], "score": [X, y],
@@ -434,8 +426,8 @@ UNFITTED = {
 LATER = {  # call, words of the message, kind of the error
     **{f"{name}, {kind}": (lambda name=name, bad=bad: estimator().fit(X, y, **{name: bad}), [f"`{name}`", word])
        for name in ("sample_weight", "known_variance") for kind, (bad, word) in WEIGHTS.items()},
-    **{f"{name}, {kind}": (lambda call=call, bad=bad: call(fitted(), bad), words)
-       for name, call in DOORS.items() for kind, (bad, words) in INPUTS.items()},
+    **{f"{name}, {bad}": (lambda name=name, kind=kind, X=X: getattr(fitted(kind), name)(X), words)
+       for name, kind in DOORS.items() for bad, (X, words) in INPUTS.items()},
     "all weights zero": (lambda: estimator().fit(X, y, np.zeros(12)), ["`sample_weight`", "two rows"]),
     "weights within a block": (lambda: estimator(blocks=BLOCKS).fit(X, y, np.arange(12) + 1.0), ["`weight`", "same for all data of a block"]),
     "one class of positive weight": (lambda: estimator("classifier").fit(X, changed(UP, 3, "b"), changed(np.ones(12), 3, 0.0)), ["`y`", "one class"]),

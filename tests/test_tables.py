@@ -236,6 +236,7 @@ REFUSED = {  # text of a CSV file or columns of a Parquet file, words of the mes
     **{f"no label, {cell!r}": (f"a,y\n1,x\n\n2,{cell}\n", "row 4: column 'y' has no label", {"labels": True})
        for cell in ("", " ", "?", "NA", "n/a", "NaN", "null")},
     "labels of what": (HEIGHTS, "`labels` needs a `target`", {"target": None, "labels": True}),
+    "censored what": (HEIGHTS, "`censored` needs a `target`", {"target": None, "censored": "girth"}),
     "unknown label": ("a,y\n1,x\n2,z\n", "label 'z' is not one of the classes", {"labels": ["x", "y"]}),
     "one label": ("a,y\n1,x\n2,x\n", "one class only, x", {"labels": True}),
     "nothing": ({"a": pd.array([None, 1], dtype="Int64"), "y": [1, 2]}, "row 2: column 'a' has a missing value"),
