@@ -365,6 +365,7 @@ BAD_Y = {  # estimator, y, words of the message
     "negative counts": ("counts", changed(COUNTS, 4, -1.0), ["`y`", "counts", "-1", "row 4"]),
     "one class": ("classifier", np.full(12, "a"), ["`y`", "one class", "'a'"]),
     "fractions as labels": ("classifier", y, ["`y`", "continuous"]),
+    "complex labels": ("classifier", np.arange(12) % 2 + 1j, ["`y`", "omplex"]),
     "None among labels": ("classifier", changed(LABELS, 3, None, object), ["`y`", "row 3"]),
     "numbers among labels of text": ("classifier", changed(LABELS, 3, 5, object), ["`y`"]),
 }
@@ -516,8 +517,6 @@ LIKELIHOODS = {
     "counts": ["multinomial", "", 3, None, Gaussian, True, ["gaussian"], {}, NAN, Softmax(3)],
     "classifier": ["gaussian", "", 3, None, Probit, True, ["probit"], {}, NAN, Softmax(3), Poisson(), Gaussian(), StudentT()],
 }
-
-
 OTHERS = {(kind, name): ARGUMENTS[name][:4] for kind in ("classifier", "counts") for name in ("power", "blocks", "mean", "fixed", "n_inducing", "random_state")}
 
 
