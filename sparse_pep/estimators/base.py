@@ -733,17 +733,6 @@ class PowerEPEstimator(Arguments):
         mean, var = model_left_out(self._model, self._fit_, **asked)
         return self._level(mean.T), self._spread(var.T)
 
-    def can_leave_out(self, X: np.ndarray) -> bool:
-        """Whether X (N, D) are the training inputs, each with a site of its own and no known
-        noise, so that `leave_one_out_f` predicts them as if they had not been seen.
-        """
-        data = getattr(self, "_data", None)
-        rows = None if data is None else data.rows
-        if not isinstance(rows, Piece) or rows.blocks is not None:
-            return False
-        same = np.array_equal(rows.X, self._encoding.inputs(np.asarray(self._numbers(X))))
-        return same and not np.any(rows.known_variance)
-
     def _left_out(self, what: str) -> dict:
         """The keyword arguments of `model_left_out` for the fitted model."""
         asked = self._training_data(what).asked(self._jitter, self._tight)
