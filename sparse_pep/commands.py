@@ -477,15 +477,14 @@ def fit(
     with one_line_warnings() as said:
         cache_dir = (cache_dir or tempfile.gettempdir()) if in_pieces else None
         rows = read_training(data, target, likelihood, columns, drop, decimal, weight, censored, in_pieces, cache_dir, not quiet)
-        train, test, weights = np.arange(len(rows.columns["y"])), np.arange(0), rows.columns["weight"]
+        y, weights, train, test = rows.columns["y"], rows.columns["weight"], slice(None), np.arange(0)
         if test_fraction is not None:
             try:
-                ((train, test),) = random_splits(len(train), 1, test_fraction, training["random_state"])
+                ((train, test),) = random_splits(len(y), 1, test_fraction, training["random_state"])
             except ValueError as error:
                 raise ValueError(f"--test-fraction: {error}") from error
             check_held_out(rows.targets(), train, test, likelihood, "--test-fraction")
-        counted = rows.columns["y"][train[weights[train] > 0.0] if weights.ndim else train]
-        require_learnable(counted, target)
+        require_learnable(y[train][weights[train] > 0.0] if weights.ndim else y[train], target)
         encoder = rows.encoded_by
         if encoder is not None and not as_json:
             click.echo(f"{encoder.describe()}\n")
@@ -524,7 +523,7 @@ def fit(
             )
             write_aside(check_output(report, "--report"), lambda file: file.write(page.encode()))
             more["report"] = report
-    print_fit(model, len(train), target, more, as_json)
+    print_fit(model, len(y) - len(test), target, more, as_json)
 
 # %% ../nbs/internals/commands.ipynb #e27c8cf8
 def predicted_rows(model: PowerEPEstimator, layout: Layout, found: Counter) -> Iterator[tuple]:

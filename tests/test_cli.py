@@ -172,8 +172,8 @@ def labels():
 
 def test_labels_of_any_text_are_fitted_scored_and_predicted(labels):
     X, y = labels
-    words = "--target kind --power 1 --inducing 6 --max-iter 15 --likelihood logit --test-fraction 0.25 --seed 2 --kernel matern52 --quiet"
-    result = accept("fit", "labels.csv", *words.split())
+    words = "--target kind --power 1 --inducing 6 --max-iter 15 --likelihood logit --test-fraction 0.25 --seed 2 --quiet"
+    result = accept("fit", "labels.csv", *words.split(), "--kernel", "matern52")
     assert "power 1 (EP), 6 inducing points, 45 rows" in result.stdout
     assert "likelihood Logit: classes down, up\n" in result.stdout and "divided by" not in result.stdout
     fitted, (train, test) = load("model.npz"), random_splits(60, 1, 0.25, seed=2)[0]
@@ -338,7 +338,14 @@ def full(*_):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("name, fault", [("fit_report", "no report was written to 'report.html'"), ("write_aside", "No space left"), ("score_rows", "the held-out rows are not scored")])  # fmt: skip
+FAULTS = [
+    ("fit_report", "no report was written to 'report.html'"),
+    ("write_aside", "No space left"),
+    ("score_rows", "the held-out rows are not scored"),
+]
+
+
+@pytest.mark.parametrize("name, fault", FAULTS)
 def test_what_was_trained_is_saved_whatever_happens_afterwards(trial, monkeypatch, name, fault):
     monkeypatch.setattr("sparse_pep.report.fit_report" if name == "fit_report" else f"sparse_pep.commands.{name}", full)
     result = run("fit", "trial.csv", *TRAIN, "--test-fraction", 0.2, "--report", "report.html", "--quiet")
@@ -430,20 +437,27 @@ def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
     assert first["SMSE"] == second["NLL"] == "" and float(first["NLL"]) > 0.0 and float(second["SMSE"]) > 0.0
 
 
-def test_every_option_of_compare_arrives(monkeypatch):
+def test_every_option_of_compare_arrives_and_its_results_as_json(monkeypatch):
     seen = []
 
     def record(data, split, power, **options):
         seen.append((data.name, split, power, options))
-        scores = {"log ML/N": 0.0, "SMSE": 0.0, "SMLL": 0.0, "converged": "yes", "seconds": 0.0}
-        return ({"data": data.name, "power": power, "name": "", "split": split} | scores, None)
+        row = {"data": data.name, "power": power, "name": "", "split": split, "converged": "yes" if split else "no"}
+        return (row | {"log ML/N": np.float64(split), "SMSE": np.inf, "SMLL": np.nan, "seconds": 0.5}, None)
 
     monkeypatch.setattr("sparse_pep.commands.run_split", record)
     options = {"inducing": "auto", "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "seed": 4}
     words = [word for name, value in options.items() for word in (f"--{name}".replace("_", "-"), value)]
-    accept("compare", "--powers", "0.25, 0.250", "--splits", 2, *words)
-    arrived = {"n_inducing": "auto", "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "random_state": 4, "likelihood": "gaussian"}
-    assert seen == [("diabetes", split, 0.25, arrived) for split in (0, 1)]  # diabetes when nothing is named
+    told = document("compare", "--powers", "0, 1, 1.0", "--splits", 3, "--out", "s.csv", *words)
+    arrived = {"n_inducing": "auto", "random_state": 4, "likelihood": "gaussian"}
+    arrived |= {name: options[name] for name in ("kernel", "max_iter", "tol", "max_time")}
+    assert seen == [("diabetes", split, power, arrived) for power in (0, 1) for split in (0, 1, 2)]  # when nothing is named
+    assert [(row["power"], row["split"]) for row in told["rows"]] == [(p, s) for p in (0, 1) for s in (0, 1, 2)]
+    assert [row["converged"] for row in told["rows"]] == [False, True, True] * 2
+    assert told["rows"][1]["SMSE"] is None and told["rows"][1]["log ML/N"] == 1.0
+    assert [(row["power"], row["splits"], row["converged"]) for row in told["averages"]] == [(0, 3, 2), (1, 3, 2)]
+    assert [row["log ML/N"] for row in told["averages"]] == [1.0, 1.0] and told["averages"][0]["SMLL"] is None
+    assert told["file"] == "s.csv" and Path("s.csv").read_text().count("\n") == 7
 
 
 # ---- whole files and signals -----------------------------------------------------------------------------------------------
@@ -534,22 +548,6 @@ def test_predictions_as_json_are_rows_or_a_file(model):
     told = document("predict", "model.npz", "trial.csv", "--out", "p.csv")
     assert told == {"target": "response", "n_rows": 80, "file": "p.csv"}
     assert numbers(Path("p.csv").read_text())["mean"].tolist() == printed["mean"].tolist()
-
-
-def test_a_comparison_as_json(monkeypatch):
-    def split_of(data, split, power, **options):
-        scores = {"log ML/N": np.float64(split), "SMSE": np.inf, "SMLL": np.nan, "seconds": 0.5}
-        row = {"data": data.name, "power": power, "name": "", "split": split}
-        return (row | scores | {"converged": "yes" if split else "no"}, None)
-
-    monkeypatch.setattr("sparse_pep.commands.run_split", split_of)
-    told = document("compare", "--powers", "0,1", "--splits", 3, "--out", "s.csv")
-    assert [(row["power"], row["split"]) for row in told["rows"]] == [(p, s) for p in (0, 1) for s in (0, 1, 2)]
-    assert [row["converged"] for row in told["rows"]] == [False, True, True] * 2
-    assert told["rows"][1]["SMSE"] is None and told["rows"][1]["log ML/N"] == 1.0
-    assert [(row["power"], row["splits"], row["converged"]) for row in told["averages"]] == [(0, 3, 2), (1, 3, 2)]
-    assert [row["log ML/N"] for row in told["averages"]] == [1.0, 1.0] and told["averages"][0]["SMLL"] is None
-    assert told["file"] == "s.csv" and Path("s.csv").read_text().count("\n") == 7
 
 
 # ---- mixed tables, and data in pieces -------------------------------------------------------------------------------
