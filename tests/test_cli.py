@@ -260,6 +260,7 @@ REFUSED = {  # command line, words of the message
     "fit parts --target site --in-pieces": ["target 'site' has fewer than two different values in"],
     "fit parts --target site --in-pieces --likelihood auto": ["one class only"],
     f"{FIT} --drop weight": ["--drop", "no column 'weight'", "Its columns"],
+    f"{FIT} --drop response": ["--drop", "'response'", "not an input"],
     f"{FIT} --columns age": ["--columns", "NAME=KIND", "'age'"],
     f"{FIT} --columns age=word": ["--columns", "'age'", "category", "'word'"],
     "compare --drop age": ["--drop", "CSV file"],
