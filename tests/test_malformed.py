@@ -536,6 +536,7 @@ PAIRS = {  # arguments that do not go together, words of the message
     "powers within a block": ("regressor", {"blocks": [0] * 6 + [1] * 6, "power": np.linspace(0, 1, 12)}, ["`power`", "block"]),
     "a checkpoint of many sizes": ("regressor", {"n_inducing": "auto", "features": None, "training": LBFGS(checkpoint="here.npz")}, ["`checkpoint`", "`n_inducing='auto'`"]),
     "a power held out from batches": ("regressor", {"power": "held_out", "training": "adam"}, ["power", "L-BFGS"]),
+    "local sites of the tight form": ("regressor", {"local": "auto", "tight": True}, ["`local`", "tight=False"]),
     "a kernel that is none": ("regressor", {"kernel": Kernel()}, "Kernel"),
     "a kernel of other columns": ("regressor", {"kernel": SquaredExponential(1.0, [1.0, 1.0, 1.0])}, "`lengthscale`"),
     "a kernel of columns that are not there": ("regressor", {"kernel": SquaredExponential(active_dims=(4,))}, "`active_dims`"),
