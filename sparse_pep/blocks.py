@@ -32,9 +32,7 @@ class Partition:
             labels = np.asarray(self.labels)
             numbers = np.unique(labels, return_inverse=True)[1]
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                "`labels` must be all numbers or all text, (N,); give a label to every data point."
-            ) from error
+            raise ValueError("`labels` must be all numbers or all text, (N,); give a label to every data point.") from error
         if labels.ndim != 1 or not len(labels):
             raise ValueError(f"`labels` must have shape (N,), N > 0; got {labels.shape}.")
         if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
@@ -169,9 +167,7 @@ def block_cholesky(S: np.ndarray, power: np.ndarray) -> np.ndarray:
     try:
         return np.linalg.cholesky(np.eye(S.shape[-1]) + power[:, None, None] * S)
     except np.linalg.LinAlgError as error:
-        raise np.linalg.LinAlgError(
-            "`I + αD/σ²` of a block is not positive definite; check kernel and noise."
-        ) from error
+        raise np.linalg.LinAlgError("`I + αD/σ²` of a block is not positive definite; check kernel and noise.") from error
 
 
 def log_det_ratio(S: np.ndarray, power: np.ndarray, lower: np.ndarray) -> np.ndarray:
@@ -413,9 +409,7 @@ class BlockShard(Shard):
             var[columns] = np.einsum("gkk->gk", E).ravel() + spread
         return mean, var
 
-    def adjoint_of(
-        self, c: int, i: int, V: np.ndarray, whitened: tuple, through: tuple | None, outer: np.ndarray
-    ) -> tuple:
+    def adjoint_of(self, c: int, i: int, V: np.ndarray, whitened: tuple, through: tuple | None, outer: np.ndarray) -> tuple:
         """The adjoints Kuf_bar (M, n) and Kbb_bar (G, b, b) for each array of members of chunk i, and for
         each of its rows ∂ log Z/∂ log σ², and d₁, (n,) or (K, n). Cost 5nM² + 6nMb flops, at power 0 less.
         """

@@ -589,9 +589,7 @@ def load_named(name: str, likelihood: str | None, data_dir: str | None) -> tuple
     likelihood = likelihood or ("auto" if labels else "gaussian")
     if labels != (likelihood in CLASSIFIERS):
         what, fitting = ("labels", CLASSIFIERS) if labels else ("numbers", ("gaussian", *NUMERIC))
-        raise ValueError(
-            f"--likelihood {likelihood}: the target of {name!r} is {what}; choose one of {', '.join(fitting)}."
-        )
+        raise ValueError(f"--likelihood {likelihood}: the target of {name!r} is {what}; choose one of {', '.join(fitting)}.")
     return (load_classification if labels else load_regression)(name, data_dir), likelihood
 
 

@@ -46,9 +46,7 @@ FREEDOM = {Matern12: 1, Matern32: 3, Matern52: 5}  # degrees of freedom
 SCALES = np.array([1.0, 3.0, 9.0])  # by which frequencies are multiplied, each for a third of them
 
 
-def frequencies(
-    kernel: Kernel, scale: np.ndarray, n_dims: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def frequencies(kernel: Kernel, scale: np.ndarray, n_dims: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Frequencies (n, D), radians per unit of x, each multiplied by its `scale` (n,), and the logs
     (n, 3) of their densities at each of `SCALES`, up to a constant. Raises NotImplementedError
     for a kernel that is not a mixture of waves.

@@ -112,9 +112,7 @@ class InducingPoints(Features):
     def Kuf_vjp(self, kernel: Kernel, X: np.ndarray | None) -> tuple[np.ndarray, Callable]:
         """Kuf = k(Z, X) (M, N), or k(Z, Z) if X is None, and its pull-back, see `Features`."""
         if X is not None and X.shape[1] != self.Z.shape[1]:
-            raise ValueError(
-                f"`X` has {X.shape[1]} columns, but the inducing inputs `Z` of the features have {self.Z.shape[1]}."
-            )
+            raise ValueError(f"`X` has {X.shape[1]} columns, but the inducing inputs `Z` of the features have {self.Z.shape[1]}.")
         K, pull = kernel.vjp(self.Z, X)
 
         def pull_back(bar: np.ndarray) -> tuple[dict, dict]:
@@ -308,15 +306,7 @@ def wave_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np
 
 
 def wave_pull(
-    P: np.ndarray,
-    A: Windows,
-    B: Windows,
-    sign: float,
-    beam: tuple,
-    K_bar: np.ndarray,
-    lengthscale: np.ndarray,
-    a: dict,
-    b: dict,
+    P: np.ndarray, A: Windows, B: Windows, sign: float, beam: tuple, K_bar: np.ndarray, lengthscale: np.ndarray, a: dict, b: dict
 ) -> None:
     """Add the contribution of one sign of the second frequency to the sums of `wave_vjp`, in
     place.
@@ -668,9 +658,7 @@ class WindowFeatures(Features):
         """Kuf (M, N) and its pull-back, see `Features`."""
         windows = self.windows()
         if X.shape[1] != self.Z.shape[1]:
-            raise ValueError(
-                f"`X` has {X.shape[1]} columns, but the centres `Z` of the features have {self.Z.shape[1]}."
-            )
+            raise ValueError(f"`X` has {X.shape[1]} columns, but the centres `Z` of the features have {self.Z.shape[1]}.")
         K, pull = windows_vjp(kernel, windows, replace(points(X), data=True))
 
         def pull_back(K_bar: np.ndarray) -> tuple[dict, dict]:
@@ -885,9 +873,7 @@ def state_at_start(p: int, lam: float, omega: np.ndarray, g: np.ndarray) -> tupl
     return np.array([f, slope, bend + f / np.sqrt(8.0)]), np.array([none, -slope, -2 * bend])
 
 # %% ../nbs/04_interdomain.ipynb #6d790401
-def waves_at(
-    p: int, lam: float, omega: np.ndarray, a: float, b: float, x: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def waves_at(p: int, lam: float, omega: np.ndarray, a: float, b: float, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """exp(iω(x − a)) for all frequencies and all x (N,), continued outside [a, b] with the
     covariance of a Matérn process; its derivatives in x and in log γ. All (F, N), complex.
     """

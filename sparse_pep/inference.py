@@ -38,9 +38,7 @@ class State(NamedTuple):
     scale: np.ndarray  # (C, 1), v of each latent function: 1, except in the tight form
 
 
-def state_at(
-    shards: Shards, Kuu: Factor, sums: Sums, accuracy: Accuracy, memory: int, scale: np.ndarray
-) -> State | None:
+def state_at(shards: Shards, Kuu: Factor, sums: Sums, accuracy: Accuracy, memory: int, scale: np.ndarray) -> State | None:
     """The state for sites with these sums, or None if a posterior or a cavity is not a
     distribution.
     """
@@ -208,9 +206,7 @@ def fixed_point(
         sums = Sums(*shards.ask(step_sites, Step(back=1.0)))
         state = state_at(shards, Kuu, sums, Accuracy(search.relative, FLOOR), memory, search.scale)
         if state is None:
-            raise np.linalg.LinAlgError(
-                "q(u) is not a distribution even without sites; check the parameters of the kernel."
-            )
+            raise np.linalg.LinAlgError("q(u) is not a distribution even without sites; check the parameters of the kernel.")
     smallest, worst = state.projection.smallest.value, state.projection.error.value
     fit = Fit(
         *state, search.converged, sweep, search.change, search.shortest, np.array(search.trace),
@@ -270,9 +266,7 @@ def infer(
     return fixed_point(Shards([shard]), factor, start, tol, max_sweeps, memory, tight)
 
 # %% ../nbs/11_inference.ipynb #1d613927
-def left_out_piece(
-    piece: Piece, own: tuple | None, make: Callable, posteriors: Sequence[Posterior]
-) -> tuple[tuple, tuple]:
+def left_out_piece(piece: Piece, own: tuple | None, make: Callable, posteriors: Sequence[Posterior]) -> tuple[tuple, tuple]:
     """`Shard.left_out` of a piece, returned in the place of its state, and nothing to add up."""
     return tuple(make(piece, own).left_out(posteriors)), (0,)
 

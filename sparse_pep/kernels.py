@@ -67,9 +67,7 @@ class Kernel(Parametric):
             dims = np.atleast_1d(np.asarray(self.active_dims, dtype=object))
             whole = all(isinstance(d, (int, np.integer)) and type(d) is not bool for d in dims)
             if not whole or len(set(dims)) != len(dims) or not len(dims) or min(dims) < 0:
-                raise ValueError(
-                    f"`active_dims` must be distinct column numbers from 0; got {shown(self.active_dims)}."
-                )
+                raise ValueError(f"`active_dims` must be distinct column numbers from 0; got {shown(self.active_dims)}.")
             object.__setattr__(self, "active_dims", tuple(map(int, dims)))
 
     def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
@@ -125,9 +123,7 @@ class Kernel(Parametric):
         if self.active_dims is None:
             return X
         if max(self.active_dims) >= X.shape[1]:
-            raise ValueError(
-                f"`active_dims` {self.active_dims} names columns that are not there: X has {X.shape[1]} columns."
-            )
+            raise ValueError(f"`active_dims` {self.active_dims} names columns that are not there: X has {X.shape[1]} columns.")
         return X[:, list(self.active_dims)]
 
     def active(self, X: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -435,10 +431,7 @@ class Cosine(Kernel):
             turn1 = self.variance * np.sum(dE1 * (K_bar @ E2), axis=1)
             turn2 = self.variance * np.sum(dE2 * (K_bar.T @ E1), axis=1)
             slopes = -rate * (turn1 @ x1 + turn2 @ x2)
-            gradient = {
-                "log_variance": np.vdot(K_bar, K),
-                "log_period": slopes if self.period.ndim else slopes.sum(),
-            }
+            gradient = {"log_variance": np.vdot(K_bar, K), "log_period": slopes if self.period.ndim else slopes.sum()}
             turn = turn1 + turn2 if X2 is None else turn1
             return gradient, self.spread(np.multiply.outer(turn, rate), X1)
 
@@ -477,9 +470,7 @@ class Linear(Kernel):
             KB = K_bar @ B
             slopes = self.variance * np.einsum("md,md->d", A, KB)
             A_bar = KB + K_bar.T @ A if X2 is None else KB
-            return {
-                "log_variance": slopes if self.variance.ndim else slopes.sum()
-            }, self.spread(A_bar * self.variance, X1)
+            return {"log_variance": slopes if self.variance.ndim else slopes.sum()}, self.spread(A_bar * self.variance, X1)
 
         return (A * variance) @ B.T, pull
 
@@ -578,9 +569,7 @@ class Combination(Kernel):
     def __post_init__(self):
         several = isinstance(self.kernels, (tuple, list)) and len(self.kernels)
         if not several or not all(isinstance(kernel, Kernel) for kernel in self.kernels):
-            raise ValueError(
-                f"`kernels` of a {type(self).__name__} must be a tuple of kernels; got {shown(self.kernels)}."
-            )
+            raise ValueError(f"`kernels` of a {type(self).__name__} must be a tuple of kernels; got {shown(self.kernels)}.")
         super().__post_init__()
 
     def parameters(self) -> dict[str, np.ndarray]:
@@ -670,9 +659,7 @@ class Product(Combination):
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
         """The product of the diagonals (N,), and its pull-back."""
         diagonals, pulls = map(list, zip(*(kernel.diag_vjp(X) for kernel in self.kernels)))
-        return reduce(mul, diagonals), lambda kff_bar: numbered(
-            [p(kff_bar * _others(diagonals, i)) for i, p in enumerate(pulls)]
-        )
+        return reduce(mul, diagonals), lambda kff_bar: numbered([p(kff_bar * _others(diagonals, i)) for i, p in enumerate(pulls)])
 
 # %% ../nbs/01_kernels.ipynb #01a83ba5
 KINDS = {
@@ -832,10 +819,7 @@ class Categorical(Coded):
         def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and zeros (M, D)."""
             apart = np.vdot(K_bar, np.where(same, 0.0, K))
-            gradient = {
-                "log_variance": np.vdot(K_bar, K),
-                "log_odds_correlation": (1.0 - self.correlation) * apart,
-            }
+            gradient = {"log_variance": np.vdot(K_bar, K), "log_odds_correlation": (1.0 - self.correlation) * apart}
             return gradient, np.zeros_like(X1)
 
         return K, pull

@@ -246,8 +246,7 @@ def exchanged(
 # %% ../nbs/20_local.ipynb #5dd68c3e
 @one_blas_thread()
 def local_predict(
-    model: Model, posteriors: Sequence[Posterior], X: np.ndarray, rows: LocalRows | None = None,
-    blocks: np.ndarray | None = None,
+    model: Model, posteriors: Sequence[Posterior], X: np.ndarray, rows: LocalRows | None = None, blocks: np.ndarray | None = None
 ) -> Pair:
     """Mean and variance of f at X (S, D) with the help of the training `rows` of the same fit, or
     without `rows` those of `model_predict`, whose shapes are returned.

@@ -219,12 +219,7 @@ def fill_map(ax: Axes, a: np.ndarray, b: np.ndarray, values: np.ndarray, cmap: s
 
 # %% ../nbs/internals/plots.ipynb #c22db85b
 def plot_posterior_2d(
-    model: object,
-    X: ArrayLike,
-    y: ArrayLike,
-    axes: Sequence[Axes] | None = None,
-    n_grid: int = 60,
-    margin: float = 0.08,
+    model: object, X: ArrayLike, y: ArrayLike, axes: Sequence[Axes] | None = None, n_grid: int = 60, margin: float = 0.08
 ) -> np.ndarray:
     """Draw the posterior of a model with two inputs as two maps: its mean, with the data in the
     same colours, and its standard deviation. Returns the two axes (2,).
@@ -461,9 +456,7 @@ def check_classified(y: ArrayLike, proba: ArrayLike, classes: ArrayLike) -> tupl
     return y, proba, known
 
 # %% ../nbs/internals/plots.ipynb #54d5a1d6
-def binary_cases(
-    y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: object = None
-) -> tuple[np.ndarray, np.ndarray, str]:
+def binary_cases(y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: object = None) -> tuple[np.ndarray, np.ndarray, str]:
     """Predicted probabilities, whether each came true, and the name of the class. The arrays are
     (N,) for one class and (N C,) for all classes pooled. Arguments and errors are those of
     `plot_reliability`.
@@ -493,12 +486,7 @@ def reliability_bins(p: np.ndarray, hit: np.ndarray, n_bins: int) -> np.ndarray:
 
 # %% ../nbs/internals/plots.ipynb #a6738849
 def plot_reliability(
-    y: ArrayLike,
-    proba: ArrayLike,
-    classes: ArrayLike,
-    ax: Axes | None = None,
-    n_bins: int = 10,
-    positive: object = None,
+    y: ArrayLike, proba: ArrayLike, classes: ArrayLike, ax: Axes | None = None, n_bins: int = 10, positive: object = None
 ) -> Axes:
     """Draw the observed frequency of a class against its predicted probability, with 95 % bars and
     the number of predictions in each bin below. Returns the axes.
@@ -555,9 +543,7 @@ def count_axis(ax: Axes, name: str) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 # %% ../nbs/internals/plots.ipynb #efe2dcc8
-def plot_energy_trace(
-    values: ArrayLike, ax: Axes | None = None, label: str | None = None, step: str = "iteration"
-) -> Axes:
+def plot_energy_trace(values: ArrayLike, ax: Axes | None = None, label: str | None = None, step: str = "iteration") -> Axes:
     """Draw the approximate log marginal likelihood against the iteration, with its largest value
     marked, and return the axes.
 

@@ -16,11 +16,7 @@ from .sites import Posterior, posterior_from_sums, q_moments, unexplained_varian
 
 # %% ../nbs/06_regression.ipynb #24dc7df4
 def gaussian_sites(
-    y: np.ndarray,
-    dff: np.ndarray,
-    noise_variance: float | np.ndarray,
-    power: float | np.ndarray,
-    share: float | np.ndarray = 1.0,
+    y: np.ndarray, dff: np.ndarray, noise_variance: float | np.ndarray, power: float | np.ndarray, share: float | np.ndarray = 1.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The sites at the fixed point of Power EP, precision τ = 1/(αD + σ²) and shift ν = τy, or
     in general τ = (1 − γ)/σ² + γ/(κD + σ²); and the terms cₙ of log Z_PEP.
@@ -219,11 +215,7 @@ def log_noise_adjoint(
 
 # %% ../nbs/06_regression.ipynb #3a816df3
 def short_adjoint_chunk(
-    through: tuple[np.ndarray, np.ndarray, np.ndarray],
-    V: np.ndarray,
-    precision: np.ndarray,
-    shift: np.ndarray,
-    weight: np.ndarray,
+    through: tuple[np.ndarray, np.ndarray, np.ndarray], V: np.ndarray, precision: np.ndarray, shift: np.ndarray, weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Kuf_bar (M, n), kff_bar (n,) and d₁ of one chunk at power 0. `through` is what
     `way_through` returns; the other arguments are those of `adjoint_chunk`. Cost 2nM² flops.
@@ -255,9 +247,7 @@ def whitened_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     return beta, inverse_gram(posterior.B)
 
 
-def Kuu_adjoint(
-    Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], precision: np.ndarray, outer: np.ndarray
-) -> np.ndarray:
+def Kuu_adjoint(Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], precision: np.ndarray, outer: np.ndarray) -> np.ndarray:
     """∂ log Z / ∂ Kuu (M, M), symmetric, for Kuu before jitter is added.
 
     `precision` is V diag(wτ) Vᵀ and `outer` is V diag(we) Vᵀ, both triangles of it. Cost O(M³).

@@ -86,12 +86,7 @@ def per_row(n_rows: int, **values: float | np.ndarray) -> list[np.ndarray]:
 
 # %% ../nbs/10_shards.ipynb #f9ab9ccf
 def project(
-    likelihood: Likelihood,
-    y: np.ndarray,
-    mean: np.ndarray,
-    var: np.ndarray,
-    power: np.ndarray,
-    accuracy: Accuracy = STRICT,
+    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, accuracy: Accuracy = STRICT
 ) -> tuple:
     """The projection at cavities of f with mean and variance (C, N).
 
@@ -247,9 +242,7 @@ class Shard:
         n, M = len(self.y), len(self.Kuu.lower)
         self.known = self.noise is not None  # whether the sites follow in closed form
         if self.tight and not self.known and (np.any(self.power > 0.0) or not self.own_sites):
-            raise ValueError(
-                "`tight=True` needs Gaussian noise; with other likelihoods it needs `power=0.0` and no `blocks`."
-            )
+            raise ValueError("`tight=True` needs Gaussian noise; with other likelihoods it needs `power=0.0` and no `blocks`.")
         self.kappa, self.gamma = self.power, np.ones(n)
         if self.tight and self.known:
             self.kappa, self.gamma = self.weight, self.power
@@ -309,9 +302,7 @@ class Shard:
         """The means and variances (n,) under q from which the cavities of chunk i are computed."""
         return marginals(posterior, V)
 
-    def adjoint_of(
-        self, c: int, i: int, V: np.ndarray, whitened: tuple, through: tuple | None, outer: np.ndarray
-    ) -> tuple:
+    def adjoint_of(self, c: int, i: int, V: np.ndarray, whitened: tuple, through: tuple | None, outer: np.ndarray) -> tuple:
         """The adjoints Kuf_bar (M, n) and kff_bar (n,) of chunk i, whose V is overwritten, and d₁ and
         ∂ log Z/∂ log σ² of each of its rows, both without the weight.
         """
@@ -473,10 +464,7 @@ def step_sites(shard: Shard, step: Step) -> Sums:
 
 # %% ../nbs/10_shards.ipynb #d62e1418
 def adjoints(
-    shard: Shard,
-    whitened: Sequence[tuple[np.ndarray, np.ndarray]],
-    short: bool = False,
-    scale: np.ndarray | None = None,
+    shard: Shard, whitened: Sequence[tuple[np.ndarray, np.ndarray]], short: bool = False, scale: np.ndarray | None = None
 ) -> Adjoints:
     """The part of the gradient of log Z at the fixed point that is a sum over the rows. The shard
     releases what it has kept of V and the pull-backs.

@@ -98,11 +98,7 @@ def cavity(
 
 # %% ../nbs/05_sites.ipynb #533716fa
 def gaussian_tilted(
-    y: np.ndarray,
-    noise_variance: float | np.ndarray,
-    cavity_mean: np.ndarray,
-    cavity_var: np.ndarray,
-    power: float | np.ndarray,
+    y: np.ndarray, noise_variance: float | np.ndarray, cavity_mean: np.ndarray, cavity_var: np.ndarray, power: float | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """z, d1 and d2 (N,) of the tilted distribution for y = f + Gaussian noise, in closed form at every power
     in [0, 1]. The cavity of fₙ has the mean `cavity_mean` and the variance `cavity_var` (N,), D included.

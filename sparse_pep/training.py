@@ -158,9 +158,7 @@ class Adam(BaseEstimator):
         As in `LBFGS`; it is saved at the end of an epoch. `n_epochs` must be the same as well.
     """
 
-    def __init__(
-        self, *, batch_size=500, learning_rate=0.03, n_epochs=100, tol=1e-4, max_time=None, checkpoint=None
-    ):
+    def __init__(self, *, batch_size=500, learning_rate=0.03, n_epochs=100, tol=1e-4, max_time=None, checkpoint=None):
         self.batch_size, self.learning_rate, self.n_epochs = batch_size, learning_rate, n_epochs
         self.tol, self.max_time, self.checkpoint = tol, max_time, checkpoint
 
@@ -372,9 +370,7 @@ class Ascent:
             raise StopIteration
 
 
-def maximise(
-    objective: Objective, options: LBFGS, n_data: float, limit: TimeLimit = NO_LIMIT, progress: bool = False
-) -> Training:
+def maximise(objective: Objective, options: LBFGS, n_data: float, limit: TimeLimit = NO_LIMIT, progress: bool = False) -> Training:
     """The result of one run of L-BFGS from the start of the objective, for N data points (or Σ w)."""
     needed = options.tol * n_data
     with tqdm(total=options.max_iter, disable=not progress, desc="training", unit="it") as bar:
@@ -386,9 +382,7 @@ def maximise(
         while True:
             before, left = len(ascent.history), max(1, options.max_iter + 1 - len(ascent.history))
             rules = {"maxcor": memory, "ftol": 0.0, "gtol": 1e-3 * needed, "maxiter": left, "maxfun": 20 * left + 100}
-            end = minimize(
-                ascent, x / units, jac=True, method="L-BFGS-B", bounds=bounds, callback=ascent.record, options=rules
-            )
+            end = minimize(ascent, x / units, jac=True, method="L-BFGS-B", bounds=bounds, callback=ascent.record, options=rules)
             x, stalled = units * end.x, stalled + (end.status == STALLED)
             if not (end.status == STALLED and stalled < 2) or ascent.late or len(ascent.history) > options.max_iter:
                 break  # otherwise once more, without the history
@@ -452,9 +446,7 @@ class RecordedEvidence:
         if sites is not None and not isinstance(sites, np.ndarray):  # distributed over the pieces of a source
             sites = np.concatenate([sites[k][0] for k in range(len(sites))], axis=-1)
         sites = None if sites is None else Sites(*sites)
-        answer = Answer(
-            digest(theta), fit.log_evidence, gradient, bool(fit.converged), fit.n_sweeps, fit.jitter, sites
-        )
+        answer = Answer(digest(theta), fit.log_evidence, gradient, bool(fit.converged), fit.n_sweeps, fit.jitter, sites)
         self.checkpoint.add(answer)
         return fit, gradient
 
@@ -664,9 +656,7 @@ def batch_of(
     return Batch(shard, earlier, Kuu, pull_Kuu)
 
 # %% ../nbs/19_stochastic.ipynb #934ee461
-def random_batches(
-    n_data: int, batch_size: int, rng: np.random.Generator, blocks: np.ndarray | None = None
-) -> list[np.ndarray]:
+def random_batches(n_data: int, batch_size: int, rng: np.random.Generator, blocks: np.ndarray | None = None) -> list[np.ndarray]:
     """Row numbers of random batches of about `batch_size` rows, in order within each batch.
 
     With labels `blocks` (N,) every batch consists of whole blocks.

@@ -202,10 +202,7 @@ def test_blurs_of_no_width_are_points(width):
 
 
 def test_waves_that_stand_still_are_blurs():
-    for bare, features in (
-        (GaussianBlur(Z, WIDTHS), Wavelet(Z, WIDTHS, 0.0)),
-        (Derivative(Z, [-1] * 4), InducingPoints(Z)),
-    ):
+    for bare, features in ((GaussianBlur(Z, WIDTHS), Wavelet(Z, WIDTHS, 0.0)), (Derivative(Z, [-1] * 4), InducingPoints(Z))):
         assert error(bare.Kuu(SE), features.Kuu(SE)) < 1e-15
         assert error(bare.Kuf(SE, X), features.Kuf(SE, X)) < 1e-15
 

@@ -154,9 +154,7 @@ def _as_cluster_lost(client: "Client") -> Iterator[None]:
     try:
         yield
     except KilledWorker as error:
-        raise ClusterLost(
-            "workers died time and again of the same task (if memory ran out, smaller pieces need less)."
-        ) from error
+        raise ClusterLost("workers died time and again of the same task (if memory ran out, smaller pieces need less).") from error
     except (CancelledError, Cancelled) as error:  # of old and new Dask
         raise ClusterLost(GONE) from error
     except Exception as error:
@@ -215,9 +213,7 @@ def _names_in(others: dict[str, object]) -> list[str]:
     return [str(name) for value in named for name in np.atleast_1d(value)]
 
 
-def tasks_of(
-    X: object, inputs: list[str] | None, others: dict[str, object], labelled: Sequence[str]
-) -> "list[Delayed]":
+def tasks_of(X: object, inputs: list[str] | None, others: dict[str, object], labelled: Sequence[str]) -> "list[Delayed]":
     """Tasks that make the rows of a Dask collection. Each returns a dictionary of arrays, one piece."""
     from dask import delayed
 
@@ -550,9 +546,7 @@ class DaskSource(Source):
             total = {name: total[name] + seen[name] for name in total}
         return Columns.of_seen(total, kinds)
 
-    def _made(
-        self, X: object, inputs: list[str] | None, others: dict[str, object], labelled: Sequence[str]
-    ) -> "list[Future]":
+    def _made(self, X: object, inputs: list[str] | None, others: dict[str, object], labelled: Sequence[str]) -> "list[Future]":
         """The rows of a collection of numbers."""
         self.feature_names = inputs and tuple(inputs)
         others = {"y": None, "weight": 1.0, "known_variance": 0.0, "power": None} | others

@@ -347,10 +347,7 @@ class ArraySource(Source):
         if blocks is not None:
             self.block_labels, blocks = np.unique(blocks, return_inverse=True)
         given = X, y, weight, known_variance, power, blocks
-        self.columns = {
-            name: value if value is None else np.asanyarray(value)
-            for name, value in zip(Piece._fields[1:], given)
-        }
+        self.columns = {name: value if value is None else np.asanyarray(value) for name, value in zip(Piece._fields[1:], given)}
         X = self.columns["X"]
         if X.ndim != 2 or 0 in X.shape:
             raise ValueError(f"`X` must be a table (N, D) of one row and one column or more; got shape {X.shape}.")
@@ -359,10 +356,7 @@ class ArraySource(Source):
             if value is None:
                 continue
             if value.ndim not in allowed.get(name, (0, 1)) or (value.ndim and len(value) != len(X)):
-                raise ValueError(
-                    f"`{name}` must have a value for each of the {len(X)} rows of `X`; "
-                    f"got shape {value.shape}."
-                )
+                raise ValueError(f"`{name}` must have a value for each of the {len(X)} rows of `X`; " f"got shape {value.shape}.")
         self.n_dims, self.counted = X.shape[1], len(X)
         in_memory = mapping_of(X) is None
         self.piece_rows = len(X) if in_memory and piece_rows is None else rows_of_piece(self.n_dims, piece_rows)

@@ -204,13 +204,7 @@ class Rule(NamedTuple):
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #012e1759
 POWER_NAMES = ("auto", "log_loss", "held_out")
-KERNELS = {
-    "se": SquaredExponential,
-    "matern12": Matern12,
-    "matern32": Matern32,
-    "matern52": Matern52,
-    "rq": RationalQuadratic,
-}
+KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52, "rq": RationalQuadratic}
 LOCAL_NAMES = ("auto", "blocks")
 N_NEIGHBOURS = 20  # for `local="auto"`
 
@@ -334,9 +328,7 @@ def require_power(power: float | ArrayLike, n_data: int | None) -> np.ndarray:
     if n_data is None and power.ndim:
         return power
     if power.ndim and power.shape != (n_data,):
-        raise ValueError(
-            f"`power` must be one number or one for each of the {n_data} data points; got shape {power.shape}."
-        )
+        raise ValueError(f"`power` must be one number or one for each of the {n_data} data points; got shape {power.shape}.")
     bad = power[~((power >= 0.0) & (power <= 1.0))]
     if bad.size:
         raise ValueError(f"`power` must lie in [0, 1], from variational (0) to EP (1); got {bad.flat[0]}.")

@@ -485,9 +485,7 @@ class PowerEPEstimator(Arguments):
         self.diagnostics_["relevance"] = str(found)
         return found
 
-    def sample_f(
-        self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
-    ) -> np.ndarray:
+    def sample_f(self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0) -> np.ndarray:
         """Joint draws (S, n_samples) of the latent function at X (S, D), or (S, C, n_samples)
         for C latent functions or outputs, in the units of `predict_f`. Cost O(S³).
         """
@@ -499,9 +497,7 @@ class PowerEPEstimator(Arguments):
         scaled = self._level(np.moveaxis(draws, 0, -1))  # (S, n, C)
         return np.moveaxis(scaled, -1, 1)
 
-    def sample_y(
-        self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
-    ) -> np.ndarray:
+    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0) -> np.ndarray:
         """Draws (S, n_samples) of y at X (S, D), each column from one draw of f. Cost O(S³)."""
         X = self._test_inputs(X, "`sample_y`")
         n_samples, random = require_count(n_samples, "n_samples"), seeded(random_state)
@@ -751,9 +747,7 @@ class PowerEPEstimator(Arguments):
         if isinstance(points, (list, tuple)) or np.ndim(points):
             more = inputs_2d(points, "points")
             if 0 in more.shape or more.shape[1] != Z.shape[1]:
-                raise ValueError(
-                    f"`points` must have shape (m, {Z.shape[1]}), m > 0; got {more.shape}: {more.shape[1]} features."
-                )
+                raise ValueError(f"`points` must have shape (m, {Z.shape[1]}), m > 0; got {more.shape}: {more.shape[1]} features.")
             require_finite(more, "`points`")
             return self._with_points(np.vstack([Z, self._encoding.inputs(more)]))
         size = len(Z) + require_count(points, "points", len(X))
@@ -791,9 +785,7 @@ class PowerEPEstimator(Arguments):
         """Z (M, D) of a fitted model whose features are inducing points."""
         self._training_data("changing inducing points")
         if not isinstance(self.features_, InducingPoints):
-            raise ValueError(
-                f"only inducing points can be added or removed; the features are {type(self.features_).__name__}."
-            )
+            raise ValueError(f"only inducing points can be added or removed; the features are {type(self.features_).__name__}.")
         return self.features_.Z
 
     def _with_points(self, Z: np.ndarray) -> "PowerEPEstimator":

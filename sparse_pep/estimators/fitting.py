@@ -436,9 +436,7 @@ def learned_nothing(model: Model, fit: Fit, few: Piece) -> bool:
     mean, var = model_predict(model, fit.posteriors, rows.X)
     before = np.broadcast_to(model.mean(rows.X).T, mean.shape)
     latents = (mean, var), (before, np.broadcast_to(model.kernel.diag(rows.X), var.shape))
-    after, prior = (
-        predictive_log_density(model.likelihood.at(rows.X), rows.y, m, v + rows.known_variance) for m, v in latents
-    )
+    after, prior = (predictive_log_density(model.likelihood.at(rows.X), rows.y, m, v + rows.known_variance) for m, v in latents)
     return bool(np.mean(np.abs(after - prior)) < ALIKE)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #c471436f

@@ -171,9 +171,7 @@ class SparsePEPRegressor(RealTargets):
         cov = np.multiply.outer(cov, np.square(self.y_scale_) * np.ones(self._outputs))
         return self._encoding.back(mean.T), cov
 
-    def sample_y(
-        self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
-    ) -> np.ndarray:
+    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0) -> np.ndarray:
         """Joint draws (S, n_samples) of y at X (S, D), or (S, K, n_samples) for K outputs, with
         the trained noise included. Cost O(S³).
         """

@@ -203,9 +203,7 @@ def promising(x: np.ndarray, right: np.ndarray, k: int) -> tuple[np.ndarray, np.
     return np.divmod(np.flatnonzero(~(score < limit[:, None].astype(np.float32))), n)
 
 # %% ../../nbs/internals/numerics/distances.ipynb #1dd221ac
-def quadratic_of_differences(
-    constant: np.ndarray, first: np.ndarray, second: np.ndarray, pairs: Pairs, expand: bool
-) -> np.ndarray:
+def quadratic_of_differences(constant: np.ndarray, first: np.ndarray, second: np.ndarray, pairs: Pairs, expand: bool) -> np.ndarray:
     """constant + Σ_d first Δ_d + second Δ_d² with Δ = a − b, (M, n); coefficients (M,),
     (M, D), (M, D).
     """

@@ -165,9 +165,7 @@ def read_archive(path: str | Path, kind: str, version: int) -> dict:
         if isinstance(error, OSError) and error.filename is not None:
             raise  # there is no such file
         raise ValueError(f"`{path}` is not a {kind} file, or it is damaged.") from error
-    raise ValueError(
-        f"`{path}` was written by a newer version of sparse_pep (format {found}; this one reads up to {version})."
-    )
+    raise ValueError(f"`{path}` was written by a newer version of sparse_pep (format {found}; this one reads up to {version}).")
 
 # %% ../../nbs/internals/numerics/files.ipynb #c7462cf4
 def digest(*values: object) -> str:

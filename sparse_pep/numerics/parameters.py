@@ -62,10 +62,7 @@ def numbered(parts: Sequence[dict]) -> dict:
 
 def with_numbered(parts: Sequence[Parametric], parameters: dict[str, ArrayLike]) -> tuple[Parametric, ...]:
     """The parts at other values of their `numbered` parameters."""
-    return tuple(
-        part.with_parameters({key: parameters[f"{i}.{key}"] for key in part.parameters()})
-        for i, part in enumerate(parts)
-    )
+    return tuple(part.with_parameters({key: parameters[f"{i}.{key}"] for key in part.parameters()}) for i, part in enumerate(parts))
 
 
 def added(gradients: Sequence[dict]) -> dict:

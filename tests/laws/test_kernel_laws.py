@@ -8,23 +8,7 @@ import pytest
 from reference.compare import differences, error, slopes
 
 from sparse_pep.estimators.persistence import from_config, to_config
-from sparse_pep.kernels import (
-    Categorical,
-    Combination,
-    Constant,
-    Coregion,
-    Cosine,
-    Linear,
-    Matern12,
-    Matern32,
-    Matern52,
-    Periodic,
-    RationalQuadratic,
-    SphericalMatern32,
-    SquaredExponential,
-    Stationary,
-    White,
-)
+from sparse_pep.kernels import Categorical, Combination, Constant, Coregion, Cosine, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, SphericalMatern32, SquaredExponential, Stationary, White
 from sparse_pep.numerics import distances
 
 ARD = np.array([0.8, np.sqrt(3.0), 2.6])  # three columns, one number of many digits
@@ -190,10 +174,7 @@ def test_active_dims_is_the_kernel_on_those_columns(name):
     wide1, wide2 = RNG.normal(size=(7, 5)), RNG.normal(size=(9, 5))
     chosen = replace(kernel, active_dims=dims)
     for other, narrow, bar in ((wide2, wide2[:, dims], BAR), (None, None, BAR_SELF)):
-        (K, pull), (expected, narrow_pull) = (
-            chosen.vjp(wide1, other),
-            kernel.vjp(np.ascontiguousarray(wide1[:, dims]), narrow),
-        )
+        (K, pull), (expected, narrow_pull) = (chosen.vjp(wide1, other), kernel.vjp(np.ascontiguousarray(wide1[:, dims]), narrow))
         assert error(K, expected) < 1e-15
         (gradient, X_bar), (expected_gradient, narrow_bar) = pull(bar), narrow_pull(bar)
         assert error(X_bar[:, dims], narrow_bar) < 1e-14
