@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
+from sparse_pep.commands import run_split
 from sparse_pep.data.passes import source_moments
 from sparse_pep.datasets import Dataset, load_classification, load_regression
 from sparse_pep.features import Features, GaussianBlur, InducingPoints
 from sparse_pep.shards import Piece
 from sparse_pep.training import column_spread, kmeans_points
-from sparse_pep.commands import run_split
 
 REGRESSION, CLASSIFICATION = ("boston", "concrete", "energy"), ("banana", "pima")
 RESULTS = Path(__file__).parents[1] / "nbs" / "studies" / "results" / "cube.csv"
