@@ -441,8 +441,8 @@ def after_training(out: str, fault: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told = " ".join(str(error).split()) or type(error).__name__
-        click.echo(f"Warning: {fault} ({told}); the model is in '{out}'", err=True)
+        reason = " ".join(str(error).split()) or type(error).__name__
+        click.echo(f"Warning: {fault} ({reason}); the model is in '{out}'", err=True)
 
 # %% ../nbs/internals/commands.ipynb #a8c47965
 def fit(

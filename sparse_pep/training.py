@@ -74,18 +74,18 @@ def column_spread(X: np.ndarray, weight: np.ndarray | None = None, constant: flo
 
 # %% ../nbs/18_training.ipynb #37867365
 def greedy_points(
-    kernel: Kernel, X: np.ndarray, n_inducing: int, tolerance: float = 1e-10, given: np.ndarray | None = None
+    kernel: Kernel, X: np.ndarray, n_inducing: int, tolerance: float = 1e-10, first: np.ndarray | None = None
 ) -> np.ndarray:
-    """Points (≤ M, D): those already `given` (m, D), then rows of X (N, D) chosen one by one, each where the
+    """Points (≤ M, D): those in `first` (m, D), then rows of X (N, D) chosen one by one, each where the
     unexplained variance is largest, until no data point has more than the fraction `tolerance` of its
     prior variance left. Cost O(NM²), memory O(NM).
     """
     prior, chosen = kernel.diag(X), []
-    already = 0 if given is None else len(given)
+    already = 0 if first is None else len(first)
     columns = np.empty((min(n_inducing, already + len(X)), len(X)))
     if already:
-        factor = factorise(kernel(given), tolerance, "Kuu")
-        columns[:already] = solve_lower(factor, kernel(given, X))
+        factor = factorise(kernel(first), tolerance, "Kuu")
+        columns[:already] = solve_lower(factor, kernel(first, X))
     left = np.maximum(prior - (columns[:already] ** 2).sum(axis=0), 0.0)
     for m in range(already, len(columns)):
         n = int(np.argmax(left))
@@ -96,7 +96,7 @@ def greedy_points(
         left = np.maximum(left - columns[m] ** 2, 0.0)
         left[n] = 0.0
         chosen.append(n)
-    return X[chosen] if given is None else np.vstack([given, X[chosen]])
+    return X[chosen] if first is None else np.vstack([first, X[chosen]])
 
 # %% ../nbs/18_training.ipynb #fefa9142
 def initial_kernel(

@@ -561,19 +561,19 @@ class Columns:
         return [asdict(column) | parts for column, parts in zip(self.columns, lists)]
 
     @classmethod
-    def from_json(cls, given: object) -> "Columns":
+    def from_json(cls, saved: object) -> "Columns":
         """The inverse of `to_json`. ValueError if something else is given."""
         kinds = {"levels": list, "periods": list, "pooled": bool, "gaps": bool, "fill": (int, float), "origin": (int, float)}
-        good = isinstance(given, list) and len(given) > 0
-        for part in given if good else ():
+        good = isinstance(saved, list) and len(saved) > 0
+        for part in saved if good else ():
             good &= isinstance(part, dict) and set(part) == {one.name for one in fields(Column)}
             good = good and all(isinstance(value, kinds.get(name, str)) for name, value in part.items())
             good = good and part["kind"] in ("number", "category", "date", "left out") and math.isfinite(part["fill"] + part["origin"])
             good = good and all(isinstance(level, str) for level in part["levels"]) and set(part["periods"]) <= set(PERIODS)
             good = good and (part["form"] in FORMS if part["kind"] == "date" else part["form"] == "")
         if not good:
-            raise ValueError(f"its `columns` must hold a description of each column; got {shown(given)}.")
-        return cls(tuple(Column(**part | {name: tuple(part[name]) for name in ("levels", "periods")}) for part in given))
+            raise ValueError(f"its `columns` must hold a description of each column; got {shown(saved)}.")
+        return cls(tuple(Column(**part | {name: tuple(part[name]) for name in ("levels", "periods")}) for part in saved))
 
 # %% ../../nbs/internals/data/columns.ipynb #75d58516
 def columns_if_mixed(table: object, kinds: Mapping[str, str] | None = None, weight: np.ndarray | None = None) -> Columns | None:

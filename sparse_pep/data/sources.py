@@ -192,17 +192,17 @@ class Source:
             self.counted = sum(len(piece.X) for piece in self.pieces())
         return self.counted
 
-    def total(self, work: Callable, *given: object) -> tuple:
-        """The sum Σ work(piece, *given) over the pieces. `work` is a function of a module that
+    def total(self, work: Callable, *arguments: object) -> tuple:
+        """The sum Σ work(piece, *arguments) over the pieces. `work` is a function of a module that
         returns a tuple of numbers, arrays and `Largest`. The order of summation is fixed.
         """
         total = None
         for piece in ahead(self.pieces()):
-            total = added_parts(total, work(piece, *given))
+            total = added_parts(total, work(piece, *arguments))
         return self.unless_empty(total)
 
-    def sweep(self, work: Callable, state: object, *given: object) -> tuple:
-        """The new state, and the sum of the parts, where work(piece, own, *given) returns own, part.
+    def sweep(self, work: Callable, state: object, *arguments: object) -> tuple:
+        """The new state, and the sum of the parts, where work(piece, own, *arguments) returns own, part.
 
         `own` is the state of the piece, a tuple of arrays, or None the first time. `state` holds
         those of all pieces, or is None the first time. The old state is left as it is.
@@ -210,15 +210,15 @@ class Source:
         new = [] if self.sites_dir is None else Shelf(self.sites_dir)
         total = None
         for k, piece in enumerate(ahead(self.pieces())):
-            own, part = work(piece, None if state is None else state[k], *given)
+            own, part = work(piece, None if state is None else state[k], *arguments)
             new.append(own)
             total = added_parts(total, part)
         return new, self.unless_empty(total)
 
-    def each(self, work: Callable, *given: object) -> Iterator:
-        """Yield work(piece, *given) for each piece, in order."""
+    def each(self, work: Callable, *arguments: object) -> Iterator:
+        """Yield work(piece, *arguments) for each piece, in order."""
         for piece in ahead(self.pieces()):
-            yield work(piece, *given)
+            yield work(piece, *arguments)
 
     def sample(self, n: int, rng: np.random.Generator) -> Piece:
         """n rows, or all if there are fewer, drawn from everywhere, in order. One pass."""
@@ -346,8 +346,8 @@ class ArraySource(Source):
         super().__init__(sites_dir)
         if blocks is not None:
             self.block_labels, blocks = np.unique(blocks, return_inverse=True)
-        given = X, y, weight, known_variance, power, blocks
-        self.columns = {name: value if value is None else np.asanyarray(value) for name, value in zip(Piece._fields[1:], given)}
+        parts = X, y, weight, known_variance, power, blocks
+        self.columns = {name: value if value is None else np.asanyarray(value) for name, value in zip(Piece._fields[1:], parts)}
         X = self.columns["X"]
         if X.ndim != 2 or 0 in X.shape:
             raise ValueError(f"`X` must be a table (N, D) of one row and one column or more; got shape {X.shape}.")

@@ -53,9 +53,9 @@ class TableFile(NamedTuple):
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
         """A context with the unzipped content as a file object. ValueError if it cannot be read."""
-        name, given = self.name, self.content
+        name, content = self.name, self.content
         try:
-            with io.BytesIO(given) if isinstance(given, bytes) else open(given, "rb") as raw:
+            with io.BytesIO(content) if isinstance(content, bytes) else open(content, "rb") as raw:
                 zipped = raw.read(2) == GZIP
                 raw.seek(0)
                 yield gzip.GzipFile(fileobj=raw) if zipped else raw

@@ -577,9 +577,9 @@ class PowerEPEstimator(Arguments):
             return self.likelihood_.at(self._test_inputs(X))
         return GaussianByRow(np.concatenate(list(self._encoded(source).each(noise_piece, self.likelihood_))))
 
-    def _source_of(self, *data: object, **how: object) -> Source | None:
+    def _source_of(self, *data: object, labels: bool = False) -> Source | None:
         """The source for data that are not those of the first fit, or None if they are in memory."""
-        return source_of(*data, **how, column_types=getattr(self, "columns_", None))
+        return source_of(*data, labels=labels, column_types=getattr(self, "columns_", None))
 
     def _blocks_of(self, blocks: ArrayLike, n_rows: int) -> np.ndarray:
         """The numbers of blocks (S,) with these labels."""
@@ -751,7 +751,7 @@ class PowerEPEstimator(Arguments):
             require_finite(more, "`points`")
             return self._with_points(np.vstack([Z, self._encoding.inputs(more)]))
         size = len(Z) + require_count(points, "points", len(X))
-        all_points = greedy_points(self.kernel_, X, size, given=Z)
+        all_points = greedy_points(self.kernel_, X, size, first=Z)
         if len(all_points) < size:
             warn_caller(
                 f"only {len(all_points) - len(Z)} inducing points were added; more would explain nothing further.",

@@ -49,15 +49,15 @@ def classifier_likelihood(likelihood: str | Likelihood, n_classes: int) -> Likel
 # %% ../../nbs/internals/estimators/classifier.ipynb #da92c297
 def require_classes(classes: ArrayLike) -> np.ndarray:
     """The labels of the argument `classes`, sorted. ValueError if they are fewer than two."""
-    given = np.asarray(classes)
-    if given.ndim != 1 or len(given) < 2:
+    labels = np.asarray(classes)
+    if labels.ndim != 1 or len(labels) < 2:
         raise ValueError(f"`classes` must be a list of at least two labels; got {shown(classes)}.")
     try:
-        require_labels(given)
-        require_finite(given if given.dtype.kind == "f" else np.zeros(1), "`classes`")
+        require_labels(labels)
+        require_finite(labels if labels.dtype.kind == "f" else np.zeros(1), "`classes`")
     except ValueError as error:
         raise ValueError(f"`classes`: {error}") from error
-    return np.unique(given)
+    return np.unique(labels)
 
 # %% ../../nbs/internals/estimators/classifier.ipynb #f038291d
 @estimator
@@ -110,10 +110,10 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         """The tags of scikit-learn, which say whether the likelihood is for more than two classes."""
         tags = super().__sklearn_tags__()
         try:
-            given = likelihood_named(self.likelihood, {"noisy_probit": NoisyProbit})
+            likelihood = likelihood_named(self.likelihood, {"noisy_probit": NoisyProbit})
         except ValueError:  # all other names are for any number of classes
-            given = None
-        tags.classifier_tags.multi_class = not isinstance(given, Binary)
+            likelihood = None
+        tags.classifier_tags.multi_class = not isinstance(likelihood, Binary)
         return tags
 
     def partial_fit(
@@ -165,17 +165,17 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         """The map from the user's data to those of the model. A source that knows its classes
         already gives their numbers: −1 and 1, or 0, 1, 2, …
         """
-        rows, given = data.rows, getattr(self, "_all_classes", None)
+        rows, named = data.rows, getattr(self, "_all_classes", None)
         away = isinstance(rows, Source)
         found = classes_of(rows) if away else np.unique(rows.y)
         try:
             check_classification_targets(found if away else rows.y)
         except ValueError as error:
             raise ValueError(f"`y`: {error}") from error
-        if given is None and len(found) < 2:
+        if named is None and len(found) < 2:
             where = "" if away else f" in all {len(rows.X)} rows"
             raise ValueError(f"`y` must have at least two classes; it has one class only ({shown(found[0])}{where}).")
-        self.classes_ = found if given is None else require_classes(given)
+        self.classes_ = found if named is None else require_classes(named)
         likelihood = classifier_likelihood(self.likelihood, len(self.classes_))
         numbered = away and getattr(rows, "classes", None) is not None
         labels = class_numbers(self.classes_) if numbered else self.classes_

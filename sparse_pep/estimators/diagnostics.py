@@ -51,47 +51,47 @@ MEASURES = {"log_evidence": "log evidence", "log_density": "leave-one-out log de
 
 def rows_of_fit(fit: Account) -> Lines:
     """The rows of the summary that say what was fitted, how training went, and how a number of inducing points was chosen."""
-    told, alpha, C = fit.diagnostics, np.unique(fit.power), fit.n_latent
+    entries, alpha, C = fit.diagnostics, np.unique(fit.power), fit.n_latent
     power = f"{alpha[0]:g}" if len(alpha) == 1 else f"{alpha[0]:g} to {alpha[-1]:g}"
-    ended = "yes, but to the prior" if told.get("learned_nothing") else "yes"
+    ended = "yes, but to the prior" if entries.get("learned_nothing") else "yes"
     rows = [
         ("model", f"{fit.estimator}, {type(fit.likelihood).__name__} likelihood"),
         ("power", power + ", tight form" * fit.tight),
         ("inducing variables", f"{len(fit.features)} {type(fit.features).__name__}" + f" x {C}" * (C > 1)),
     ]
-    if "inducing_sweep" in told:
-        sizes, (measure, values) = told["inducing_sweep"]["n_inducing"], list(told["inducing_sweep"].items())[1]
+    if "inducing_sweep" in entries:
+        sizes, (measure, values) = entries["inducing_sweep"]["n_inducing"], list(entries["inducing_sweep"].items())[1]
         tried = ", ".join(f"{M} ({value:.3f})" for M, value in zip(sizes, values))
         rows.append(("points tried", f"{tried}: {MEASURES[measure]} in nats per data point"))
-        rows.append(("growth ended", told["growth_ended"]))
+        rows.append(("growth ended", entries["growth_ended"]))
     rows.append(("log marginal likelihood", f"{fit.log_evidence:.2f} nats"))
-    if told.get("log_prior") is not None:
-        rows.append(("log prior", f"{told['log_prior']:.2f} nats; training maximised the sum of both"))
-    rows.append(("converged", ended if fit.converged else f"NO: {told['message']}"))
-    if "n_evaluations" in told:
-        counts = f"{fit.n_iter} iterations, {told['n_evaluations']} evaluations"
-        rows.append(("training", f"{counts}, {told['n_rejected']} rejected"))
+    if entries.get("log_prior") is not None:
+        rows.append(("log prior", f"{entries['log_prior']:.2f} nats; training maximised the sum of both"))
+    rows.append(("converged", ended if fit.converged else f"NO: {entries['message']}"))
+    if "n_evaluations" in entries:
+        counts = f"{fit.n_iter} iterations, {entries['n_evaluations']} evaluations"
+        rows.append(("training", f"{counts}, {entries['n_rejected']} rejected"))
     return rows
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #9c825a4f
 def rows_of_trust(fit: Account) -> Lines:
     """The rows of the summary that help to judge whether to trust a fit."""
-    told, bounds = fit.diagnostics, fit.bounds
+    entries, bounds = fit.diagnostics, fit.bounds
     rows = [
-        ("unexplained", f"{told['unexplained_share']:.1%} of the prior variance of f"),
-        ("determined directions", f"{told['determined_directions']:.1f} of {fit.n_directions}"),
-        ("numerics", f"jitter {told['jitter']:g}, {told['n_clipped']} variances clipped"),
+        ("unexplained", f"{entries['unexplained_share']:.1%} of the prior variance of f"),
+        ("determined directions", f"{entries['determined_directions']:.1f} of {fit.n_directions}"),
+        ("numerics", f"jitter {entries['jitter']:g}, {entries['n_clipped']} variances clipped"),
     ]
-    if "sweeps_last" in told:
-        rows.append(("quadrature error", f"{told['quadrature_error']:.0e}"))
-        rows.append(("smallest cavity", f"{told['smallest_cavity']:.2f} of the precision"))
-    if "local" in told:
-        gain, size = told.get("local_gain"), told.get("local_megabytes")
+    if "sweeps_last" in entries:
+        rows.append(("quadrature error", f"{entries['quadrature_error']:.0e}"))
+        rows.append(("smallest cavity", f"{entries['smallest_cavity']:.2f} of the precision"))
+    if "local" in entries:
+        gain, size = entries.get("local_gain"), entries.get("local_megabytes")
         by = "" if gain is None else f" ({gain:+.2g} nats per row)"
         kept = "" if size is None else f"; keeps {size:.2g} MB of training rows"
-        rows.append(("local prediction", f"{told['local']}{by}{kept}"))
-    if "relevance" in told:
-        rows.append(("relevance", told["relevance"]))
+        rows.append(("local prediction", f"{entries['local']}{by}{kept}"))
+    if "relevance" in entries:
+        rows.append(("relevance", entries["relevance"]))
     if bounds is not None:
         rows.append(("exact GP lies between", f"{bounds[0]:.2f} and {bounds[1]:.2f} nats"))
     return rows
@@ -128,32 +128,32 @@ SHALLOW = 0.01  # of the precision, left in a cavity
 
 def advice(fit: Account) -> list[str]:
     """Advice on how to improve a fit, one sentence for each problem; none if there is no problem."""
-    told, share, bounds = fit.diagnostics, fit.diagnostics["unexplained_share"], fit.bounds
+    entries, share, bounds = fit.diagnostics, fit.diagnostics["unexplained_share"], fit.bounds
     noise = np.min(getattr(fit.likelihood, "noise_variance", np.inf))
-    scale = told["target_variance"] * SMALL_NOISE[bool(np.max(fit.power) > 0.5)]
-    few = told["determined_directions"]
-    dead, grown = bool(told.get("learned_nothing")), "inducing_sweep" in told  # growth has its own rows
+    scale = entries["target_variance"] * SMALL_NOISE[bool(np.max(fit.power) > 0.5)]
+    few = entries["determined_directions"]
+    dead, grown = bool(entries.get("learned_nothing")), "inducing_sweep" in entries  # growth has its own rows
     coincide, floor = 0.0, 0.0
     if isinstance(fit.features, InducingPoints):
         coincide, floor = effect_of_coincidence(fit.Kuu)
     crowded = coincide > MOST and share > SMALL_SHARE
     settled = grown or crowded  # the number of inducing variables is not the problem
-    wide = bounds is not None and bounds[1] - bounds[0] > WIDE_GAP * told["n_samples"]
+    wide = bounds is not None and bounds[1] - bounds[0] > WIDE_GAP * entries["n_samples"]
     wide &= share > SMALL_SHARE  # the upper bound is loose where hardly anything is missing
-    scales = told.get("n_lengthscales", 0)
+    scales = entries.get("n_lengthscales", 0)
     cases = (
         (dead, LEARNED_NOTHING),
-        (not fit.converged, f"it has not converged: raise `{told.get('limit', 'max_iter')}` or try another `power`"),
+        (not fit.converged, f"it has not converged: raise `{entries.get('limit', 'max_iter')}` or try another `power`"),
         (crowded, f"{coincide:.0%} of the inducing points nearly coincide with others, and {share:.1%} of the prior variance is unexplained: spread them over the inputs (without `features`, k-means places them)"),
         (wide and not settled, "the gap between the bounds is wide: a larger `n_inducing` may help"),
         (bounds is None and share > LARGE_SHARE and not settled, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help"),
         (not dead and not settled and few < FEW_DIRECTIONS * fit.n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good"),
-        (told["jitter"] > max(fit.jitter, HARMLESS), f"Kuu needed a jitter of {told['jitter']:g}, more than was asked for, because some inducing variables nearly coincide: a smaller `n_inducing` may do"),
+        (entries["jitter"] > max(fit.jitter, HARMLESS), f"Kuu needed a jitter of {entries['jitter']:g}, more than was asked for, because some inducing variables nearly coincide: a smaller `n_inducing` may do"),
         (noise < NOISE_FLOOR * floor, f"the jitter leaves a variance of {floor:.1g} unexplained, and the noise variance {noise:.1g} may be due to it: try a smaller `jitter`, or fewer inducing points"),
-        (scales > MANY_LENGTHSCALES * told["n_samples"], f"{scales} lengthscales were trained on {told['n_samples']} rows, too few to determine them: use one for all inputs (`ard='auto'` with `standardize=True`, or a `kernel` that has one), keep them near the scale of the data (`priors='weak'`), leave columns out, or add rows"),
+        (scales > MANY_LENGTHSCALES * entries["n_samples"], f"{scales} lengthscales were trained on {entries['n_samples']} rows, too few to determine them: use one for all inputs (`ard='auto'` with `standardize=True`, or a `kernel` that has one), keep them near the scale of the data (`priors='weak'`), leave columns out, or add rows"),
         (noise < scale, "the noise variance is very small, which near power 1 is often an artefact: compare with a lower `power`; for data with outliers use `SparsePEP(likelihood='student_t')`"),
-        (told.get("quadrature_error", 0.0) > COARSE, "the quadrature is inaccurate for some data points, because the kernel's variance is very large: start from a suitable `kernel`"),
-        (told.get("smallest_cavity", 1.0) < SHALLOW, "the posterior at some data point is determined almost entirely by this point itself: look for it with `leave_one_out()`"),
+        (entries.get("quadrature_error", 0.0) > COARSE, "the quadrature is inaccurate for some data points, because the kernel's variance is very large: start from a suitable `kernel`"),
+        (entries.get("smallest_cavity", 1.0) < SHALLOW, "the posterior at some data point is determined almost entirely by this point itself: look for it with `leave_one_out()`"),
     )  # fmt: skip
     return [text for true, text in cases if true]
 

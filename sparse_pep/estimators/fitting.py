@@ -396,7 +396,7 @@ def grown(start: Model, data: Data, options: Arguments, rng: np.random.Generator
         if size <= FIRST_SIZES[-1]:
             model, more = start, kmeans_points(few.X, size, rng, weight, start.kernel.codes)
         else:
-            more = greedy_points(model.kernel, few.X, size, given=Z)
+            more = greedy_points(model.kernel, few.X, size, first=Z)
         if len(more) == len(Z):
             ended = "the points explain all data"
             break

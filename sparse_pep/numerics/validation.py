@@ -50,9 +50,9 @@ def as_floats(values: ArrayLike, name: str) -> np.ndarray:
     """`values` as a float64 array. ValueError, which names `name`, if they are not real numbers."""
     require_unmasked(values, name)
     try:
-        given = np.asarray(values)
-        if given.dtype.kind in "biufO":
-            return np.asarray(given, dtype=float)
+        array = np.asarray(values)
+        if array.dtype.kind in "biufO":
+            return np.asarray(array, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(f"`{name}` must hold real numbers; got {shown(values)}.") from error
     raise ValueError(f"`{name}` must hold real numbers; got {shown(values)}.")
