@@ -984,4 +984,4 @@ def unstack_outputs(values: ArrayLike, n_outputs: int) -> np.ndarray:
     return as_floats(values, "values").reshape(n_outputs, -1).T
 
 # %% ../nbs/structured_kernels.ipynb #a1c0de04
-KINDS |= {kind.__name__: kind for kind in (SphericalMatern32, Categorical, Coregion)}
+KINDS = KINDS | {kind.__name__: kind for kind in (SphericalMatern32, Categorical, Coregion)}

@@ -614,7 +614,7 @@ class Beta(Likelihood):
         return np.clip(rng.beta(a, b), 1e-300, 1.0 - 1e-16)
 
 # %% ../nbs/bounded.ipynb #5a1505d6
-LIKELIHOODS |= {kind.__name__: kind for kind in (Ordinal, Beta)}
+LIKELIHOODS = LIKELIHOODS | {kind.__name__: kind for kind in (Ordinal, Beta)}
 
 # %% ../nbs/heteroscedastic.ipynb #c6ba17c8
 @dataclass(frozen=True)
@@ -744,7 +744,7 @@ class GroupedGaussian(Gaussian):
         return GaussianByRow(np.array(self.noise_variance)[self.groups(X)])
 
 # %% ../nbs/heteroscedastic.ipynb #686a5553
-LIKELIHOODS |= {kind.__name__: kind for kind in (HeteroscedasticGaussian, GroupedGaussian)}
+LIKELIHOODS = LIKELIHOODS | {kind.__name__: kind for kind in (HeteroscedasticGaussian, GroupedGaussian)}
 
 # %% ../nbs/positive.ipynb #75fb6c8a
 class Positive(Likelihood):
@@ -937,4 +937,4 @@ class Binomial(Likelihood):
         return rng.binomial(self.trials, expit(f), size=np.shape(f)).astype(float)
 
 # %% ../nbs/positive.ipynb #bee85ae3
-LIKELIHOODS |= {kind.__name__: kind for kind in (Gamma, Weibull, Tobit, Binomial)}
+LIKELIHOODS = LIKELIHOODS | {kind.__name__: kind for kind in (Gamma, Weibull, Tobit, Binomial)}
