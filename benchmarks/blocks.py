@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.regression import problem
 from sparse_pep.model import model_gradient
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 
 
 def seconds(work: Callable, clock: Callable) -> float:
@@ -33,7 +33,7 @@ def compare(size: str, block_size: int, power: float, repeats: int, clock: Calla
     blocks, times = np.arange(n_data) // block_size, ([], [])
     for _ in range(repeats):
         for record, given in zip(times, (None, blocks)):
-            data = Piece(0, X, y, blocks=given)
+            data = Rows(X, y, blocks=given)
             work = lambda: model_gradient(model, data, power, jitter=1e-8)
             work()  # not counted: caches warm up
             record.append(min(seconds(work, clock) for _ in range(3)))

@@ -18,7 +18,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Likelihood, Logit, Poisson, Probit
 from sparse_pep.numerics.threads import one_blas_thread
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 
 DIMENSIONS = 8
 
@@ -75,7 +75,7 @@ def train_once(n_data: int, n_inducing: int, power: float) -> str:
     model, X, y = problem(n_data, n_inducing)
     with Clock(model.likelihood) as clock:
         start = time.perf_counter()
-        result = training.train(model, Piece(0, X, y), power)
+        result = training.train(model, Rows(X, y), power)
         seconds = time.perf_counter() - start
     share = clock.seconds / seconds  # of one thread's time; two threads may both be in it
     return (

@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS, Objective, WarmEvidence, maximise
 from studies import mnist
 
@@ -34,7 +34,7 @@ def all_at_once(power: float, n_inducing: int, iterations: int) -> list[dict]:
     """L-BFGS on the log evidence of all digits."""
     X, y, X_test, y_test = mnist.data("mnist")
     start = mnist.start_of(X, n_inducing, np.random.default_rng(SEED))
-    evaluate, rows, spent = WarmEvidence(Piece(0, X, y.astype(float)), power, jitter=1e-6), [], [0.0, 0]
+    evaluate, rows, spent = WarmEvidence(Rows(X, y.astype(float)), power, jitter=1e-6), [], [0.0, 0]
 
     def watched(model):
         begun = time.perf_counter()

@@ -16,7 +16,7 @@ from .likelihoods import Likelihood
 from .numerics.linalg import Factor, factorise
 from .numerics.threads import one_blas_thread
 from .quadrature import Accuracy
-from .shards import Piece, Projection, Shard, Shards, Step, Sums, per_row, project, projections, site_sums, step_sites
+from .shards import Projection, Rows, Shard, Shards, Step, Sums, per_row, project, projections, site_sums, step_sites
 from .sites import Posterior, posterior_from_sums
 
 # %% ../nbs/11_inference.ipynb #d2f6b40e
@@ -266,7 +266,7 @@ def infer(
     return fixed_point(Shards([shard]), factor, start, tol, max_sweeps, memory, tight)
 
 # %% ../nbs/11_inference.ipynb #1d613927
-def left_out_piece(piece: Piece, own: tuple | None, make: Callable, posteriors: Sequence[Posterior]) -> tuple[tuple, tuple]:
+def left_out_piece(piece: Rows, own: tuple | None, make: Callable, posteriors: Sequence[Posterior]) -> tuple[tuple, tuple]:
     """`Shard.left_out` of a piece, returned in the place of its state, and nothing to add up."""
     return tuple(make(piece, own).left_out(posteriors)), (0,)
 

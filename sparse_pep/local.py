@@ -17,7 +17,7 @@ from .model import Model, model_covariance, model_predict, predictive_log_densit
 from .numerics.distances import Neighbours
 from .numerics.linalg import solve_lower
 from .numerics.threads import chunk_slices, map_chunks, one_blas_thread
-from .shards import Piece, per_row
+from .shards import Rows, per_row
 from .sites import Posterior
 
 # %% ../nbs/20_local.ipynb #8fc60fbd
@@ -281,7 +281,7 @@ def local_predict(
 
 # %% ../nbs/20_local.ipynb #5c2be287
 def local_rows(
-    fit: Fit, data: Piece, power: float | np.ndarray, n_neighbours: int = 20, labels: np.ndarray | None = None
+    fit: Fit, data: Rows, power: float | np.ndarray, n_neighbours: int = 20, labels: np.ndarray | None = None
 ) -> LocalRows:
     """What local predictions need of the rows and the sites of a fit to data in memory. `power` is
     α of rows without a power of their own; `labels` (B,) are the user's names of the blocks.
@@ -307,7 +307,7 @@ def local_covariance(model: Model, posteriors: Sequence[Posterior], X: np.ndarra
     return mean, ratio[..., :, None] * cov * ratio[..., None, :]
 
 # %% ../nbs/20_local.ipynb #5145927a
-def local_gain(model: Model, posteriors: Sequence[Posterior], data: Piece, rows: LocalRows) -> float:
+def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: LocalRows) -> float:
     """How much higher the mean log density of training targets that are left out is under the local
     prediction than under the global one, in nats per data point. It is −∞ if none can be left out.
     At most 500 evenly spaced rows are left out.

@@ -26,7 +26,7 @@ from .numerics.parameters import added
 from .numerics.threads import WORTH_A_THREAD, chunk_slices, map_chunks, one_blas_thread
 from .priors import Priors
 from .regression import predict_f, predict_f_cov, upper_bound
-from .shards import Piece, Shard, Shards, SiteState, per_row
+from .shards import Rows, Shard, Shards, SiteState, per_row
 from .sites import Posterior, determined_directions, q_moments
 from .streaming import Memory, memory_shards
 
@@ -182,7 +182,7 @@ def block_covariances(model: Model, X: np.ndarray) -> Callable:
 
 # %% ../nbs/17_model.ipynb #8c8ac097
 def bound(
-    piece: Piece, own: tuple | None, model: Model, Kuu: Factor, power: float | np.ndarray, tight: bool = False,
+    piece: Rows, own: tuple | None, model: Model, Kuu: Factor, power: float | np.ndarray, tight: bool = False,
     centred: bool = False, keeps: bool = False, private: bool = True, inflation: float = 1.0,
 ) -> Shard:
     """The rows of a piece of data, bound to a model; `own` is the state of the search for their sites, or
@@ -229,7 +229,7 @@ def bound(
 
 # %% ../nbs/17_model.ipynb #41110082
 def shards_of(
-    model: Model, data: "Piece | Source", power: float | np.ndarray, Kuu: Factor, start: object = None,
+    model: Model, data: "Rows | Source", power: float | np.ndarray, Kuu: Factor, start: object = None,
     memory: Memory | None = None, tight: bool = False, private: bool = True, inflation: float = 1.0,
 ) -> tuple[Shards, np.ndarray | None]:
     """All data as shards, and the sites from which the search starts if they are given as an array.
@@ -252,7 +252,7 @@ def shards_of(
 # %% ../nbs/17_model.ipynb #1e3c7103
 @one_blas_thread()
 def model_evidence(
-    model: Model, data: "Piece | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
+    model: Model, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
     tol: float = 1e-8, memory: Memory | None = None, tight: bool = False, private: bool = True, inflation: float = 1.0,
     Kuu: Factor | None = None,
 ) -> Fit:
@@ -280,7 +280,7 @@ def model_evidence(
 # %% ../nbs/17_model.ipynb #e89ec288
 @one_blas_thread()
 def evidence_and_gradient(
-    model: Model, data: "Piece | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
+    model: Model, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
     tol: float = 1e-8, memory: Memory | None = None, tight: bool = False,
 ) -> tuple[Fit, np.ndarray]:
     """The fit, without its cache of V, and the gradient (P,) of its evidence with respect to
@@ -298,7 +298,7 @@ def evidence_and_gradient(
 
 
 def model_gradient(
-    model: Model, data: "Piece | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
+    model: Model, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
     tol: float = 1e-8, memory: Memory | None = None, tight: bool = False,
 ) -> tuple[Fit, dict[str, np.ndarray]]:
     """The evidence and its exact gradient with respect to `model.parameters()`.
@@ -306,8 +306,8 @@ def model_gradient(
     Parameters
     ----------
     model : Model
-    data : Piece or Source
-        Rows in memory, as `Piece(0, X, y)`, or a source of `sparse_pep.data`. With Gaussian
+    data : Rows or Source
+        Rows in memory, as `Rows(X, y)`, or a source of `sparse_pep.data`. With Gaussian
         noise y may be (N, K), of K outputs.
     power : float or ndarray (N,)
         α in [0, 1] of rows without a power of their own; an array only for rows in memory.
@@ -396,7 +396,7 @@ def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray) -> 
 
 # %% ../nbs/17_model.ipynb #32ed7ad4
 @one_blas_thread()
-def model_bounds(model: Model, data: "Piece | Source", jitter: float = 0.0) -> tuple[float, float]:
+def model_bounds(model: Model, data: "Rows | Source", jitter: float = 0.0) -> tuple[float, float]:
     """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with
     this kernel and Gaussian noise. Arguments as in `model_gradient`. Cost 4NM² flops. The lower
     bound is the tight form at power 0; blocks of the data make it higher.
@@ -411,7 +411,7 @@ def model_bounds(model: Model, data: "Piece | Source", jitter: float = 0.0) -> t
 # %% ../nbs/17_model.ipynb #bf536997
 @one_blas_thread()
 def model_left_out(
-    model: Model, fit: Fit, data: "Piece | Source", power: float | np.ndarray = 0.5, memory: Memory | None = None,
+    model: Model, fit: Fit, data: "Rows | Source", power: float | np.ndarray = 0.5, memory: Memory | None = None,
     tight: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at each data point given all others, in the shapes of
@@ -441,7 +441,7 @@ def predictive_log_density(likelihood: Likelihood, y: np.ndarray, mean: np.ndarr
 
 # %% ../nbs/17_model.ipynb #cb340227
 def model_leave_one_out(
-    model: Model, fit: Fit, data: "Piece | Source", power: float | np.ndarray = 0.5, memory: Memory | None = None,
+    model: Model, fit: Fit, data: "Rows | Source", power: float | np.ndarray = 0.5, memory: Memory | None = None,
     tight: bool = False,
 ) -> np.ndarray:
     """log p(yₙ | all other data) (N,), in nats, summed over outputs; NaN where leaving out a data

@@ -27,7 +27,7 @@ from .numerics.files import Answer, Checkpoint, Sites, digest
 from .numerics.linalg import factorise, solve_lower
 from .numerics.threads import one_blas_thread
 from .priors import check_priors, limits_of, log_prior
-from .shards import Piece
+from .shards import Rows
 from .streaming import Memory
 
 # %% ../nbs/18_training.ipynb #2ab56600
@@ -266,7 +266,7 @@ class WarmEvidence:
     """
 
     def __init__(
-        self, data: "Piece | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, memory: Memory | None = None,
+        self, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, memory: Memory | None = None,
         tight: bool = False,
     ):
         self.data, self.power, self.jitter, self.memory, self.tight = data, power, jitter, memory, tight
@@ -465,7 +465,7 @@ def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = (
 
 # %% ../nbs/18_training.ipynb #9e7f043e
 def owner_of(
-    model: Model, data: "Piece | Source", power: float | np.ndarray, jitter: float, memory: Memory | None, tight: bool,
+    model: Model, data: "Rows | Source", power: float | np.ndarray, jitter: float, memory: Memory | None, tight: bool,
     fixed: Collection[str],
 ) -> str:
     """Digest of everything that determines the path of training; not of limits and `tol`."""
@@ -481,7 +481,7 @@ def owner_of(
     return digest(kinds, fields, *rows, model.theta, sorted(fixed), power, jitter, tight, *past)
 
 
-def weight_of(piece: Piece) -> tuple[float]:
+def weight_of(piece: Rows) -> tuple[float]:
     """Σ w of a piece."""
     return (float(np.sum(np.broadcast_to(piece.weight, piece.X.shape[0]))),)
 
@@ -495,7 +495,7 @@ def check_fixed(model: Model, fixed: Collection[str]) -> None:
 # %% ../nbs/18_training.ipynb #e8bb56bf
 @one_blas_thread()
 def train(
-    model: Model, data: "Piece | Source", power: float | np.ndarray = 0.5, jitter: float = 1e-8,
+    model: Model, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 1e-8,
     training: LBFGS | Adam = LBFGS(), fixed: Collection[str] = (), memory: Memory | None = None, tight: bool = False,  # noqa: B008
     rng: np.random.Generator | None = None, limit: TimeLimit | None = None, progress: bool = False,
     callback: Callable | None = None,
@@ -553,7 +553,7 @@ NOISES = (0.5, 0.1, 0.01)  # in units of the kernel's variance
 
 
 
-def starting_lengthscale(model: Model, data: Piece) -> Model:
+def starting_lengthscale(model: Model, data: Rows) -> Model:
     """The model with its lengthscales multiplied by 1, 0.3, 0.1 or 0.03, whichever has the highest
     evidence at power 0.5, for Gaussian noise and at most 20000 rows. Cost twelve evaluations.
     """
@@ -584,7 +584,7 @@ def advised_power(loss: str, likelihood: Likelihood) -> float:
 
 # %% ../nbs/18_training.ipynb #3d8a89c5
 def held_out_power(
-    model: Model, data: Piece, rng: np.random.Generator, powers: Sequence[float] = POWERS, jitter: float = 1e-8,
+    model: Model, data: Rows, rng: np.random.Generator, powers: Sequence[float] = POWERS, jitter: float = 1e-8,
     training: LBFGS = LBFGS(), fixed: Collection[str] = (), tight: bool = False, limit: TimeLimit | None = None,  # noqa: B008
     progress: bool = False,
 ) -> tuple[float, Model, dict]:
@@ -643,7 +643,7 @@ class Batch(NamedTuple):
 
 
 def batch_of(
-    model: Model, piece: Piece, power: float = 0.5, jitter: float = 0.0, memory: Memory | None = None, tight: bool = False
+    model: Model, piece: Rows, power: float = 0.5, jitter: float = 0.0, memory: Memory | None = None, tight: bool = False
 ) -> Batch:
     """The rows of a piece of data as a batch. Arguments as in `model_gradient`. Cost M³ flops."""
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
@@ -852,7 +852,7 @@ class Batches:
     """
 
     def __init__(
-        self, model: Model, data: "Piece | Source", power: float, jitter: float, memory: Memory | None, tight: bool,  # noqa: F821
+        self, model: Model, data: "Rows | Source", power: float, jitter: float, memory: Memory | None, tight: bool,  # noqa: F821
         rows: list[np.ndarray],
     ):
         self.data, self.rows, self.next = data, rows, 0
@@ -904,7 +904,7 @@ FEWEST_EPOCHS = 8  # from which it can be told whether training has converged
 
 
 def train_by_batches(
-    model: Model, data: "Piece | Source", power: float | np.ndarray, jitter: float, options: Adam,  # noqa: F821
+    model: Model, data: "Rows | Source", power: float | np.ndarray, jitter: float, options: Adam,  # noqa: F821
     fixed: Collection[str], memory: Memory | None, tight: bool, rng: np.random.Generator, limit: TimeLimit,
     progress: bool, n_data: float, record: Checkpoint | None, callback: Callable[[Epoch], object] | None,
 ) -> Training:

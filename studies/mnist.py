@@ -11,7 +11,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Probit
 from sparse_pep.model import Model, model_predict, predictive_log_density
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.training import Adam, kmeans_points, train
 from studies.common import ENDS, FIVE_POWERS, at_hand, formatted, grid_of, study_name, train_and_test
 from studies.runner import Study
@@ -56,7 +56,7 @@ def fit(job: dict, n_epochs: int, batch_size: int) -> list[dict]:
         row = {"epoch": epoch.number, "log_marginal_likelihood": epoch.objective, "seconds": epoch.seconds}
         rows.append(row | scores(epoch.model, epoch.posteriors, *test))
 
-    piece, start = Piece(0, X, y.astype(float)), start_of(X, job["M"], rng)
+    piece, start = Rows(X, y.astype(float)), start_of(X, job["M"], rng)
     training = Adam(batch_size=batch_size, n_epochs=n_epochs, tol=1e-3)
     result = train(start, piece, job["power"], jitter=1e-6, training=training, rng=rng, callback=record)
     rows[-1] |= {"log_marginal_likelihood": result.log_evidence, "converged": result.converged}

@@ -37,7 +37,7 @@ from sparse_pep.likelihoods import Gaussian
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence
 from sparse_pep.multiclass import Softmax
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS, Adam
 
 CLOSE = 1e-6  # of log Z, relative to its parts, and of its slope in the sites
@@ -120,7 +120,7 @@ def gaussian(rng):
     y, noise = np.sqrt(spread) * rng.normal(size=N), 10.0 ** rng.uniform(-4, 1) * spread
     blocks, powers, weights, labels = random_blocks(rng, N, 0.4)
     known = noise * rng.uniform(0, 2, N) if rng.uniform() < 0.3 else np.zeros(N)
-    data = Piece(0, X, y, weights[labels].astype(float), known, powers[labels], labels if len(blocks) < N else None)
+    data = Rows(X, y, weights[labels].astype(float), known, powers[labels], labels if len(blocks) < N else None)
     fit = model_evidence(Model(kernel, features, Gaussian(noise)), data, jitter=jitter, tight=tight)
     copies = np.repeat(np.arange(N), weights[labels])
     turn = np.concatenate([np.arange(w) for w in weights[labels]])
@@ -165,7 +165,7 @@ def other(rng):
     kernel, features, X, jitter, (Kuu, Kuf, Kff) = random_problem(rng, variance, len(y))
     N, C, name, y = len(X), likelihood.n_latent, type(likelihood).__name__, y[: len(X)]
     blocks, powers, weights, labels = random_blocks(rng, N, 0.3 * (C == 1))
-    data = Piece(0, X, y, weights[labels].astype(float), 0.0, powers[labels], labels if len(blocks) < N else None)
+    data = Rows(X, y, weights[labels].astype(float), 0.0, powers[labels], labels if len(blocks) < N else None)
     fit = model_evidence(Model(kernel, features, likelihood, ConstantMean(mean)), data, jitter=jitter)
     if not fit.converged:
         return f"{name}: not converged; the fit says so"

@@ -17,7 +17,7 @@ from sparse_pep.likelihoods import Probit, StudentT
 from sparse_pep.means import LinearMean
 from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_evidence, model_predict
 from sparse_pep.quadrature import Accuracy
-from sparse_pep.shards import Piece, Sums, projections, site_sums
+from sparse_pep.shards import Rows, Sums, projections, site_sums
 from sparse_pep.streaming import remember
 from sparse_pep.training import LBFGS, Adam, AdamDirections, Batches, HeldSums, batch_of, decay, is_proper, judged, posteriors_with, random_batches, step_lengths, train, visit
 
@@ -31,10 +31,10 @@ class Case:
 
     def __init__(self, name, earlier=False):
         problem = PROBLEMS[name]
-        self.known, self.power, self.model, self.data = problem.gaussian, problem.given, problem.model, Piece(0, **problem.data)
+        self.known, self.power, self.model, self.data = problem.gaussian, problem.given, problem.model, Rows(**problem.data)
         rows, self.memory = random_batches(N, 7, np.random.default_rng(0), BLOCKS) if "blocks" in problem.data else ROWS, None
         if earlier:
-            before = Piece(0, X[::2] + 0.3, problem.y[::2])
+            before = Rows(X[::2] + 0.3, problem.y[::2])
             fit = model_evidence(self.model, before, 0.5, JITTER)
             self.memory = replace(remember(fit.posteriors, fit.log_evidence, self.model.features), kept=False)
         self.how = {"memory": self.memory, "tight": problem.tight}
@@ -123,7 +123,7 @@ def test_gaussian_noise_needs_one_visit(name):
 
 def student_batch(power=1.0, n=N):
     problem = PROBLEMS["student"]
-    return batch_of(problem.model, Piece(0, X[:n], problem.y[:n]), power, JITTER)
+    return batch_of(problem.model, Rows(X[:n], problem.y[:n]), power, JITTER)
 
 
 def test_what_is_no_distribution_is_turned_back_from():
@@ -146,7 +146,7 @@ def test_what_is_no_distribution_is_turned_back_from():
 @pytest.mark.parametrize(("power", "proper"), [(0.0, True), (1.0, False)])
 def test_a_posterior_without_jitter_and_proper_cavities(power, proper):
     def fresh():
-        return batch_of(PROBLEMS["probit"].model, Piece(0, X[:1], PROBLEMS["probit"].y[:1]), power, JITTER)
+        return batch_of(PROBLEMS["probit"].model, Rows(X[:1], PROBLEMS["probit"].y[:1]), power, JITTER)
 
     batch = fresh()
     ((_, V, _),) = batch.shard.visit([0])
@@ -174,7 +174,7 @@ def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
 
 @pytest.mark.parametrize("broken", ["visit", "batch_gradient"])
 def test_a_failed_visit_or_gradient_moves_nothing_and_is_counted(broken, monkeypatch):
-    start, data = PROBLEMS["probit"].model, Piece(0, **PROBLEMS["probit"].data)
+    start, data = PROBLEMS["probit"].model, Rows(**PROBLEMS["probit"].data)
     working, answer = getattr(training, broken), None if broken == "visit" else np.full(10, np.nan)
     now_and_then = mock.Mock(side_effect=lambda *arguments: answer if now_and_then.call_count % 2 else working(*arguments))
     monkeypatch.setattr(training, broken, now_and_then)
@@ -211,7 +211,7 @@ def test_inducing_inputs_move_in_units_of_the_inputs_and_the_rate_falls_to_nothi
 
 MANY_X, MANY_Y = banana_like(300, seed=1)
 MANY_Y = np.where(np.random.default_rng(3).uniform(size=300) < 0.1, -1, 1) * MANY_Y.astype(float)
-MANY = Piece(0, MANY_X, MANY_Y)
+MANY = Rows(MANY_X, MANY_Y)
 START = Model(SquaredExponential(2.0, np.array([1.0, 1.0])), InducingPoints(MANY_X[::25]), Probit())
 
 
@@ -278,7 +278,7 @@ def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tm
 
 
 def test_convergence_is_said_honestly(monkeypatch):
-    few = train(PROBLEMS["gaussian, power 1"].model, Piece(0, X, PROBLEMS["gaussian"].y), 0.5, training=Adam(batch_size=10, n_epochs=2))
+    few = train(PROBLEMS["gaussian, power 1"].model, Rows(X, PROBLEMS["gaussian"].y), 0.5, training=Adam(batch_size=10, n_epochs=2))
     assert few.fit.start is None and not few.converged and "too few" in few.message
     assert judged(np.array([9.0] * 6 + [1.0, 3.0, 6.0, 8.0]), 10.0, 0.6) == (True, mock.ANY)
     for rise, words in ((20.0, "gained 2.0e+01"), (-20.0, "lost 2.0e+01 nats per data point; a lower `learning_rate`")):
@@ -294,7 +294,7 @@ def test_rows_that_have_no_numbers_are_refused():
         n_dims = 2
 
         def pieces(self):
-            yield Piece(0, X, np.sign(X[:, 0]))
+            yield Rows(X, np.sign(X[:, 0]))
 
     with pytest.raises(ValueError, match="draw rows by their numbers"):
         train(PROBLEMS["probit"].model, Rowless(), training=Adam())

@@ -16,7 +16,7 @@ from sparse_pep.likelihoods import Gaussian, Logit, Poisson, Probit, StudentT
 from sparse_pep.model import Model, model_evidence, model_leave_one_out, model_predict, predictive_log_density, within_blocks
 from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import log1p_ratio
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.sites import q_moments
 from sparse_pep.training import LBFGS, held_out_power, train
 
@@ -28,7 +28,7 @@ def runs(n_data, size):
 
 def given_of(X, y, blocks, power):
     """Data with blocks, and powers that may be one for each block."""
-    return Piece(0, X, y, blocks=blocks.labels), blocks.powers(power)
+    return Rows(X, y, blocks=blocks.labels), blocks.powers(power)
 
 
 # ------------------------------------------------------------------------------------------------ partitions and chunks
@@ -48,7 +48,7 @@ X6, LABELS6 = np.arange(6.0)[:, None], np.array([0, 0, 1, 1, 2, 2])
 
 def evidence_of(likelihood=None, **columns):
     model = Model(SquaredExponential(), InducingPoints(X6[:3]), likelihood or Gaussian(0.1))
-    return model_evidence(model, Piece(0, X6, X6[:, 0], **{"blocks": LABELS6} | columns))
+    return model_evidence(model, Rows(X6, X6[:, 0], **{"blocks": LABELS6} | columns))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ class Data:
         """Model, data, powers."""
         model, y = Model(self.kernel, self.features, likelihood), self.targets[type(likelihood)]
         if blocks is None:
-            return model, Piece(0, self.X, y), power
+            return model, Rows(self.X, y), power
         return model, *given_of(self.X, y, blocks, power)
 
     def dense(self, likelihood):
@@ -303,7 +303,7 @@ def test_held_out_rows_leave_the_others_in_their_blocks(likelihood):
     rows, own = (piece.X[learners], piece.y[learners]), {"weight": weight[learners]}
     scores, trained = [], []
     for power in powers:
-        left = Piece(0, *rows, **own, blocks=blocks.labels[learners])
+        left = Rows(*rows, **own, blocks=blocks.labels[learners])
         trained.append(train(trained[-1] if trained else model, left, power, **how).model)
         fit = model_evidence(trained[-1], left, power, 1e-8)
         at = model_predict(trained[-1], fit.posteriors, piece.X[judges])

@@ -17,7 +17,7 @@ from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence, model_gradient, model_leave_one_out, model_predict
 from sparse_pep.regression import evidence
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.sites import q_moments
 from sparse_pep.training import LBFGS, Adam, held_out_power, train
 
@@ -50,7 +50,7 @@ def test_exact_numbers(beyond):
             if case["method"] not in ("t", "bt", "tpep"):
                 continue
             blocks = labels_of(problem["blocks"], len(y)) if case.get("use_blocks") else None
-            data = Piece(0, X, y, weight, noise - noise.min(), blocks=blocks)
+            data = Rows(X, y, weight, noise - noise.min(), blocks=blocks)
             fit, gradient = model_gradient(model, data, case.get("alpha", 0.0), tight=True)
             assert abs(fit.log_evidence / case["logZ"] - 1) < 1e-8
             found = dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0])))
@@ -73,7 +73,7 @@ def test_exact_numbers_with_one_scale_for_the_conditional(beyond):
         parts, expected = problem["kernel"], problem["tight"]
         kernel = KERNELS[parts["name"]](parts["variance"], parts["lengthscales"])
         model = Model(kernel, InducingPoints(Z), likelihoods[problem["likelihood"]])
-        fit, gradient = model_gradient(model, Piece(0, X, y), 0.0, tight=True)
+        fit, gradient = model_gradient(model, Rows(X, y), 0.0, tight=True)
         found = {"v": fit.scale[0, 0], "logZ": fit.log_evidence, "tau": fit.site_precision[0], "nu": fit.site_shift[0]}
         found |= dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0])))
         found |= dict(zip(("f_mean", "f_var"), model_predict(model, fit.posteriors, X_test)))
@@ -81,7 +81,7 @@ def test_exact_numbers_with_one_scale_for_the_conditional(beyond):
             assert error(value, expected[name]) < 1e-6, name
         found = {name: gradient[GRADIENTS[name]].reshape(np.shape(value)) for name, value in expected["grad"].items()}
         assert gradient_error(found, expected["grad"]) < 1e-6
-        assert fit.log_evidence > model_evidence(model, Piece(0, X, y), 0.0).log_evidence + 1.0
+        assert fit.log_evidence > model_evidence(model, Rows(X, y), 0.0).log_evidence + 1.0
 
 
 def ladder(p, labels):
@@ -106,8 +106,8 @@ def test_the_order_of_the_bounds_on_random_problems():
 def test_one_scale_for_gaussian_noise_is_the_spherical_bound():
     p = Problem(3, 12, 3, 2)
     model = replace(p.model, likelihood=SearchedGaussian(float(p.model.likelihood.noise_variance)))
-    start, bounds = model_evidence(model, Piece(0, p.X, p.y), 0.0).start, ladder(p, np.arange(12))
-    fit = model_evidence(model, Piece(0, p.X, p.y), 0.0, start=start, tight=True)  # from sites that do not change
+    start, bounds = model_evidence(model, Rows(p.X, p.y), 0.0).start, ladder(p, np.arange(12))
+    fit = model_evidence(model, Rows(p.X, p.y), 0.0, start=start, tight=True)  # from sites that do not change
     assert error(fit.log_evidence, bounds[1], 12 + abs(bounds[1])) < 1e-9 and bounds[1] > bounds[0] + 0.1
 
 
@@ -117,7 +117,7 @@ X, LABELS = rng.normal(size=(N, 2)), np.arange(N) // 3
 Y = np.column_stack([np.sin(2 * X[:, 0]), X[:, 1]]) + 0.3 * rng.normal(size=(N, 2))
 WEIGHT, POWER, KNOWN = rng.uniform(0.2, 3.0, size=N)[LABELS], rng.uniform(size=N)[LABELS], rng.uniform(size=N)
 MODEL = Model(KERNELS["se"](1.2, [0.9, 1.3]), InducingPoints(X[:5] + 0.1), Gaussian(0.2), ConstantMean([0.2, -0.1]))
-DATA = Piece(0, X, Y, WEIGHT, KNOWN, POWER)
+DATA = Rows(X, Y, WEIGHT, KNOWN, POWER)
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ DATA = Piece(0, X, Y, WEIGHT, KNOWN, POWER)
 def test_what_has_no_tight_form_is_refused(power, more, words):
     labels = np.where(X[:, 0] > 0.0, 1.0, -1.0)
     with pytest.raises(ValueError, match=words):
-        model_evidence(replace(MODEL, likelihood=Probit()), Piece(0, X, labels, **more), power, tight=True)
+        model_evidence(replace(MODEL, likelihood=Probit()), Rows(X, labels, **more), power, tight=True)
     with pytest.raises(ValueError, match="batches"):
-        train(replace(MODEL, likelihood=Probit(), mean=ConstantMean(0.0)), Piece(0, X, labels), 0.0, training=Adam(tol=1e-3), jitter=1e-6, tight=True)
+        train(replace(MODEL, likelihood=Probit(), mean=ConstantMean(0.0)), Rows(X, labels), 0.0, training=Adam(tol=1e-3), jitter=1e-6, tight=True)
 
 
 LEARN = {"n_inducing": 4, "tight": True, "training": LBFGS(max_iter=3), "standardize": False, "random_state": 0}
@@ -139,7 +139,7 @@ LEARN = {"n_inducing": 4, "tight": True, "training": LBFGS(max_iter=3), "standar
 def test_the_estimator_trains_and_reports_the_tight_form(more, tmp_path):
     twice = np.r_[np.arange(N), :4]  # rows that are equal are not merged, because they would be blocks
     model = SparsePEPRegressor(**LEARN | more).fit(X[twice], Y[twice, 0], known_variance=KNOWN[twice])
-    rows = Piece(0, X[twice], Y[twice, 0], 1.0, KNOWN[twice], blocks=model._blocks)
+    rows = Rows(X[twice], Y[twice, 0], 1.0, KNOWN[twice], blocks=model._blocks)
     given = {"power": model.power_, "jitter": 1e-8, "tight": True}
     fit, gradient = model_gradient(model._model, rows, **given)
     assert error(model.log_marginal_likelihood_value_, fit.log_evidence) < 1e-12
@@ -154,7 +154,7 @@ def test_the_estimator_trains_and_reports_the_tight_form(more, tmp_path):
 
 
 def test_what_training_returns_has_the_tight_form():
-    model, data = replace(MODEL, mean=ConstantMean(0.2)), Piece(0, X, Y[:, 0])
+    model, data = replace(MODEL, mean=ConstantMean(0.2)), Rows(X, Y[:, 0])
     result = train(model, data, 0.5, training=Adam(batch_size=12, n_epochs=1, tol=1e-3), jitter=1e-6, tight=True)
     fit = model_evidence(result.model, data, 0.5, 1e-6, tight=True)
     assert error(result.log_evidence, fit.log_evidence) < 1e-9

@@ -20,7 +20,7 @@ from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.model import Model, evidence_and_gradient, model_gradient, to_vector
 from sparse_pep.numerics.files import Answer, Checkpoint, Sites, digest, read_archive
 from sparse_pep.priors import LogNormal
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.streaming import remember
 from sparse_pep.training import LBFGS, train
 
@@ -42,7 +42,7 @@ def start(likelihood):
 def earlier():
     """What is left of other data."""
     model = start(Gaussian(0.1))
-    fit, _ = model_gradient(model, Piece(0, X[::2] + 0.1, y[::2]), 0.5)
+    fit, _ = model_gradient(model, Rows(X[::2] + 0.1, y[::2]), 0.5)
     return remember(fit.posteriors, fit.log_evidence, model.features)
 
 
@@ -72,7 +72,7 @@ def saved_at_once(monkeypatch):
 @cache
 def uninterrupted(name, in_blocks):
     """The data, and a training that nothing stops."""
-    data = Piece(0, X, TARGETS[name], blocks=BLOCKS if in_blocks else None)
+    data = Rows(X, TARGETS[name], blocks=BLOCKS if in_blocks else None)
     return data, train(start(LIKELIHOODS[name]), data, 0.5, training=LBFGS(**LIMITS))
 
 
@@ -100,7 +100,7 @@ def test_killed_after_any_evaluation_it_ends_the_same(name, in_blocks, after, tm
 
 def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_path, monkeypatch):
     def trained(max_iter, **options):
-        return train(start(Probit()), Piece(0, X, np.sign(y)), 0.5, training=LBFGS(max_iter=max_iter, **options))
+        return train(start(Probit()), Rows(X, np.sign(y)), 0.5, training=LBFGS(max_iter=max_iter, **options))
 
     calls, kept = [], {"checkpoint": tmp_path / "c.npz"}
     first = trained(4, **kept)
@@ -118,16 +118,16 @@ def change(part, value):
 
 
 OTHERS = {
-    "inputs": {"data": Piece(0, X + 1e-9, y)},
-    "targets": {"data": Piece(0, X, y[::-1].copy())},
+    "inputs": {"data": Rows(X + 1e-9, y)},
+    "targets": {"data": Rows(X, y[::-1].copy())},
     "power": {"power": 0.4},
     "jitter": {"jitter": 1e-7},
     "fixed": {"fixed": ["features.Z"]},
-    "weights": {"data": Piece(0, X, y, weight=np.full(80, 2.0))},
-    "weight": {"data": Piece(0, X, y, weight=2.0)},
-    "known variance": {"data": Piece(0, X, y, known_variance=np.full(80, 2.0))},
-    "powers": {"data": Piece(0, X, y, power=np.full(80, 0.4))},
-    "blocks": {"data": Piece(0, X, y, blocks=BLOCKS)},
+    "weights": {"data": Rows(X, y, weight=np.full(80, 2.0))},
+    "weight": {"data": Rows(X, y, weight=2.0)},
+    "known variance": {"data": Rows(X, y, known_variance=np.full(80, 2.0))},
+    "powers": {"data": Rows(X, y, power=np.full(80, 0.4))},
+    "blocks": {"data": Rows(X, y, blocks=BLOCKS)},
     "memory": {"memory": earlier()},
     "tight": {"tight": True},
     "priors": {"model": change("priors", {"log_noise_variance": LogNormal(0.2, 1.0)})},
@@ -141,7 +141,7 @@ OTHERS = {
 def finished(tmp_path_factory):
     """The arguments of a training that has written its checkpoint."""
     training = LBFGS(max_iter=2, checkpoint=tmp_path_factory.mktemp("finished") / "c.npz")
-    arguments = {"model": start(Gaussian(0.1)), "data": Piece(0, X, y), "power": 0.5, "training": training}
+    arguments = {"model": start(Gaussian(0.1)), "data": Rows(X, y), "power": 0.5, "training": training}
     train(**arguments)
     return arguments
 
@@ -172,7 +172,7 @@ def test_failed_evaluations_are_remembered_as_failed(tmp_path, monkeypatch):
         return evidence_and_gradient(*arguments, **named)
 
     monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", fragile)
-    given = start(Gaussian(0.1)), Piece(0, X, y), 0.5
+    given = start(Gaussian(0.1)), Rows(X, y), 0.5
     first = train(*given, training=LBFGS(max_iter=10, checkpoint=tmp_path / "c.npz"))
     assert first.counts["n_rejected"] == 1
     monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", lambda *a, **k: pytest.fail("computed again"))
@@ -271,7 +271,7 @@ def test_another_question_ends_the_list(tmp_path):
 def test_sums_of_other_kernels_are_other_trainings(tmp_path):
     """Though their parameters have the same names and values."""
     one, other = Constant(1.0) + Linear(1.0), Linear(1.0) + Constant(1.0)
-    arguments = {"data": Piece(0, X, y), "training": LBFGS(max_iter=2, checkpoint=tmp_path / "c.npz")}
+    arguments = {"data": Rows(X, y), "training": LBFGS(max_iter=2, checkpoint=tmp_path / "c.npz")}
     assert list(one.parameters()) == list(other.parameters())
     train(replace(start(Gaussian(0.1)), kernel=one), **arguments)
     with pytest.raises(ValueError, match="other data or arguments"):

@@ -26,7 +26,7 @@ from sparse_pep import SparsePEPRegressor
 from sparse_pep.data import cluster as module
 from sparse_pep.data.cluster import ALONE, ClusterLost, DaskSource, connect
 from sparse_pep.data.columns import Columns
-from sparse_pep.data.sources import ArraySource, Largest, Piece
+from sparse_pep.data.sources import ArraySource, Largest, Rows
 from sparse_pep.data.tables import convert_table
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
@@ -153,7 +153,7 @@ def test_regression_on_two_workers(processes):
     """In processes; `laws` has all kinds of evidence on workers that are threads."""
     source = DaskSource(rows(X), rows(y), rows(weight), rows(known), client=processes)
     fit, gradient = model_gradient(REGRESSION, source, 0.5)
-    whole, whole_gradient = model_gradient(REGRESSION, Piece(0, X, y, weight, known), 0.5)
+    whole, whole_gradient = model_gradient(REGRESSION, Rows(X, y, weight, known), 0.5)
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
     np.testing.assert_allclose(to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N)
 

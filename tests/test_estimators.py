@@ -32,7 +32,7 @@ from sparse_pep.kernels import Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import LIKELIHOODS, Gaussian, Logit, NegativeBinomial, NoisyProbit, Probit
 from sparse_pep.model import model_evidence, to_vector
 from sparse_pep.multiclass import Softmax
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS, SITE_TOL, Adam
 
 RNG = np.random.default_rng(0)
@@ -730,7 +730,7 @@ def test_summaries_advise_where_there_is_reason(case, tmp_path):
 def test_blocks_reach_training_and_evidence(kind):
     power, targets = np.linspace(0.0, 1.0, 8), SIDE if kind is SparsePEPClassifier else y
     model = quick(kind, targets, 3, blocks=BLOCKS, power=power, standardize=False)
-    data = Piece(0, X, model._data.rows.y, blocks=Partition(BLOCKS).labels)
+    data = Rows(X, model._data.rows.y, blocks=Partition(BLOCKS).labels)
     fits = (model_evidence(model._model, rows, power[BLOCKS], model.jitter) for rows in (data, data._replace(blocks=None)))
     right, without = (error(model.log_marginal_likelihood_value_, fit.log_evidence) for fit in fits)
     assert right < 1e-8 and without > 1e-6

@@ -19,7 +19,7 @@ from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoint
 from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_predict
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS
 
 RNG = np.random.default_rng(3)
@@ -358,7 +358,7 @@ def test_text_of_something_else_is_refused(config):
 
 X_line = np.sort(np.random.default_rng(5).uniform(0.0, 6.0, size=40))[:, None]
 y_line = np.sin(2 * X_line[:, 0]) + 0.3 * np.random.default_rng(6).normal(size=40)
-LINE = Piece(0, X_line, y_line)
+LINE = Rows(X_line, y_line)
 
 
 @pytest.mark.parametrize("p", MATERNS)

@@ -73,7 +73,7 @@ def growth(monkeypatch, values, gaps=None, passed=()):
     """`grown` with made-up measures: the numbers of points tried, the number kept, and the end."""
     values, gaps = iter(values), iter(gaps or [np.inf] * 9)
     rows = np.random.default_rng(0).uniform(0.0, 1200.0, (1200, 1))
-    piece = fitting.Piece(0, rows, rows[:, 0])
+    piece = fitting.Rows(rows, rows[:, 0])
     data = fitting.Data(piece, piece, piece, power=np.array(0.5))
     start = fitting.Model(SquaredExponential(1.0, 1.0), InducingPoints(rows[:100]), fitting.Gaussian(1.0))
     times, tried = iter(passed), []

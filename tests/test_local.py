@@ -19,7 +19,7 @@ from sparse_pep.local import LocalRows, exchanged, left_out_groups, local_predic
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence, model_predict
 from sparse_pep.multiclass import Softmax
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 
 KERNELS = {"se": SquaredExponential, "matern32": Matern32}
 POWERS = (0.0, 0.5, 1.0)
@@ -51,7 +51,7 @@ def test_trained_blocks_agree_with_exact_numbers(beyond, number):
     labels = np.empty(len(X), dtype=int)
     for b, members in enumerate(entry["blocks"]):
         labels[members] = b
-    data = Piece(0, X, y, known_variance=noise - noise.min() / 2, blocks=labels)
+    data = Rows(X, y, known_variance=noise - noise.min() / 2, blocks=labels)
     for case in entry["cases"]:
         fit, own = model_evidence(model, data, case["alpha"]), np.array(entry["assign"])
         rows = local_rows(fit, data, case["alpha"])
@@ -63,7 +63,7 @@ def test_trained_blocks_agree_with_exact_numbers(beyond, number):
 def test_neighbours_under_a_probit_agree_with_exact_numbers(beyond):
     (entry,) = beyond["probit_local"]
     model, X, y, X_test = problem_of(entry, Probit())
-    data = Piece(0, X, y)
+    data = Rows(X, y)
     for case in entry["cases"]:
         fit = model_evidence(model, data, case["alpha"], tol=1e-11)
         rows = local_rows(fit, data, case["alpha"], n_neighbours=3)
@@ -86,7 +86,7 @@ def small(targets="gaussian", seed=0, N=24):
         likelihood = HeteroscedasticGaussian(0.1, 0.7)
     if targets == "classes":
         y, likelihood = rng.integers(3, size=N), Softmax(3)
-    return Model(SquaredExponential(1.5, [0.7, 2.0]), InducingPoints(X[:4]), likelihood), Piece(0, X, y)
+    return Model(SquaredExponential(1.5, [0.7, 2.0]), InducingPoints(X[:4]), likelihood), Rows(X, y)
 
 
 @pytest.mark.parametrize("targets", ["gaussian", "outputs", "noise", "classes"])
@@ -113,7 +113,7 @@ def test_without_the_covariance_to_the_test_point_it_is_the_global_prediction(ta
 def test_predictions_do_not_depend_on_the_other_test_points(D, blocks, threads, monkeypatch):
     rng = np.random.default_rng(0)
     X, X_test = rng.normal(size=(300, D)), rng.normal(size=(400, D))
-    model, data = Model(Matern32(), InducingPoints(X[:7]), Gaussian(0.1)), Piece(0, X, np.sin(X[:, 0]), blocks=blocks)
+    model, data = Model(Matern32(), InducingPoints(X[:7]), Gaussian(0.1)), Rows(X, np.sin(X[:, 0]), blocks=blocks)
     fit = model_evidence(model, data, 0.5)
     rows = local_rows(fit, data, 0.5, n_neighbours=9)
     with threadpool_limits(threads, user_api="blas"):
@@ -126,7 +126,7 @@ def test_predictions_do_not_depend_on_the_other_test_points(D, blocks, threads, 
 
 def test_a_weight_of_two_is_the_row_twice():
     model, data = small()
-    twice = Piece(0, np.tile(data.X, (2, 1)), np.tile(data.y, 2))
+    twice = Rows(np.tile(data.X, (2, 1)), np.tile(data.y, 2))
     found = []
     for own, k in ((data._replace(weight=2.0), 4), (twice, 8)):
         fit = model_evidence(model, own, 0.5)

@@ -37,7 +37,7 @@ from sparse_pep.model import Model
 from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.files import read_archive, write_archive
 from sparse_pep.priors import LogNormal, Normal
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS, Adam, train
 
 NAN, INF = np.nan, np.inf
@@ -597,7 +597,7 @@ def covariances(rows):
 
 
 GIVEN = {infer: dict(Kuu=Z.Kuu(SE), covariances=covariances, likelihood=Gaussian(0.1), y=y, power=0.5),
-         train: dict(model=Model(SE, Z, Gaussian(0.1)), data=Piece(0, X, y))}  # fmt: skip
+         train: dict(model=Model(SE, Z, Gaussian(0.1)), data=Rows(X, y))}  # fmt: skip
 
 
 def called(function, **other):
@@ -611,8 +611,8 @@ ARRAYS = {  # tests of tables, data sets, plots and reports have theirs
     "powers above one": (lambda: Partition([0, 0, 1]).powers(1.5), "`power`"),
     "infer, Kuu that is not one": (called(infer, Kuu=-Z.Kuu(SE)), "Kuu", np.linalg.LinAlgError),
     **{f"infer, {name} {value}": (called(infer, **{name: value}), f"`{name}`") for name, value in (("power", 1.5), ("power", NAN), ("power", np.ones(5)), ("weight", -1.0), ("weight", NAN), ("noise_variance", 0.0), ("noise_variance", np.ones(5)))},
-    "train, X of other columns": (called(train, data=Piece(0, X[:, :1], y)), ["`X`", "2"]),
-    "train, no targets": (called(train, data=Piece(0, X)), "targets `y`"),
+    "train, X of other columns": (called(train, data=Rows(X[:, :1], y)), ["`X`", "2"]),
+    "train, no targets": (called(train, data=Rows(X)), "targets `y`"),
     "train, power of others": (called(train, power=np.ones(5)), "`power`"),
     "load of nothing": (lambda: load("absent.npz"), "absent.npz", FileNotFoundError),
     "load of None": (lambda: load(None), "`path`"),

@@ -11,7 +11,7 @@ from sparse_pep.estimators.persistence import from_config, to_config
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.means import MEANS, ConstantMean, LinearMean, ZeroMean, starting_mean
 from sparse_pep.model import Model, model_evidence, model_gradient, model_predict
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS
 
 rng = np.random.default_rng(5)
@@ -58,7 +58,7 @@ def test_with_gaussian_noise_it_is_taken_off_the_targets(mean, power):
     p = Problem(3, 12, 4, 2, power=power)
     arrays, noise = p.arrays(), p.model.likelihood.noise_variance
     model = Model(p.model.kernel, p.model.features, p.model.likelihood, mean)
-    fit, gradient = model_gradient(model, Piece(0, p.X, p.y), p.power)
+    fit, gradient = model_gradient(model, Rows(p.X, p.y), p.power)
     assert error(fit.log_evidence, dense.log_evidence(*arrays, p.y - mean(p.X), noise, power)) < 1e-10
     for name in mean.parameters():
 
@@ -67,7 +67,7 @@ def test_with_gaussian_noise_it_is_taken_off_the_targets(mean, power):
             return dense.log_evidence(*arrays, p.y - moved(p.X), noise, power)
 
         assert error(gradient[f"mean.{name}"], differences(at, getattr(mean, name)), 1.0) < 1e-7
-    bare = model_evidence(p.model, Piece(0, p.X, p.y - mean(p.X)), power)
+    bare = model_evidence(p.model, Rows(p.X, p.y - mean(p.X)), power)
     plain = model_predict(p.model, bare.posteriors, p.X_test)
     got = model_predict(model, fit.posteriors, p.X_test)
     assert error(got[0], plain[0] + mean(p.X_test)) < 1e-12 and np.array_equal(got[1], plain[1])
@@ -80,7 +80,7 @@ def test_the_gradient_for_any_likelihood_and_for_blocks(likelihood, power, block
     p = Problem(7, 12, 3, 2)
     y = {"Probit": np.sign(p.y), "Poisson": np.round(np.exp(0.3 * p.y)), "Gaussian": p.y}[type(likelihood).__name__]
     start = Model(p.model.kernel, p.model.features, likelihood, LinearMean(0.2, [0.1, -0.3]))
-    data = Piece(0, p.X, y, blocks=blocks)
+    data = Rows(p.X, y, blocks=blocks)
     _, gradient = model_gradient(start, data, power, tol=1e-11)
     own = {name: value for name, value in start.parameters().items() if name.startswith("mean.")}
 
@@ -95,7 +95,7 @@ def test_the_gradient_for_any_likelihood_and_for_blocks(likelihood, power, block
 def test_the_gradient_with_weights():
     p = Problem(7, 12, 4, 2)
     start = Model(p.model.kernel, p.model.features, Probit(), ConstantMean(0.2))
-    given = Piece(0, p.X, np.sign(p.y), weight=rng.integers(0, 4, size=12)), 0.6
+    given = Rows(p.X, np.sign(p.y), weight=rng.integers(0, 4, size=12)), 0.6
     _, gradient = model_gradient(start, *given, tol=1e-11)
 
     def at(value):

@@ -12,7 +12,7 @@ from sparse_pep.likelihoods import Logit
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_gradient
 from sparse_pep.multiclass import Softmax
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 
 POWERS = (0.0, 1e-6, 0.5, 1.0)
 
@@ -141,7 +141,7 @@ def test_taking_the_shared_shift_away_moves_no_fixed_point(blocks, power, monkey
     rng, of_block = np.random.default_rng(0), np.arange(36) // 4
     X, y = rng.uniform(-3.0, 3.0, (36, 2)), rng.integers(0, 3, 36).astype(float)
     own = np.resize([0.0, 1.0, 0.5], 9)[of_block] if power == "private" else None
-    data = Piece(0, X, y, weight=1.0 + of_block % 3, blocks=blocks, power=own)
+    data = Rows(X, y, weight=1.0 + of_block % 3, blocks=blocks, power=own)
     mean = ConstantMean(np.array([0.3, -1.0, 0.5]))
     model = Model(SquaredExponential(20.0, [1.0, 1.5]), InducingPoints(X[:7].copy()), Softmax(3), mean)
     power = 0.5 if power == "private" else power

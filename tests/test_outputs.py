@@ -11,7 +11,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Categorical, Coregion, Matern32, SphericalMatern32, SquaredExponential, output_rows, stack_outputs, unstack_outputs
 from sparse_pep.likelihoods import Gaussian, GroupedGaussian
 from sparse_pep.model import Model, model_evidence, model_gradient
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS, Adam, disturbed, kmeans_points
 
 RNG = np.random.default_rng(0)
@@ -32,7 +32,7 @@ def regressor(**arguments):
 def test_evidence_is_that_of_the_dense_process_with_correlated_outputs():
     outputs = Coregion(weights=[[0.9, 0.2], [-0.5, 0.4]], variance=[0.3, 0.1], active_dims=[2])
     own = Matern32(1.0, [1.5, 2.5], active_dims=[0, 1])
-    fit = model_evidence(Model(own * outputs, InducingPoints(ROWS), Gaussian(0.1)), Piece(0, ROWS, ALL), 0.5, 0.0)
+    fit = model_evidence(Model(own * outputs, InducingPoints(ROWS), Gaussian(0.1)), Rows(ROWS, ALL), 0.5, 0.0)
     seen = ~np.isnan(GAPS.T.ravel())
     dense = np.kron(outputs.covariance, Matern32(1.0, [1.5, 2.5])(X))[np.ix_(seen, seen)]
     assert error(fit.log_evidence, multivariate_normal.logpdf(ALL, cov=dense + 0.1 * np.eye(len(ALL)))) < 1e-7
@@ -100,7 +100,7 @@ WAYS = {"rows": {"known_variance": 0.0}, "tight": {"tight": True}, "blocks": {"b
 def test_the_gradient_of_each_noise_variance_is_that_of_its_rows(way, power):
     more = dict(WAYS[way])
     asked, given = {"tight": more.pop("tight", False)}, {"weight": WEIGHT, "known_variance": 0.01 * ROWS[:, 0]} | more
-    data = ArraySource(ROWS, ALL, **given) if "piece_rows" in given else Piece(0, ROWS, ALL, **given)
+    data = ArraySource(ROWS, ALL, **given) if "piece_rows" in given else Rows(ROWS, ALL, **given)
 
     def found(noise):
         fit, gradient = model_gradient(Model(KERNEL, InducingPoints(ROWS[::6]), GroupedGaussian(noise, 2)), data, power, 1e-8, **asked)

@@ -16,7 +16,7 @@ from reference.compare import error, gradient_error, properties
 import sparse_pep.model
 from sparse_pep import inference, training
 from sparse_pep.data.passes import Moments, moments_piece, source_moments, source_predict
-from sparse_pep.data.sources import ArraySource, Piece, Source
+from sparse_pep.data.sources import ArraySource, Rows, Source
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import fixed_point
 from sparse_pep.kernels import SquaredExponential
@@ -56,7 +56,7 @@ def test_the_short_way_is_for_data_that_are_all_at_power_0(power, monkeypatch):
 
     monkeypatch.setattr(inference, "adjoints", watched)
     more = {"private": {"power": powers}, "known": {"known_variance": np.linspace(0.0, 1.0, N)}}.get(power, {})
-    _, gradient = model_gradient(gaussian, Piece(0, X, y, **more), 0.0)
+    _, gradient = model_gradient(gaussian, Rows(X, y, **more), 0.0)
     _, slopes = model_gradient(gaussian, ArraySource(X, y, **more, piece_rows=4), 0.0)
     assert set(taken) == {power == 0.0} and len(taken) == 11 and gradient_error(slopes, gradient) < 1e-10
 
@@ -64,7 +64,7 @@ def test_the_short_way_is_for_data_that_are_all_at_power_0(power, monkeypatch):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_bounds_are_those_of_all_rows(weighted):
     columns = {"weight": weight, "known_variance": np.linspace(0.0, 0.3, N)} if weighted else {}
-    expected = model_bounds(gaussian, Piece(0, X, y, **columns))
+    expected = model_bounds(gaussian, Rows(X, y, **columns))
     found = model_bounds(gaussian, ArraySource(X, y, **columns, piece_rows=7))
     assert found[0] < found[1] and error(found, expected) < 1e-11
 
@@ -94,7 +94,7 @@ def searched_twice(model, targets, power, sweeps, precision=None):
     """Searches over all rows and over pieces, from sites with these precisions."""
     start = None if precision is None else np.stack([precision, 0.0 * precision])[:, None]
     pieces = None if start is None else [(start[..., first : first + 9],) for first in range(0, N, 9)]
-    fit = adapter.search(model, Piece(0, X, targets), power, start, max_sweeps=sweeps)
+    fit = adapter.search(model, Rows(X, targets), power, start, max_sweeps=sweeps)
     return fit, adapter.search(model, ArraySource(X, targets, piece_rows=9), power, pieces, max_sweeps=sweeps)
 
 
@@ -153,7 +153,7 @@ class Endless(Source):
         for k in range(self.n_pieces):
             X = np.linspace(0.0, 3.0, self.rows)[:, None] + 1e-3 * k
             y = np.sin(2.0 * X[:, 0])
-            yield Piece(k * self.rows, X, np.sign(y) if self.labels else y)
+            yield Rows(X, np.sign(y) if self.labels else y, first=k * self.rows)
 
 
 def peak(work):
@@ -231,7 +231,7 @@ def test_moments_are_those_of_all_rows(rows, level, weighted):
 
 
 def test_moments_of_nothing():
-    nothing, something = (moments_piece(Piece(0, X, weight=w))[1] for w in (0.0, 1.0))
+    nothing, something = (moments_piece(Rows(X, weight=w))[1] for w in (0.0, 1.0))
     assert isinstance(nothing + nothing, Moments) and (nothing + nothing).weight == 0.0
     for total in (nothing + something, something + nothing, sum([something, nothing])):
         assert np.array_equal(total.mean, something.mean) and total.weight == N
@@ -243,11 +243,11 @@ def test_moments_of_nothing():
 def test_training_is_that_of_all_rows(case):
     model, targets = CASES["probit" if case == "probit" else "regression"]
     columns = {"weights": {"weight": weight}, "blocks": {"blocks": blocks}, "powers": {"power": powers}}.get(case, {})
-    first = model_evidence(gaussian, Piece(0, X[:10], y[:10]))
+    first = model_evidence(gaussian, Rows(X[:10], y[:10]))
     memory = remember(first.posteriors, first.log_evidence, points) if case == "earlier" else None
     training = LBFGS(max_iter=5, n_restarts=2 * (case == "restarts"))
     how = {"training": training, "fixed": ["features.Z"], "memory": memory}
-    expected, found = (train(model, data, **how) for data in (Piece(0, X, targets, **columns), ArraySource(X, targets, **columns, piece_rows=9)))
+    expected, found = (train(model, data, **how) for data in (Rows(X, targets, **columns), ArraySource(X, targets, **columns, piece_rows=9)))
     assert found.counts == expected.counts
     assert error(found.history, expected.history) < 1e-7
     assert np.array_equal(found.model.features.Z, points.Z)
@@ -292,9 +292,9 @@ def test_a_variance_of_f_that_takes_minutes_is_turned_back():
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 REFUSED = {
-    "weight": ({"data": Piece(0, X, signs, -1.0)}, "`weight` must lie in"),
-    "no number": ({"data": Piece(0, X, signs, np.full(N, np.nan))}, "`weight` must lie in"),
-    "powers of others": ({"power": np.full(3, 0.5), "data": Piece(0, X, signs)}, "`power` must be one number.*each of the 40 rows"),
+    "weight": ({"data": Rows(X, signs, -1.0)}, "`weight` must lie in"),
+    "no number": ({"data": Rows(X, signs, np.full(N, np.nan))}, "`weight` must lie in"),
+    "powers of others": ({"power": np.full(3, 0.5), "data": Rows(X, signs)}, "`power` must be one number.*each of the 40 rows"),
     "no targets": ({"data": ArraySource(X, piece_rows=9)}, "no targets `y`"),
     "powers": ({"power": powers}, "`power` must be one number"),
     "range": ({"power": 1.5}, r"`power` must lie in \[0, 1\]"),
@@ -314,6 +314,6 @@ def test_refused(case, likelihood):
     with pytest.raises(ValueError, match=message):
         model_gradient(Model(kernel, points, likelihood), **given)
     with pytest.raises(ValueError, match="`noise_variance` must lie in"):
-        model_gradient(gaussian, Piece(0, X, y, known_variance=-1.0))
+        model_gradient(gaussian, Rows(X, y, known_variance=-1.0))
     with pytest.raises(ValueError, match="`fixed` must name parameters"):
         train(gaussian, ArraySource(X, y), fixed=["Z"])

@@ -14,13 +14,13 @@ from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, evidence_and_gradient, to_vector
 from sparse_pep.priors import LogNormal, LogUniform, Normal, Uniform, limits_of, log_prior
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS, Adam, Objective, train
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))
 y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=40)
-DATA = Piece(0, X, y)
+DATA = Rows(X, y)
 MODEL = Model(SquaredExponential(1.0, [1.0, 1.0]), InducingPoints(X[:8]), Gaussian(0.1))
 PRIORS = {
     "kernel.log_lengthscale": LogNormal([1.0, 3.0], 0.5),

@@ -19,18 +19,18 @@ from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient, model_predict
 from sparse_pep.regression import evidence, gaussian_sites, predict_f_cov
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.sites import q_moments, unexplained_variance
 
 
 def given_of(p):
     """Data and power of a problem."""
-    return Piece(0, p.X, p.y), p.power
+    return Rows(p.X, p.y), p.power
 
 
 def everything(model, X, y, power, X_test, **options):
     """All results of a model, by name, as arrays."""
-    fit, gradient = model_gradient(model, Piece(0, X, y), power, **options)
+    fit, gradient = model_gradient(model, Rows(X, y), power, **options)
     q_mean, q_cov = q_moments(fit.posteriors[0])
     f_mean, f_var = model_predict(model, fit.posteriors, X_test)
     precision, shift, _ = gaussian_sites(y, fit.dff, model.likelihood.noise_variance, power)
@@ -66,7 +66,7 @@ def test_evidence_posterior_and_prediction_against_dense(p):
 def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
     (Kuu, Kuf, kff), noise = p.arrays(), float(p.model.likelihood.noise_variance)
     with chunks_of(4):
-        low, got = model_bounds(p.model, Piece(0, p.X, p.y))
+        low, got = model_bounds(p.model, Rows(p.X, p.y))
     Qff, eye = dense.projected(Kuu, Kuf), np.eye(len(p.y))
     inflated = noise + np.maximum(kff - np.diag(Qff), 0.0).sum()
     quadratic = p.y @ np.linalg.solve(Qff + inflated * eye, p.y)
@@ -83,7 +83,7 @@ def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
 @given(problems)
 def test_ends_of_the_power_axis(p):
     arrays, noise = p.arrays(), p.model.likelihood.noise_variance
-    vfe, fitc = (model_evidence(p.model, Piece(0, p.X, p.y), power).log_evidence for power in (0.0, 1.0))
+    vfe, fitc = (model_evidence(p.model, Rows(p.X, p.y), power).log_evidence for power in (0.0, 1.0))
     scale = abs(vfe) + len(p.y)
     assert error(vfe, dense.titsias_bound(*arrays, p.y, noise), scale) < 1e-11
     assert error(fitc, dense.fitc_log_evidence(*arrays, p.y, noise), scale) < 1e-11
@@ -115,7 +115,7 @@ def test_degenerate_data_give_finite_answers_that_are_right(power, case):
     else:
         y[:] = 2.0
     model = Model(p.model.kernel, InducingPoints(Z), p.model.likelihood)
-    fit, gradient = model_gradient(model, Piece(0, X, y), power)
+    fit, gradient = model_gradient(model, Rows(X, y), power)
     distinct = InducingPoints(np.unique(Z, axis=0))
     Kuu, Kuf, kff = (distinct.Kuu(p.model.kernel), distinct.Kuf(p.model.kernel, X), p.model.kernel.diag(X))
     expected = dense.log_evidence(Kuu, Kuf, kff, y, p.model.likelihood.noise_variance, power)
@@ -153,7 +153,7 @@ def test_digits_where_Kuu_is_ill_conditioned(spacing, power):
     y, noise = np.sin(X[:, 0]) + 0.1 * rng.normal(size=14), 0.05
     exact = Regression(("se", 1.3, [1.0]), X, y, Z, noise, power)
     model = Model(SquaredExponential(1.3, [1.0]), InducingPoints(Z), Gaussian(noise))
-    fit = model_evidence(model, Piece(0, X, y), power)
+    fit = model_evidence(model, Rows(X, y), power)
     assert fit.jitter == 0.0
     limit = 1e-14 * np.sqrt(exact.condition())
     assert error(fit.log_evidence, exact.log_evidence) < limit
@@ -171,7 +171,7 @@ def test_memory_holds_no_array_of_data_by_inducing_points(power):
     model = Model(SquaredExponential(1.0, [1.0, 1.0]), InducingPoints(rng.normal(size=(M, 2))), Gaussian(0.1))
     tracemalloc.start()
     try:
-        fit, _ = model_gradient(model, Piece(0, X, y), power, jitter=1e-8)
+        fit, _ = model_gradient(model, Rows(X, y), power, jitter=1e-8)
         model_predict(model, fit.posteriors[0], X)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -185,7 +185,7 @@ def test_unexplained_variance_is_never_negative_and_the_clipping_is_counted():
     assert error(dff, [0.0, 0.5, 0.75]) < 1e-15
     assert clipped == 1
     p = Problem(1, 30, 30, 1)
-    fit = model_evidence(p.model, Piece(0, p.model.features.Z, p.y), 0.5)  # a point on each datum: nothing but rounding is left
+    fit = model_evidence(p.model, Rows(p.model.features.Z, p.y), 0.5)  # a point on each datum: nothing but rounding is left
     assert np.min(fit.dff) == 0.0
     assert 0 < fit.sums.n_clipped <= np.sum(fit.dff == 0.0)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference.compare import properties
 
-from sparse_pep.data.sources import ArraySource, Largest, Piece, Shelf, Source, ahead, checked, chosen_rows, joined
+from sparse_pep.data.sources import ArraySource, Largest, Rows, Shelf, Source, ahead, checked, chosen_rows, joined
 
 rng = np.random.default_rng(3)
 X = rng.normal(size=(23, 3))
@@ -55,7 +55,7 @@ def test_rows_come_in_order_whatever_the_cut(rows, order, kind):
 
 
 def test_pieces_with_one_number_each_are_joined():
-    one, other = Piece(0, X[:2], y[:2], weight=2.0), Piece(2, X[2:3], y[2:3], weight=3.0)
+    one, other = Rows(X[:2], y[:2], weight=2.0), Rows(X[2:3], y[2:3], weight=3.0, first=2)
     assert joined([one, other]).weight.tolist() == [2.0, 2.0, 3.0] and joined([one, one]).weight == 2.0
 
 
@@ -148,9 +148,9 @@ def test_pieces_of_another_width_and_bad_cells_are_refused():
     with pytest.raises(ValueError, match=r"`X`, row 18 \(counted from 0\), column 2: .*; got inf"):
         ArraySource(bad, y, piece_rows=5).total(sums)
     with pytest.raises(ValueError, match="`X` must have 2 columns.*from row 40"):
-        checked(Piece(40, X), 2)
+        checked(Rows(X, first=40), 2)
     with pytest.raises(ValueError, match="`y` must have as many rows as `X`; from row 40"):
-        checked(Piece(40, X, y[:4]), 3)
+        checked(Rows(X, y[:4], first=40), 3)
 
 
 # --- sums, reading ahead, sweeps --------------------------------------------------------------------------------------

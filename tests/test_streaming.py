@@ -15,7 +15,7 @@ from sparse_pep.likelihoods import Gaussian, Poisson, Probit, StudentT
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence
 from sparse_pep.multiclass import Softmax
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.sites import q_moments
 from sparse_pep.streaming import principal_observations, remember
 from sparse_pep.training import LBFGS
@@ -29,7 +29,7 @@ POWERS = [0.0, 0.5, 1.0]
 
 
 def memory_of(model, X, y, power):
-    fit = model_evidence(model, Piece(0, X, y), power)
+    fit = model_evidence(model, Rows(X, y), power)
     return remember(fit.posteriors, fit.log_evidence, model.features)
 
 
@@ -42,7 +42,7 @@ def test_observations_along_eigenvectors_are_solved_by_dense_regression(likeliho
     kernel, features, draws = Matern32(2.0, 0.8), InducingPoints(Z[::2]), np.random.default_rng(1)
     labels = likelihood.n_latent > 1
     targets = draws.integers(3, size=20) if labels else likelihood.sample(2.0 * y[:20], draws)
-    fit = model_evidence(Model(kernel, features, likelihood), Piece(0, X[::3], targets, blocks=blocks), power, tol=1e-11)
+    fit = model_evidence(Model(kernel, features, likelihood), Rows(X[::3], targets, blocks=blocks), power, tol=1e-11)
     Kuu = features.Kuu(kernel)
     for posterior, precision in zip(fit.posteriors, fit.sums.precision, strict=True):
         A, observed, value = principal_observations(posterior, precision)
@@ -59,7 +59,7 @@ def test_other_features_are_those_of_the_definition(power):
     old = Model(SquaredExponential(0.7, 1.3), InducingPoints(Z), Gaussian(0.1))
     memory = memory_of(old, X[:40], y[:40], 0.5)
     new = Model(kernel, InducingPoints(Z[:-2] + 0.3), Gaussian(noise))
-    fit = model_evidence(new, Piece(0, X[40:], y[40:]), power, memory=replace(memory, kept=False))
+    fit = model_evidence(new, Rows(X[40:], y[40:]), power, memory=replace(memory, kept=False))
     W, a = memory.weights[0], Z
     Kuf = np.hstack([new.features.Kuf(kernel, X[40:]), kernel(new.features.Z, a) @ W.T])
     kff = np.append(kernel.diag(X[40:]), np.diag(W @ kernel(a) @ W.T))
@@ -72,9 +72,9 @@ def test_other_features_are_those_of_the_definition(power):
 def test_features_without_covariances_in_closed_form_say_so():
     model = Model(Matern32(1.0, 1.0), Fourier(-1.0, 7.0, 3), Gaussian(0.1))
     memory = memory_of(model, X[:40], y[:40], 0.5)
-    data = Piece(0, X[40:], y[40:])
+    data = Rows(X[40:], y[40:])
     again = model_evidence(model, data, 0.5, memory=memory)
-    assert error(again.log_evidence, model_evidence(model, Piece(0, X, y), 0.5).log_evidence) < 1e-8
+    assert error(again.log_evidence, model_evidence(model, Rows(X, y), 0.5).log_evidence) < 1e-8
     with pytest.raises(NotImplementedError, match="Fourier"):
         model_evidence(model, data, 0.5, memory=replace(memory, kept=False))
 

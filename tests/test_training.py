@@ -22,7 +22,7 @@ from sparse_pep.likelihoods import Gaussian, NegativeBinomial, NoisyProbit, Pois
 from sparse_pep.means import LinearMean
 from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_evidence
 from sparse_pep.multiclass import Softmax
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS, SITE_TOL, WINDOW, Adam, Objective, TimeLimit, WarmEvidence, column_spread, disturbed, greedy_points, initial_kernel, kmeans_points, maximise, train, units_of
 
 
@@ -33,7 +33,7 @@ def wave(N=60, seed=0, noise=0.1):
     return X, np.sin(X[:, 0]) + noise * rng.normal(size=N)
 
 
-DATA = Piece(0, *wave())
+DATA = Rows(*wave())
 
 
 def start(M=6, likelihood=None):
@@ -44,7 +44,7 @@ def start(M=6, likelihood=None):
 def counts_of_a_wave():
     """Counts, and a model of them."""
     X, y = wave(30)
-    return Piece(0, X, np.random.default_rng(0).poisson(np.exp(1.0 + y)).astype(float)), start(likelihood=Poisson())
+    return Rows(X, np.random.default_rng(0).poisson(np.exp(1.0 + y)).astype(float)), start(likelihood=Poisson())
 
 
 def evidence_of(model):
@@ -143,7 +143,7 @@ def test_training_takes_the_same_path_in_all_units(features):
         first = Model(SquaredExponential(1.0, [unit, unit]), features(unit * X[:5]), Gaussian(0.1))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            paths.append(train(first, Piece(0, unit * X, np.sin(X[:, 0])), training=LBFGS(max_iter=9)).history)
+            paths.append(train(first, Rows(unit * X, np.sin(X[:, 0])), training=LBFGS(max_iter=9)).history)
     np.testing.assert_allclose(paths[1:], [paths[0]] * 2, rtol=1e-6)
 
 
@@ -199,7 +199,7 @@ def test_it_stops_when_it_hardly_rises_any_more():
     X = rng.normal(size=(60, 3))
     y = np.sin(2 * X).sum(1) + 0.1 * rng.normal(size=60)
     first = Model(SquaredExponential(1.0, np.ones(3)), InducingPoints(X[:15]), Gaussian(0.5))  # a long way
-    result = train(first, Piece(0, X, y), training=LBFGS(tol=1e-2))
+    result = train(first, Rows(X, y), training=LBFGS(tol=1e-2))
     assert result.converged and "gained less than 0.01 nats per data point" in result.message
     gains = result.history[WINDOW:] - result.history[:-WINDOW]
     assert gains[-1] < 1e-2 * len(y) and np.all(gains[:-1] >= 1e-2 * len(y))
@@ -331,7 +331,7 @@ def test_a_likelihood_at_the_edge_of_its_range_is_turned_back_from():
     """exp(40) odds round a flip probability to one half, which is none."""
     X, y = wave(25)
     model = start(likelihood=NoisyProbit(0.05))
-    objective = Objective(model, lambda m: evidence_and_gradient(m, Piece(0, X, np.sign(y)), 1.0, 1e-8))
+    objective = Objective(model, lambda m: evidence_and_gradient(m, Rows(X, np.sign(y)), 1.0, 1e-8))
     objective(objective.start)
     vector = objective.start.copy()
     vector[2] = 40.0
@@ -361,8 +361,8 @@ def test_odd_data_train_without_an_exception(case, power):
     }[case]
     Z = InducingPoints(kmeans_points(X, 5, np.random.default_rng(0)))
     first = Model(initial_kernel(X, y), Z, Gaussian(float(np.var(y))))
-    result = train(first, Piece(0, X, y), power, training=LBFGS(max_iter=25))
-    assert result.log_evidence > model_evidence(first, Piece(0, X, y), power, 1e-8).log_evidence
+    result = train(first, Rows(X, y), power, training=LBFGS(max_iter=25))
+    assert result.log_evidence > model_evidence(first, Rows(X, y), power, 1e-8).log_evidence
 
 
 # ---- sites that are searched for
@@ -407,7 +407,7 @@ def test_each_inference_starts_from_the_last_that_converged(monkeypatch):
 def test_a_line_search_that_makes_the_function_absurdly_wide_is_turned_back(pieces):
     """Its quadrature would take minutes, for several classes."""
     X, labels = np.random.default_rng(42).uniform(size=(15, 30)), np.arange(15) % 3.0
-    data = ArraySource(X, labels, piece_rows=2) if pieces else Piece(0, X, labels)
+    data = ArraySource(X, labels, piece_rows=2) if pieces else Rows(X, labels)
     wide = Model(SquaredExponential(1e8, np.ones(30)), InducingPoints(X[:4]), Softmax(3))
     evidence = WarmEvidence(data, power=0.5, jitter=1e-8)
     evidence(replace(wide, kernel=SquaredExponential(1.0, np.ones(30))))

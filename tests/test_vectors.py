@@ -15,7 +15,7 @@ from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_gradient, model_predict
 from sparse_pep.numerics.linalg import factorise, solve_lower
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.sites import gaussian_tilted, posterior_from_sums, q_moments, sequential_sweep, unexplained_variance
 
 KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}
@@ -63,7 +63,7 @@ class Problem:
 
     def piece(self):
         """All data."""
-        return Piece(0, self.X, self.y, blocks=self.blocks)
+        return Rows(self.X, self.y, blocks=self.blocks)
 
     def powers(self, power):
         """Those of the data, from one for all or one for each block."""

@@ -11,7 +11,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, NegativeBinomial, Poisson, StudentT
 from sparse_pep.model import Model, model_bounds
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS, kmeans_points, starting_lengthscale
 
 rng = np.random.default_rng(8)
@@ -25,7 +25,7 @@ FIXED = {"training": None, "kernel": SquaredExponential(1.0, 0.7), "features": I
 def test_bounds_hold_with_weights_and_known_variances():
     known, counts = np.linspace(0.01, 0.3, 30), np.maximum(copies, 1)
     model = Model(FIXED["kernel"], FIXED["features"], Gaussian(0.05))
-    low, high = model_bounds(model, Piece(0, X, y, counts, known))
+    low, high = model_bounds(model, Rows(X, y, counts, known))
     again = np.repeat(np.arange(30), counts)
     exact = dense.exact_log_evidence(model.kernel(X[again]), y[again], 0.05 + known[again])
     assert low < exact < high < low + 10.0
@@ -118,7 +118,7 @@ def test_the_starting_lengthscale_is_that_of_the_data():
     Z = InducingPoints(np.linspace(0, 30, 60)[:, None])
     for speed, factor in ((0.1, 1.0), (6.0, 0.03)):
         seen = np.sin(speed * t[:, 0]) + 0.1 * rng.normal(size=300)
-        start = starting_lengthscale(Model(SquaredExponential(0.5, [10.0]), Z, Gaussian(0.5)), Piece(0, t, seen))
+        start = starting_lengthscale(Model(SquaredExponential(0.5, [10.0]), Z, Gaussian(0.5)), Rows(t, seen))
         assert start.kernel.lengthscale[0] == pytest.approx(10.0 * factor)
         assert start.likelihood.noise_variance == 0.5 and start.features is Z
     model = SparsePEPRegressor(n_inducing=60, random_state=0, training=LBFGS(tol=1e-3)).fit(t, seen)
@@ -152,7 +152,7 @@ class TestDistinctRows:
         """With few values many columns are needed to tell rows apart, with many the first will do."""
         table = rng.integers(0, values, size=(400, 6)).astype(float)
         weight, power = rng.uniform(0.5, 2.0, 400), rng.integers(0, 2, 400) / 2
-        seen, found = distinct_rows(Piece(0, table[:, :5], table[:, 5], weight, power=power))
+        seen, found = distinct_rows(Rows(table[:, :5], table[:, 5], weight, power=power))
         keys = np.column_stack([table, power])
         expected, inverse = np.unique(keys, axis=0, return_inverse=True)
         assert np.array_equal(np.column_stack([seen.X, seen.y, seen.power]), expected)
@@ -161,14 +161,14 @@ class TestDistinctRows:
 
     def test_what_differs_in_anything_is_different(self):
         twice, same = np.vstack([X, X]), np.append(y, y)
-        assert len(distinct_rows(Piece(0, twice, same))[0].X) == 30
+        assert len(distinct_rows(Rows(twice, same))[0].X) == 30
         for piece in (
-            Piece(0, twice, np.append(y, y + 1e-12)),
-            Piece(0, twice, same, known_variance=np.arange(60.0)),
-            Piece(0, twice, same, power=np.repeat([0.2, 0.3], 30)),
-            Piece(0, twice, same, blocks=np.repeat([0, 1], 30)),
-            Piece(0, twice, np.repeat(["a", "b"], 30)),
-            Piece(0, X, y),
+            Rows(twice, np.append(y, y + 1e-12)),
+            Rows(twice, same, known_variance=np.arange(60.0)),
+            Rows(twice, same, power=np.repeat([0.2, 0.3], 30)),
+            Rows(twice, same, blocks=np.repeat([0, 1], 30)),
+            Rows(twice, np.repeat(["a", "b"], 30)),
+            Rows(X, y),
         ):
             seen, inverse = distinct_rows(piece)
             assert seen is piece and inverse is None

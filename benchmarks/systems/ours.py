@@ -11,7 +11,7 @@ from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.local import local_predict, local_rows
 from sparse_pep.model import Model, model_evidence, model_predict
 from sparse_pep.numerics.threads import one_blas_thread
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS, WarmEvidence, maximise
 from sparse_pep.training import Objective as OfTheta
 
@@ -34,7 +34,7 @@ class Ours(Objective):
     sign = -1.0
 
     def __init__(self, model: Model, X: np.ndarray, y: np.ndarray, power: float, variant: str):
-        self.model, self.data, self.power, self.local = model, Piece(0, X, y), power, variant == "local"
+        self.model, self.data, self.power, self.local = model, Rows(X, y), power, variant == "local"
         self.start, self.evidence = model.theta, self.function()
 
     def session(self) -> object:

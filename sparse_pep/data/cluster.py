@@ -19,7 +19,7 @@ from .columns import Columns, Seen, cells_of
 from .sources import Source, added_parts, checked, chosen_rows, class_numbers, joined, rows_as_floats
 from ..numerics.files import digest
 from ..numerics.threads import one_blas_thread
-from ..shards import Piece
+from ..shards import Rows
 
 # %% ../../nbs/internals/data/cluster.ipynb #fbdee0df
 if TYPE_CHECKING:
@@ -117,12 +117,12 @@ def _locked(values: Iterable) -> list:
     return values
 
 
-def on_piece(work: Callable, arguments: tuple, piece: Piece, *own: tuple | None) -> object:
+def on_piece(work: Callable, arguments: tuple, piece: Rows, *own: tuple | None) -> object:
     """The result of work(piece, *own, *arguments), with read-only arrays. Errors name the rows."""
     own = [None if mine is None else tuple(_locked(mine)) for mine in own]
     try:
         with one_blas_thread():
-            return work(Piece(*_locked(piece)), *own, *arguments)
+            return work(Rows(*_locked(piece)), *own, *arguments)
     except Exception as error:
         where = f"rows {piece.first} to {piece.first + len(piece.X) - 1}"
         try:
@@ -317,7 +317,7 @@ def block_numbers(found: Sequence[set], spans: Sequence[str]) -> list[dict[objec
     return [{label: numbers[label] for label in labels} for labels in found]
 
 
-def piece_of(rows: dict[str, object], first: int, n_dims: int, codes: dict[str, dict]) -> Piece:
+def piece_of(rows: dict[str, object], first: int, n_dims: int, codes: dict[str, dict]) -> Rows:
     """Rows as a checked piece, with row numbers, and with labels replaced by their `codes`."""
     coded = dict(rows)
     for name, known in codes.items():
@@ -330,7 +330,7 @@ def piece_of(rows: dict[str, object], first: int, n_dims: int, codes: dict[str, 
                 f"`{name}`, row {first + row} (counted from 0): {values[row]!r} is not one of the "
                 f"labels {some}. Correct the row or leave it out."
             )
-    return checked(Piece(first, **coded), n_dims)
+    return checked(Rows(**coded, first=first), n_dims)
 
 # %% ../../nbs/internals/data/cluster.ipynb #77cc3e59
 CHAIN = 64  # sweeps after which the chain of tasks is cut
@@ -371,7 +371,7 @@ class DaskSource(Source):
     y : dask Array (N,) or (N, K), str or list of str, optional
         Targets, or in a dataframe the names of their columns.
     weight, known_variance, power : float, dask Array (N,) or str, optional
-        See `sparse_pep.shards.Piece`. In a dataframe a name is that of a column.
+        See `sparse_pep.shards.Rows`. In a dataframe a name is that of a column.
     client : Client, str or int, optional
         An argument of `connect`; by default the client that exists already.
     columns : sequence of str, optional
@@ -508,7 +508,7 @@ class DaskSource(Source):
         self.classes = getattr(source, "classes", None)
         self.feature_names = getattr(source, "feature_names", None)
         self.encoded_by = getattr(source, "encoded_by", None)
-        return [self._remembered(dict(zip(Piece._fields[1:], piece[1:]))) for piece in source.pieces()]
+        return [self._remembered(dict(zip(Rows._fields[:-1], piece[:-1]))) for piece in source.pieces()]
 
     def _rows_of_collection(
         self,
@@ -575,9 +575,9 @@ class DaskSource(Source):
         for done in self.client.map(len, self.futures, pure=False):  # raises what is wrong with the first row
             done.result()
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[Rows]:
         """Yield all data, fetched from the workers."""
-        return self.each(Piece.at, slice(None))
+        return self.each(Rows.at, slice(None))
 
     def total(self, work: Callable, *arguments: object) -> tuple:
         """See `Source`. The sum is computed by a worker."""
@@ -604,19 +604,19 @@ class DaskSource(Source):
             future.release()
             yield result
 
-    def sample(self, n: int, rng: np.random.Generator) -> Piece:
+    def sample(self, n: int, rng: np.random.Generator) -> Rows:
         """n rows, or all if there are fewer, drawn from everywhere, in order."""
         chosen = chosen_rows(self.n_data, n, rng)
         where = np.searchsorted(self.firsts, chosen, side="right") - 1
         used = np.unique(where)
         here = [chosen[where == k] - self.firsts[k] for k in used]
-        return joined(self._gathered(self.client.map(Piece.at, [self.futures[k] for k in used], here, pure=False)))
+        return joined(self._gathered(self.client.map(Rows.at, [self.futures[k] for k in used], here, pure=False)))
 
     def fingerprint(self) -> str:
         """A short text that is the same for equal data in equal pieces."""
         return digest(*self._gathered(self.client.map(_digest_of, self.futures, pure=False)))
 
 
-def _digest_of(piece: Piece) -> str:
+def _digest_of(piece: Rows) -> str:
     """A text that is the same for equal pieces."""
     return digest(*("none" if value is None else value for value in piece))

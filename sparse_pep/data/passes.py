@@ -15,23 +15,23 @@ from .sources import Source
 from ..likelihoods import Likelihood
 from ..local import LocalRows, local_predict
 from ..model import Model, model_mean
-from ..shards import Piece
+from ..shards import Rows
 from ..sites import Posterior
 
 # %% ../../nbs/internals/data/passes.ipynb #ead64e20
 def predict_piece(
-    piece: Piece, model: Model, posteriors: Sequence[Posterior], local: LocalRows | None
+    piece: Rows, model: Model, posteriors: Sequence[Posterior], local: LocalRows | None
 ) -> tuple[int, np.ndarray, np.ndarray]:
     """Number of the first row, mean and variance of f, in the shapes of `model_predict`."""
     return piece.first, *local_predict(model, posteriors, piece.X, local)
 
 
-def mean_piece(piece: Piece, model: Model, posteriors: Sequence[Posterior]) -> tuple[int, np.ndarray]:
+def mean_piece(piece: Rows, model: Model, posteriors: Sequence[Posterior]) -> tuple[int, np.ndarray]:
     """Number of the first row, and the mean of f, in the shapes of `model_mean`."""
     return piece.first, model_mean(model, posteriors, piece.X)
 
 
-def noise_piece(piece: Piece, likelihood: Likelihood) -> np.ndarray:
+def noise_piece(piece: Rows, likelihood: Likelihood) -> np.ndarray:
     """The noise variance (n,) of each row, for a likelihood with `codes`."""
     return likelihood.at(piece.X).noise_variance
 
@@ -73,7 +73,7 @@ class Moments(NamedTuple):
         return np.where(constant | (spread == 0.0), 1.0, spread)
 
 
-def moments_piece(piece: Piece) -> tuple[int, Moments, Moments]:
+def moments_piece(piece: Rows) -> tuple[int, Moments, Moments]:
     """The number of rows of a piece, and the weighted moments of its inputs and of its targets."""
     n, found = len(piece.X), []
     weight = np.broadcast_to(np.asarray(piece.weight, dtype=float), n)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..numerics.validation import as_floats
-from ..shards import Largest, Piece, added_parts
+from ..shards import Largest, Rows, added_parts
 
 # %% ../../nbs/internals/data/sources.ipynb #dbc2418b
 LARGEST = 1e150  # whose square can be computed
@@ -33,7 +33,7 @@ RANGES = {  # of what a row may have besides its numbers
 }
 
 
-def checked(piece: Piece, n_dims: int, numbers: np.ndarray | None = None) -> Piece:
+def checked(piece: Rows, n_dims: int, numbers: np.ndarray | None = None) -> Rows:
     """The piece, after a check that its values are finite and in range and that X has `n_dims`
     columns. ValueError, which names the row, otherwise. `numbers` (n,) are the row numbers, if
     they are not consecutive.
@@ -44,7 +44,7 @@ def checked(piece: Piece, n_dims: int, numbers: np.ndarray | None = None) -> Pie
             f"`X` must have {n_dims} columns, as the first rows have; "
             f"from row {piece.first} on its shape is {piece.X.shape}."
         )
-    for name, value in zip(piece._fields[1:], piece[1:]):
+    for name, value in zip(piece._fields[:-1], piece[:-1]):
         if value is None:
             continue
         if np.ndim(value) and len(value) != n:
@@ -68,7 +68,7 @@ def checked(piece: Piece, n_dims: int, numbers: np.ndarray | None = None) -> Pie
     return piece
 
 
-def require_targets(piece: Piece) -> None:
+def require_targets(piece: Rows) -> None:
     """Raise a ValueError unless the piece has targets."""
     if piece.y is None:
         raise ValueError("the source has no targets `y`; they are needed to learn from.")
@@ -181,7 +181,7 @@ class Source:
     def __init__(self, sites_dir: str | Path | None = None):
         self.sites_dir = sites_dir
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[Rows]:
         """Yield all data in order, always cut at the same rows."""
         raise NotImplementedError
 
@@ -220,7 +220,7 @@ class Source:
         for piece in ahead(self.pieces()):
             yield work(piece, *arguments)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Piece:
+    def sample(self, n: int, rng: np.random.Generator) -> Rows:
         """n rows, or all if there are fewer, drawn from everywhere, in order. One pass."""
         chosen, found = chosen_rows(self.n_data, n, rng), []
         for piece in ahead(self.pieces()):
@@ -232,9 +232,9 @@ class Source:
 
     def fingerprint(self) -> str:
         """A short text that is the same for equal data, however they are cut and stored."""
-        totals = [hashlib.sha256() for _ in Piece._fields[1:]]
+        totals = [hashlib.sha256() for _ in Rows._fields[:-1]]
         for piece in ahead(self.pieces()):
-            for total, value in zip(totals, piece[1:]):
+            for total, value in zip(totals, piece[:-1]):
                 if value is not None:
                     value = np.asarray(value, dtype=float)
                     value = value if value.ndim else np.full(len(piece.X), value)
@@ -256,7 +256,7 @@ def chosen_rows(n_data: int, n: int, rng: np.random.Generator) -> np.ndarray:
     return np.sort(rng.choice(n_data, n, replace=False))
 
 
-def joined(pieces: Iterable[Piece]) -> Piece:
+def joined(pieces: Iterable[Rows]) -> Rows:
     """Several pieces joined into one, whose `first` is 0."""
     pieces = list(pieces)
 
@@ -267,7 +267,7 @@ def joined(pieces: Iterable[Piece]) -> Piece:
         each = [value if np.ndim(value) else np.full(len(piece.X), value) for value, piece in zip(values, pieces)]
         return np.concatenate(each)
 
-    return Piece(0, *map(column, Piece._fields[1:]))
+    return Rows(*map(column, Rows._fields[:-1]))
 
 # %% ../../nbs/internals/data/sources.ipynb #351d1ae9
 def mapping_of(array: np.ndarray) -> mmap.mmap | None:
@@ -347,7 +347,7 @@ class ArraySource(Source):
         if blocks is not None:
             self.block_labels, blocks = np.unique(blocks, return_inverse=True)
         parts = X, y, weight, known_variance, power, blocks
-        self.columns = {name: value if value is None else np.asanyarray(value) for name, value in zip(Piece._fields[1:], parts)}
+        self.columns = {name: value if value is None else np.asanyarray(value) for name, value in zip(Rows._fields[:-1], parts)}
         X = self.columns["X"]
         if X.ndim != 2 or 0 in X.shape:
             raise ValueError(f"`X` must be a table (N, D) of one row and one column or more; got shape {X.shape}.")
@@ -362,7 +362,7 @@ class ArraySource(Source):
         self.piece_rows = len(X) if in_memory and piece_rows is None else rows_of_piece(self.n_dims, piece_rows)
         self.resident = in_memory and self.piece_rows >= len(X)
 
-    def read(self, first: int, rows: slice | np.ndarray) -> Piece:
+    def read(self, first: int, rows: slice | np.ndarray) -> Rows:
         """Some rows as a checked piece."""
         parts = [
             value if value is None
@@ -372,9 +372,9 @@ class ArraySource(Source):
             for name, value in self.columns.items()
         ]  # fmt: skip
         numbers = rows if isinstance(rows, np.ndarray) else None
-        return checked(Piece(first, *parts), self.n_dims, numbers)
+        return checked(Rows(*parts, first=first), self.n_dims, numbers)
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[Rows]:
         """Yield all data in order, `piece_rows` at a time."""
         ends = self.ends()
         for first, stop in zip([0, *ends], ends):
@@ -400,7 +400,7 @@ class ArraySource(Source):
             ends.append(int(block_ends[last]))
         return ends[1:]
 
-    def at(self, rows: np.ndarray) -> Piece:
+    def at(self, rows: np.ndarray) -> Rows:
         """The rows with these numbers, as one piece."""
         return self.read(0, rows)
 
@@ -409,7 +409,7 @@ class ArraySource(Source):
         """The block of each row (N,), or None if there are no blocks."""
         return self.columns["blocks"]
 
-    def sample(self, n: int, rng: np.random.Generator) -> Piece:
+    def sample(self, n: int, rng: np.random.Generator) -> Rows:
         """n rows, or all if there are fewer, drawn from everywhere, in order."""
         return self.read(0, chosen_rows(self.n_data, n, rng))
 

@@ -30,7 +30,7 @@ from ..likelihoods import GaussianByRow, Likelihood
 from ..local import local_covariance, local_predict
 from ..model import Model, from_vector, model_evidence, model_gradient, model_leave_one_out, model_left_out, model_mean, model_posterior, one_or_all, predictive_log_density, to_vector
 from ..numerics.validation import as_floats, inputs_2d, require_each, require_finite, require_real, require_rows, require_unmasked, shown
-from ..shards import Piece
+from ..shards import Rows
 from ..streaming import remember
 from ..training import SAMPLE_ROWS, TimeLimit, check_fixed, greedy_points
 
@@ -301,7 +301,7 @@ class PowerEPEstimator(Arguments):
         self._model, self._data, self._fit_ = model, data, fit
         self._jitter, self._tight, self._local_asked = jitter, tight, local
         self._posteriors = fit.posteriors
-        self._blocks = data.rows.blocks if isinstance(data.rows, Piece) else None
+        self._blocks = data.rows.blocks if isinstance(data.rows, Rows) else None
         self._local, entries = (None, {}) if local is None else rows_for_prediction(model, fit, data, jitter, tight, local)
         self.kernel_, self.features_ = model.kernel, model.features
         self.likelihood_, self.mean_, self.priors_ = model.likelihood, model.mean, model.priors

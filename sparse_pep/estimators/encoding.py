@@ -18,7 +18,7 @@ from ..data.columns import Columns
 from ..data.sources import Source, class_numbers, require_counted, require_targets
 from ..likelihoods import Binary, Likelihood
 from ..numerics.files import digest
-from ..shards import Piece
+from ..shards import Rows
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #433bbb0b
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class Encoding:
         binary = isinstance(self.likelihood, Binary)
         return self.classes[np.asarray(y > 0.0 if binary else y, dtype=int)]
 
-    def piece(self, piece: Piece) -> Piece:
+    def piece(self, piece: Rows) -> Rows:
         """The encoded piece: its inputs, and with a likelihood also its targets and known variances."""
         piece = piece._replace(X=self.inputs(piece.X))
         if self.likelihood is None:
@@ -84,7 +84,7 @@ class Encoding:
         known = piece.known_variance / np.max(self.scale) ** 2
         return piece._replace(y=self(piece.y), known_variance=known)
 
-    def of_later(self, rows: Piece | Source) -> "Encoding":
+    def of_later(self, rows: Rows | Source) -> "Encoding":
         """The same for data that have come since. A source that knows its classes gives numbers
         for them; ValueError unless they are the classes of the fit.
         """
@@ -108,7 +108,7 @@ def is_text(labels: np.ndarray) -> bool:
     return labels.dtype.kind in "US" or isinstance(labels.ravel()[0], (str, bytes))
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #483a7d7b
-def encoded(encoding: Encoding, work: Callable, piece: Piece, *arguments: object) -> tuple:
+def encoded(encoding: Encoding, work: Callable, piece: Rows, *arguments: object) -> tuple:
     """The result of `work` on the encoded piece."""
     return work(encoding.piece(piece), *arguments)
 
@@ -148,7 +148,7 @@ class EncodedSource(Source):
         rows_of = self.source.at
         return lambda rows: self.encoding.piece(rows_of(rows))
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[Rows]:
         return map(self.encoding.piece, self.source.pieces())
 
     def total(self, work: Callable, *arguments: object) -> tuple:
@@ -160,7 +160,7 @@ class EncodedSource(Source):
     def each(self, work: Callable, *arguments: object) -> Iterator:
         return self.source.each(partial(encoded, self.encoding, work), *arguments)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Piece:
+    def sample(self, n: int, rng: np.random.Generator) -> Rows:
         return self.encoding.piece(self.source.sample(n, rng))
 
     def fingerprint(self) -> str:
@@ -173,7 +173,7 @@ class EncodedSource(Source):
 MOST_CLASSES = 1000
 
 
-def piece_labels(piece: Piece) -> np.ndarray:
+def piece_labels(piece: Rows) -> np.ndarray:
     """The distinct labels (C,) of the rows of a piece that have a positive weight, sorted."""
     require_targets(piece)
     return np.unique(piece.y[np.broadcast_to(piece.weight, len(piece.y)) > 0.0])
@@ -218,7 +218,7 @@ def source_of(
     return None
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #c1cd39e5
-def targets_piece(piece: Piece) -> tuple[np.ndarray, np.ndarray]:
+def targets_piece(piece: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Targets (n,) or (n, K) and weights (n,) of a piece."""
     require_targets(piece)
     return piece.y, np.broadcast_to(piece.weight, len(piece.y))

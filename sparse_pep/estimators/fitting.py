@@ -28,7 +28,7 @@ from ..means import starting_mean
 from ..model import Model, model_bounds, model_evidence, model_leave_one_out, model_predict, predictive_log_density
 from ..numerics.validation import require_each, shown
 from ..priors import check_priors, log_prior, weak_priors
-from ..shards import Piece
+from ..shards import Rows
 from ..streaming import Memory
 from ..training import LOG_LIMIT, SAMPLE_ROWS, TimeLimit, advised_power, check_fixed, greedy_points, held_out_power, initial_kernel, kmeans_points, starting_lengthscale, train, weight_of
 
@@ -39,11 +39,11 @@ class Data:
 
     Attributes
     ----------
-    rows : Piece or Source
+    rows : Rows or Source
         All rows with a positive weight.
-    few : Piece
+    few : Rows
         The distinct rows, or those of a sample if the data are a source.
-    sample : Piece
+    sample : Rows
         Distinct rows of at most 20000, from which starting values and inducing points are taken:
         the same rows whether the data are in memory or in a source.
     inverse : ndarray (N,), optional
@@ -56,9 +56,9 @@ class Data:
         The label of each block, as the user gave it.
     """
 
-    rows: Piece | Source
-    few: Piece
-    sample: Piece
+    rows: Rows | Source
+    few: Rows
+    sample: Rows
     inverse: np.ndarray | None = None
     power: np.ndarray | None = None
     memory: Memory | None = None
@@ -70,7 +70,7 @@ class Data:
         once, in one pass over the rows.
         """
         rows = self.rows if self.inverse is None else self.few
-        if isinstance(rows, Piece) and rows.y.dtype.kind not in "biuf":
+        if isinstance(rows, Rows) and rows.y.dtype.kind not in "biuf":
             rows = rows._replace(y=None)
         return source_moments(rows)
 
@@ -109,15 +109,15 @@ class Data:
         or with `training` those that training uses.
         """
         rows, power = self.rows, self.power
-        if isinstance(rows, Piece):
+        if isinstance(rows, Rows):
             power = power if rows.power is None else np.mean(rows.power)
             rows = self.few if training and self.inverse is not None else rows
         return {"data": rows, "power": float(power), "memory": self.memory, "jitter": jitter, "tight": tight}
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #44424bd5
 def counted(
-    piece: Piece, sample_weight: ArrayLike | None, known_variance: ArrayLike | None = None, keep_all: bool = False
-) -> Piece:
+    piece: Rows, sample_weight: ArrayLike | None, known_variance: ArrayLike | None = None, keep_all: bool = False
+) -> Rows:
     """The rows of a piece with a positive weight, or all with `keep_all`, with their weights
     and known variances.
 
@@ -142,7 +142,7 @@ def counted(
     return piece if keep_all else piece.at(rows)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #d210d070
-def distinct_rows(piece: Piece) -> tuple[Piece, np.ndarray | None]:
+def distinct_rows(piece: Rows) -> tuple[Rows, np.ndarray | None]:
     """The distinct rows of a piece, sorted and with their total weights, and the number (N,) of the
     distinct row that each row equals.
 
@@ -178,7 +178,7 @@ def distinct_rows(piece: Piece) -> tuple[Piece, np.ndarray | None]:
     return piece.at(order[new])._replace(weight=weight), inverse
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #18495b12
-def partition_of(blocks: int | ArrayLike | Partition, rows: Piece, rng: np.random.Generator) -> Partition:
+def partition_of(blocks: int | ArrayLike | Partition, rows: Rows, rng: np.random.Generator) -> Partition:
     """The partition of the rows that `blocks` describes: blocks of at most so many neighbouring
     rows with the same weight and power, or of rows with the same label. ValueError for other
     values.
@@ -207,7 +207,7 @@ def rows_of_arrays(
     """The data of a fit to checked X (N, D) and y (N,) or (N, K), in the user's units. ValueError if
     weights, variances, powers or blocks do not go with them.
     """
-    rows, labels, inverse = Piece(0, X, y), None, None
+    rows, labels, inverse = Rows(X, y), None, None
     power = None if isinstance(options.power, str) else require_power(options.power, len(X) if options.blocks is None else None)
     if options.blocks is None:
         rows = counted(rows._replace(power=power if np.ndim(power) else None), sample_weight, known_variance)
@@ -256,7 +256,7 @@ def beside_codes(part: Kernel, rest: list[int]) -> Kernel:
     return part if named or part.unscaled else replace(part, active_dims=rest)
 
 
-def starting_model(few: Piece, options: Arguments, likelihood: Likelihood, rng: np.random.Generator) -> Model:
+def starting_model(few: Rows, options: Arguments, likelihood: Likelihood, rng: np.random.Generator) -> Model:
     """The model from which a fit starts.
 
     Its kernel, features, likelihood and mean are those that are given. With an optimiser, the
@@ -309,7 +309,7 @@ def starting_model(few: Piece, options: Arguments, likelihood: Likelihood, rng: 
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #a839105d
 def choose_power(
-    start: Model, few: Piece, options: Arguments, rng: np.random.Generator, limit: TimeLimit
+    start: Model, few: Rows, options: Arguments, rng: np.random.Generator, limit: TimeLimit
 ) -> tuple[Model, np.ndarray, dict]:
     """The model to start from, the power that the name in `options.power` selects, and the results
     of the search as a dictionary.
@@ -428,7 +428,7 @@ ALIKE = 0.05  # nats per data point, below which they are the same
 COMPARED_ROWS = 100
 
 
-def learned_nothing(model: Model, fit: Fit, few: Piece) -> bool:
+def learned_nothing(model: Model, fit: Fit, few: Rows) -> bool:
     """Whether the posterior and the prior give the same density to some targets of the rows `few`.
     Cost 2SM² flops.
     """

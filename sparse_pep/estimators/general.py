@@ -17,7 +17,7 @@ from .encoding import classes_of
 from .fitting import Data, counted
 from ..likelihoods import LIKELIHOODS, Likelihood, Ordinal
 from ..multiclass import Softmax
-from ..shards import Piece
+from ..shards import Rows
 
 # %% ../../nbs/internals/estimators/general.ipynb #98307893
 @estimator
@@ -82,7 +82,7 @@ class SparsePEP(RealTargets):
             raise ValueError("`likelihood` GroupedGaussian: use SparsePEPRegressor, with this as its `noise_variance`.")
         if isinstance(likelihood, Ordinal) and isinstance(self.likelihood, str):
             rows = data.rows  # of which `few` may lack a class
-            classes = np.unique(rows.y) if isinstance(rows, Piece) else classes_of(rows)
+            classes = np.unique(rows.y) if isinstance(rows, Rows) else classes_of(rows)
             return Ordinal.from_targets(np.append(data.few.y, classes))
         return likelihood
 
@@ -105,6 +105,6 @@ class SparsePEP(RealTargets):
         X, y, sample_weight = self._compared(X, y, sample_weight)
         density = self.predict_log_density(X, y)
         if sample_weight is not None:
-            rows = counted(Piece(0, density[:, None], density), sample_weight)
+            rows = counted(Rows(density[:, None], density), sample_weight)
             return float(np.average(rows.y, weights=np.broadcast_to(rows.weight, len(rows.y))))
         return float(np.mean(density))

@@ -24,13 +24,13 @@ from sparse_pep.model import (
     shards_of,
 )
 from sparse_pep.numerics.linalg import factorise
-from sparse_pep.shards import Piece
+from sparse_pep.shards import Rows
 from sparse_pep.streaming import remember
 
 
 def in_memory(X, y, **columns):
     """Rows as arrays; the columns are `weight`, `known_variance`, `power` and `blocks`."""
-    return Piece(0, X, y, **columns)
+    return Rows(X, y, **columns)
 
 
 def in_pieces(X, y, n_rows=9, **columns):
