@@ -151,7 +151,7 @@ class Fit:
     searched: bool  # whether the sites had to be searched for
     smallest_cavity: float  # smallest ρ = 1 − ατa, the share of the posterior's precision that a cavity keeps
     quadrature_error: float  # largest estimated relative error of a projection
-    shards: Shards | None = None  # the data; None once the fit is `released`
+    shards: Shards | None = None  # the data; None where the fit no longer holds them
     start: object = None  # sites (2, C, N), or the state of a source, from which another search may start
     dff: np.ndarray | None = None  # (N,), unexplained variances; they and the sites are None if the data are not in memory
     site_precision: np.ndarray | None = None  # (C, N)
@@ -167,10 +167,6 @@ class Fit:
         moved = np.ptp(self.trace[-10:]) if len(self.trace) else np.inf
         return self.converged or bool(self.change <= 1.0 and moved <= 0.01 * self.sums.weight)
 
-    def released(self) -> "Fit":
-        """The fit without its shards, which hold V and other large arrays."""
-        away = self.shards is not None and self.shards.source is not None
-        return replace(self, shards=None, start=self.shards.state if away else self.start)
 
 # %% ../nbs/11_inference.ipynb #6c62cdd4
 @one_blas_thread()
@@ -316,7 +312,7 @@ class Gradient(NamedTuple):
 @one_blas_thread()
 def energy_gradient(fit: Fit) -> Gradient:
     """Gradient of `fit.log_evidence` for every likelihood, from one more pass over the data. The fit has
-    converged and is not yet released: the formulas hold at a fixed point only. Cost 4NM² flops for each
+    converged and still holds its shards: the formulas hold at a fixed point only. Cost 4NM² flops for each
     latent function, 2NM² where all powers are 0, and NM² more where V was not kept. Bui, Yan and Turner
     (2017), appendix on the energy: sites are stationary at the fixed point.
     """

@@ -294,7 +294,8 @@ def evidence_and_gradient(
     pulled = found.pulled + to_vector([*kernel_bar.values(), *features_bar.values()])
     size = len(to_vector(model.kernel.parameters()))  # `theta` has the likelihood before the features
     gradient = np.concatenate([pulled[:size], found.likelihood_bar, pulled[size:], found.mean_bar])
-    return fit.released(), gradient
+    start = fit.start if fit.shards.source is None else fit.shards.state  # without the sweeps of the search
+    return replace(fit, shards=None, start=start), gradient
 
 
 def model_gradient(

@@ -226,11 +226,12 @@ class Objective:
                 logs.append(np.full(np.size(value), "log_" in name))
         self.free, self.logs = to_vector(free) > 0, to_vector(logs) > 0
         self.limits = limits_of(model.priors, self.trained)
-        self.start = np.clip(model.theta[self.free], *self.limits)
+        self.theta = to_vector(parameters)
+        self.start = np.clip(self.theta[self.free], *self.limits)
 
     def model_at(self, vector: np.ndarray) -> Model:
         """The model with these trained parameters (F,)."""
-        theta = self.model.theta
+        theta = self.theta.copy()
         theta[self.free] = vector
         return self.model.with_theta(theta)
 
@@ -621,6 +622,7 @@ def held_out_power(
 # %% ../nbs/19_stochastic.ipynb #f07915b0
 import json
 import warnings
+from dataclasses import replace
 from typing import NamedTuple
 
 from .inference import FLOOR, posterior_terms
@@ -973,7 +975,7 @@ def train_by_batches(
         if late:
             break
     trained = objective.model_at(vector)
-    fit = model_evidence(trained, data, power, jitter, batches.sites, memory=memory, tight=tight).released()
+    fit = replace(model_evidence(trained, data, power, jitter, batches.sites, memory=memory, tight=tight), shards=None)
     converged, message = judged(np.array(history), n_data, options.tol)
     if late:
         converged, message = False, f"{limit} was reached after {epoch} epochs"

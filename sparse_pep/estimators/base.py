@@ -297,7 +297,7 @@ class PowerEPEstimator(Arguments):
     def _conclude(self, outcome: Outcome, data: Data, jitter: float, tight: bool, local: int | str | None) -> None:
         """Set the fitted attributes from the final model, and warn if it has learned nothing."""
         model = outcome.model
-        fit = model_evidence(model, start=outcome.sites, **data.asked(jitter, tight)).released()
+        fit = replace(model_evidence(model, start=outcome.sites, **data.asked(jitter, tight)), shards=None)  # holds V no longer
         self._model, self._data, self._fit_ = model, data, fit
         self._jitter, self._tight, self._local_asked = jitter, tight, local
         self._posteriors = fit.posteriors
