@@ -23,7 +23,7 @@ from .inference import Fit
 from .kernels import Kernel, SquaredExponential
 from .likelihoods import Gaussian, Likelihood
 from .model import Model, evidence_and_gradient, from_vector, model_evidence, model_predict, predictive_log_density, to_vector
-from .numerics.files import Answer, Checkpoint, Sites, digest
+from .numerics.files import Answer, Checkpoint, digest
 from .numerics.linalg import factorise, solve_lower
 from .numerics.threads import one_blas_thread
 from .priors import check_priors, limits_of, log_prior
@@ -262,29 +262,48 @@ SITE_TOL = 3e-3  # while training; the error of the evidence is of the order of 
 
 
 class WarmEvidence:
-    """The evidence of given data and its gradient as a function of the model, where each search for the
-    sites starts from those of the last search that converged, `last`. Arguments as in `model_gradient`.
+    """The evidence of data and its gradient as a function of the model, where each search for the sites
+    starts from those of the last search that converged, `last`. Arguments as in `model_gradient`. With a
+    `record`, the results are stored in this checkpoint, and those of an earlier run are not computed again.
     """
 
     def __init__(
         self, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, memory: Memory | None = None,
-        tight: bool = False,
+        tight: bool = False, record: Checkpoint | None = None,
     ):
         self.data, self.power, self.jitter, self.memory, self.tight = data, power, jitter, memory, tight
-        self.last, self.few = None, next(iter(data.pieces())).X[:100]
+        self.last, self.few, self.record = None, next(iter(data.pieces())).X[:100], record
+        if record is not None:
+            record.begin()
 
-    def __call__(self, model: Model) -> tuple[Fit, np.ndarray]:
+    def __call__(self, model: Model) -> tuple[Fit | Answer, np.ndarray]:
         """The fit and the gradient (P,). LinAlgError for a variance of f at which the quadrature of the
         likelihood would take minutes, except at the start, which is the user's choice.
         """
+        answer = None if self.record is None else self.record.recall(model.theta)
+        if answer is not None:
+            if np.isnan(answer.log_evidence):
+                raise np.linalg.LinAlgError("this evaluation failed in the earlier run")
+            self.last = self.last if answer.start is None else answer.start
+            return answer, answer.gradient
         widest = model.likelihood.widest
-        if self.last is not None and widest < np.inf and np.max(model.kernel.diag(self.few)) > widest:
-            raise np.linalg.LinAlgError("the variance of f is out of range")
-        fit, gradient = evidence_and_gradient(
-            model, self.data, self.power, self.jitter, self.last, SITE_TOL, self.memory, self.tight
-        )
-        if fit.converged:
-            self.last = fit.start
+        try:
+            if self.last is not None and widest < np.inf and np.max(model.kernel.diag(self.few)) > widest:
+                raise np.linalg.LinAlgError("the variance of f is out of range")
+            fit, gradient = evidence_and_gradient(
+                model, self.data, self.power, self.jitter, self.last, SITE_TOL, self.memory, self.tight
+            )
+        except np.linalg.LinAlgError:
+            if self.record is not None:
+                self.record.add(Answer(digest(model.theta), np.nan, np.full(model.theta.size, np.nan), False))
+            raise
+        self.last = fit.start if fit.converged else self.last
+        if self.record is not None:
+            start = fit.start if fit.converged else None
+            if start is not None and not isinstance(start, np.ndarray):  # distributed over the pieces of a source
+                start = np.concatenate([start[k][0] for k in range(len(start))], axis=-1)
+            question, converged = digest(model.theta), bool(fit.converged)
+            self.record.add(Answer(question, fit.log_evidence, gradient, converged, fit.n_sweeps, fit.jitter, start))
         return fit, gradient
 
 # %% ../nbs/18_training.ipynb #1480f89e
@@ -415,42 +434,6 @@ def maximise(objective: Objective, options: LBFGS, n_data: float, limit: TimeLim
         },
     )
 
-# %% ../nbs/18_training.ipynb #0ac896fa
-SECONDS_BETWEEN_SAVES = 30.0  # of a checkpoint
-
-
-class RecordedEvidence:
-    """A `WarmEvidence` that stores its results in a checkpoint and does not compute those of an
-    earlier run again.
-    """
-
-    def __init__(self, evidence: WarmEvidence, checkpoint: Checkpoint):
-        self.evidence, self.checkpoint = evidence, checkpoint
-        checkpoint.begin()
-
-    def __call__(self, model: Model) -> tuple[Fit | Answer, np.ndarray]:
-        """The fit and the gradient (P,); a failed evaluation is stored as well."""
-        theta = model.theta
-        answer = self.checkpoint.recall(theta)
-        if answer is not None:
-            if np.isnan(answer.log_evidence):
-                raise np.linalg.LinAlgError("this evaluation failed in the earlier run")
-            if answer.sites is not None:
-                self.evidence.last = answer.start
-            return answer, answer.gradient
-        try:
-            fit, gradient = self.evidence(model)
-        except np.linalg.LinAlgError:
-            self.checkpoint.add(Answer(digest(theta), np.nan, np.full(len(theta), np.nan), False))
-            raise
-        sites = fit.start if fit.converged else None
-        if sites is not None and not isinstance(sites, np.ndarray):  # distributed over the pieces of a source
-            sites = np.concatenate([sites[k][0] for k in range(len(sites))], axis=-1)
-        sites = None if sites is None else Sites(*sites)
-        answer = Answer(digest(theta), fit.log_evidence, gradient, bool(fit.converged), fit.n_sweeps, fit.jitter, sites)
-        self.checkpoint.add(answer)
-        return fit, gradient
-
 # %% ../nbs/18_training.ipynb #eba5ae0b
 def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = ()) -> Model:
     """The model with a standard normal number added to each trained log parameter, and to weights in
@@ -465,6 +448,9 @@ def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = (
     return model.with_parameters({**parameters, **moved})
 
 # %% ../nbs/18_training.ipynb #9e7f043e
+SECONDS_BETWEEN_SAVES = 30.0  # of a checkpoint
+
+
 def owner_of(
     model: Model, data: "Rows | Source", power: float | np.ndarray, jitter: float, memory: Memory | None, tight: bool,
     fixed: Collection[str],
@@ -527,8 +513,7 @@ def train(
     results, starts = [], 0
     while starts <= training.n_restarts and not (starts and limit.passed):
         start = disturbed(model, rng, fixed) if starts else model
-        evidence = WarmEvidence(data, power, jitter, memory, tight)
-        evidence = evidence if record is None else RecordedEvidence(evidence, record)
+        evidence = WarmEvidence(data, power, jitter, memory, tight, record)
         try:
             results.append(maximise(Objective(start, evidence, fixed), training, n_data, limit, progress))
         except np.linalg.LinAlgError:

@@ -18,7 +18,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Constant, Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.model import Model, evidence_and_gradient, model_gradient, to_vector
-from sparse_pep.numerics.files import Answer, Checkpoint, Sites, digest, read_archive
+from sparse_pep.numerics.files import Answer, Checkpoint, digest, read_archive
 from sparse_pep.priors import LogNormal
 from sparse_pep.shards import Rows
 from sparse_pep.streaming import remember
@@ -201,16 +201,16 @@ def test_what_is_saved_comes_back(tmp_path):
     record = Checkpoint(tmp_path / "c.npz", "me")
     record.begin()
     for x in range(4):
-        sites = Sites(np.full((1, 3), float(x)), np.zeros((1, 3))) if x != 3 else None
-        record.add(Answer(digest(np.array([float(x)])), -abs(x - 1.0), np.array([x, np.pi]), x != 2, x, 0.1 * x, sites))
+        start = np.full((2, 1, 3), float(x)) if x != 3 else None
+        record.add(Answer(digest(np.array([float(x)])), -abs(x - 1.0), np.array([x, np.pi]), x != 2, x, 0.1 * x, start))
     record.save()
     back = Checkpoint(tmp_path / "c.npz", "me").answers
-    assert [answer.sites is not None for answer in back] == [False, True, True, False]
+    assert [answer.start is not None for answer in back] == [False, True, True, False]
     for ours, theirs in zip(back, record.answers):
         assert (ours.question, ours.log_evidence, ours.converged, ours.n_sweeps, ours.jitter) == (
             theirs.question, theirs.log_evidence, theirs.converged, theirs.n_sweeps, theirs.jitter)  # fmt: skip
         assert np.array_equal(ours.gradient, theirs.gradient)
-    assert np.array_equal(back[1].sites.site_precision, np.ones((1, 3)))
+    assert np.array_equal(back[1].start, np.ones((2, 1, 3)))
 
 
 @pytest.mark.parametrize(("estimator", "targets"), [(SparsePEPRegressor, y), (SparsePEPClassifier, y > 0)])
@@ -243,7 +243,7 @@ def test_fit_killed_by_the_system_goes_on(tmp_path):
         while held < answers + 3 and process.poll() is None and time.monotonic() < until:
             time.sleep(0.01)
             if (tmp_path / "c.npz").exists():
-                held = len(read_archive(tmp_path / "c.npz", "sparse_pep checkpoint", 1)["questions"])
+                held = len(read_archive(tmp_path / "c.npz", "sparse_pep checkpoint", 1)["question"])
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert process.returncode == -signal.SIGKILL and held >= answers + 3 and not (tmp_path / "model.npz").exists()

@@ -17,9 +17,8 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -181,13 +180,6 @@ def digest(*values: object) -> str:
     return total.hexdigest()[:32]
 
 # %% ../../nbs/internals/numerics/files.ipynb #13c3818e
-class Sites(NamedTuple):
-    """Sites (C, N) from which inference may start."""
-
-    site_precision: np.ndarray
-    site_shift: np.ndarray
-
-
 @dataclass(frozen=True, eq=False)
 class Answer:
     """The results of one evaluation of the evidence that training needs."""
@@ -198,15 +190,11 @@ class Answer:
     converged: bool = True  # whether the sites had converged
     n_sweeps: int = 0
     jitter: float = 0.0
-    sites: Sites | None = None  # from which the next search may start, if they were kept
-
-    @property
-    def start(self) -> np.ndarray | None:
-        """The sites (2, C, N) from which further inference can start, as `Fit.start`."""
-        return None if self.sites is None else np.stack(self.sites)
+    start: np.ndarray | None = None  # the sites (2, C, N) from which the next search may start, if they were kept
 
 # %% ../../nbs/internals/numerics/files.ipynb #35cbcaea
 FORMAT, FORMAT_VERSION = "sparse_pep checkpoint", 1
+COLUMNS = "question", "log_evidence", "gradient", "converged", "n_sweeps", "jitter"  # of a list of answers in a file
 RARELY = 10.0  # time between two saves, in units of the time that a save takes
 
 # %% ../../nbs/internals/numerics/files.ipynb #b190c2b6
@@ -231,13 +219,17 @@ class Checkpoint:
 
     def __init__(self, path: str | Path, owner: str, every: float = 30.0):
         self.path, self.owner, self.every = Path(path), owner, every
-        self.place, self.climbs, self.saved, self.pause = 0, [], time.monotonic(), 0.0
+        self.place, self.first, self.saved, self.pause = 0, 0, time.monotonic(), 0.0
         self.failed, self.state = False, self._read() if self.path.exists() else None
-        self.answers = [] if self.state is None or "questions" not in self.state else self._answers()
+        self.answers, state = [], self.state or {}
+        if "question" in state:
+            columns = zip(*(state[name].tolist() for name in COLUMNS))
+            for i, (question, value, gradient, *rest) in enumerate(columns):
+                self.answers.append(Answer(question, value, np.array(gradient), *rest, state["starts"].get(str(i))))
 
     def begin(self) -> None:
         """Mark the start of another run of the optimiser."""
-        self.climbs.append(self.place)
+        self.first = self.place
 
     def recall(self, vector: np.ndarray) -> Answer | None:
         """The saved evaluation at parameters `vector` (P,) if it is the next of the list, or None."""
@@ -250,10 +242,16 @@ class Checkpoint:
         return None
 
     def add(self, answer: Answer) -> None:
-        """Append a new evaluation, and save the list if enough time has passed."""
+        """Append a new evaluation, and save the list if enough time has passed. Of each run only the sites of
+        the last evaluation that converged are kept, and those of the best.
+        """
         self.answers.append(answer)
         self.place = len(self.answers)
-        self._forget_sites()
+        kept = [i for i in range(self.first, self.place) if self.answers[i].start is not None]
+        best = max(kept, key=lambda i: self.answers[i].log_evidence, default=None)
+        for i in kept[:-1]:
+            if i != best:
+                self.answers[i] = replace(self.answers[i], start=None)
         if self.due:
             self.save()
 
@@ -262,28 +260,11 @@ class Checkpoint:
         """Whether enough time has passed since the last save."""
         return time.monotonic() - self.saved >= max(self.every, RARELY * self.pause)
 
-    def _forget_sites(self) -> None:
-        """Keep only the sites of the last evaluation that converged, and of the best of each run."""
-        first = self.climbs[-1] if self.climbs else 0
-        here = range(first, len(self.answers))
-        settled = [i for i in here if self.answers[i].sites is not None]
-        if not settled:
-            return
-        best = max(settled, key=lambda i: self.answers[i].log_evidence)
-        for i in settled[:-1]:
-            if i != best:
-                self.answers[i] = Answer(**vars(self.answers[i]) | {"sites": None})
-
     def save(self) -> None:
         """Write the list to the file."""
-        rows = [vars(answer) for answer in self.answers]
-        columns = {
-            name: np.array([row[name] for row in rows])
-            for name in ("log_evidence", "gradient", "converged", "n_sweeps", "jitter")
-        }
-        sites = {str(i): answer.sites._asdict() for i, answer in enumerate(self.answers) if answer.sites is not None}
-        questions = [answer.question for answer in self.answers]
-        self.write({"questions": questions, "sites": sites, **columns})
+        columns = {name: np.array([getattr(answer, name) for answer in self.answers]) for name in COLUMNS}
+        starts = {str(i): answer.start for i, answer in enumerate(self.answers) if answer.start is not None}
+        self.write({"starts": starts, **columns})
 
     def write(self, state: dict) -> None:
         """Write a state of training to the file. If that fails, because the disk is full for example, the
@@ -315,13 +296,3 @@ class Checkpoint:
                 "other last digits; delete it, or name another file."
             )
         return state
-
-    def _answers(self) -> list[Answer]:
-        """The list that `save` wrote."""
-        names, state = ("log_evidence", "gradient", "converged", "n_sweeps", "jitter"), self.state
-        columns = zip(state["questions"], *(state[name] for name in names))
-        sites = {int(i): Sites(**parts) for i, parts in state["sites"].items()}
-        return [
-            Answer(question, float(value), gradient, bool(good), int(n), float(jitter), sites.get(i))
-            for i, (question, value, gradient, good, n, jitter) in enumerate(columns)
-        ]  # fmt: skip
