@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Constant, Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.model import Model, evidence_and_gradient, model_gradient, to_vector
-from sparse_pep.numerics.files import Answer, Checkpoint, digest, read_archive
+from sparse_pep.numerics.files import Answer, Checkpoint, read_archive
 from sparse_pep.priors import LogNormal
 from sparse_pep.shards import Rows
 from sparse_pep.streaming import remember
@@ -112,11 +112,7 @@ def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_pa
     assert to_vector(trained(8).model.parameters()).tobytes() == to_vector(further.model.parameters()).tobytes()
 
 
-def change(part, value):
-    """The model with another part."""
-    return replace(start(Gaussian(0.1)), **{part: value})
-
-
+OWNER = replace(start(Gaussian(0.1)), kernel=Constant(1.0) + Linear(1.0))
 OTHERS = {
     "inputs": {"data": Rows(X + 1e-9, y)},
     "targets": {"data": Rows(X, y[::-1].copy())},
@@ -130,10 +126,11 @@ OTHERS = {
     "blocks": {"data": Rows(X, y, blocks=BLOCKS)},
     "memory": {"memory": earlier()},
     "tight": {"tight": True},
-    "priors": {"model": change("priors", {"log_noise_variance": LogNormal(0.2, 1.0)})},
-    "likelihood": {"model": change("likelihood", Gaussian(0.2))},
-    "kernel": {"model": change("kernel", Matern32(1.0, np.ones(2)))},
-    "columns": {"model": change("kernel", SquaredExponential(1.0, np.ones(2), (1, 0)))},
+    "priors": {"model": replace(OWNER, priors={"log_noise_variance": LogNormal(0.2, 1.0)})},
+    "likelihood": {"model": replace(OWNER, likelihood=Gaussian(0.2))},
+    "kernel": {"model": replace(OWNER, kernel=Matern32(1.0, np.ones(2)))},
+    "parameters with the same names": {"model": replace(OWNER, kernel=Linear(1.0) + Constant(1.0))},
+    "columns": {"model": replace(OWNER, kernel=Constant(1.0) + Linear(1.0, active_dims=[0]))},
 }
 
 
@@ -141,7 +138,7 @@ OTHERS = {
 def finished(tmp_path_factory):
     """The arguments of a training that has written its checkpoint."""
     training = LBFGS(max_iter=2, checkpoint=tmp_path_factory.mktemp("finished") / "c.npz")
-    arguments = {"model": start(Gaussian(0.1)), "data": Rows(X, y), "power": 0.5, "training": training}
+    arguments = {"model": OWNER, "data": Rows(X, y), "power": 0.5, "training": training}
     train(**arguments)
     return arguments
 
@@ -172,11 +169,11 @@ def test_failed_evaluations_are_remembered_as_failed(tmp_path, monkeypatch):
         return evidence_and_gradient(*arguments, **named)
 
     monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", fragile)
-    given = start(Gaussian(0.1)), Rows(X, y), 0.5
-    first = train(*given, training=LBFGS(max_iter=10, checkpoint=tmp_path / "c.npz"))
+    ask = partial(train, start(Gaussian(0.1)), Rows(X, y), training=LBFGS(max_iter=10, checkpoint=tmp_path / "c.npz"))
+    first = ask()
     assert first.counts["n_rejected"] == 1
     monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", lambda *a, **k: pytest.fail("computed again"))
-    again = train(*given, training=LBFGS(max_iter=10, checkpoint=tmp_path / "c.npz"))
+    again = ask()
     assert (again.counts, again.log_evidence) == (first.counts, first.log_evidence)
 
 
@@ -195,22 +192,6 @@ def test_saving_waits_for_its_time_and_for_ten_times_what_a_save_takes(tmp_path,
         now[0] = float(second)
         record.add(Answer("q", 0.0, np.zeros(1)))
     assert saved == [5.0, 10.0, 30.0]
-
-
-def test_what_is_saved_comes_back(tmp_path):
-    record = Checkpoint(tmp_path / "c.npz", "me")
-    record.begin()
-    for x in range(4):
-        start = np.full((2, 1, 3), float(x)) if x != 3 else None
-        record.add(Answer(digest(np.array([float(x)])), -abs(x - 1.0), np.array([x, np.pi]), x != 2, x, 0.1 * x, start))
-    record.save()
-    back = Checkpoint(tmp_path / "c.npz", "me").answers
-    assert [answer.start is not None for answer in back] == [False, True, True, False]
-    for ours, theirs in zip(back, record.answers):
-        assert (ours.question, ours.log_evidence, ours.converged, ours.n_sweeps, ours.jitter) == (
-            theirs.question, theirs.log_evidence, theirs.converged, theirs.n_sweeps, theirs.jitter)  # fmt: skip
-        assert np.array_equal(ours.gradient, theirs.gradient)
-    assert np.array_equal(back[1].start, np.ones((2, 1, 3)))
 
 
 @pytest.mark.parametrize(("estimator", "targets"), [(SparsePEPRegressor, y), (SparsePEPClassifier, y > 0)])
@@ -254,28 +235,6 @@ def test_fit_killed_by_the_system_goes_on(tmp_path):
         assert np.array_equal(ours.parameters()[name], value), name
     assert np.array_equal(np.array(ours.predict_f(inputs[:50])), np.array(theirs.predict_f(inputs[:50])))
     assert all(path.suffix == ".part" for path in tmp_path.glob(".*"))  # what a killed save leaves
-
-
-def test_another_question_ends_the_list(tmp_path):
-    record = Checkpoint(tmp_path / "c.npz", "me")
-    for x in range(5):
-        record.add(Answer(digest(np.array([float(x)])), float(x), np.zeros(1)))
-    record.save()
-    back = Checkpoint(tmp_path / "c.npz", "me")
-    assert back.recall(np.array([0.0])).log_evidence == 0.0
-    assert back.recall(np.array([7.0])) is None and len(back.answers) == 1
-    back.add(Answer(digest(np.array([7.0])), 7.0, np.zeros(1)))
-    assert back.recall(np.array([2.0])) is None and [answer.log_evidence for answer in back.answers] == [0.0, 7.0]
-
-
-def test_sums_of_other_kernels_are_other_trainings(tmp_path):
-    """Though their parameters have the same names and values."""
-    one, other = Constant(1.0) + Linear(1.0), Linear(1.0) + Constant(1.0)
-    arguments = {"data": Rows(X, y), "training": LBFGS(max_iter=2, checkpoint=tmp_path / "c.npz")}
-    assert list(one.parameters()) == list(other.parameters())
-    train(replace(start(Gaussian(0.1)), kernel=one), **arguments)
-    with pytest.raises(ValueError, match="other data or arguments"):
-        train(replace(start(Gaussian(0.1)), kernel=other), **arguments)
 
 
 @pytest.mark.parametrize("room", [False, True])

@@ -6,11 +6,8 @@ from itertools import count
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from reference import dense
-from reference.compare import error, properties
-from reference.problems import Problem, problems
+from reference.compare import error
 from sklearn.base import clone
 
 from sparse_pep import model as models
@@ -54,28 +51,6 @@ def evidence_of(model):
 # ---- parameters and starting values
 
 
-@properties
-@given(problems)
-def test_parameters_and_theta_go_round(p):
-    parameters, theta = p.model.parameters(), p.model.theta
-    assert theta.shape == (sum(np.size(value) for value in parameters.values()),)
-    assert list(from_vector(theta, p.model.parameters())) == list(parameters)
-    for name, value in p.model.with_theta(theta).parameters().items():
-        assert np.shape(value) == np.shape(parameters[name])
-        assert error(value, parameters[name], 1.0 + np.max(np.abs(value))) < 1e-15
-    for other in (theta[:-1], np.append(theta, 0.0)):
-        with pytest.raises(ValueError, match=f"expected {len(theta)} parameters.*got {len(other)}"):
-            from_vector(other, parameters)
-
-
-@properties
-@given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.sampled_from(["se", "matern12", "matern52"]))
-def test_greedy_points_are_the_pivots_of_a_dense_cholesky(seed, M, name):
-    p = Problem(seed, 20, 3, 2, name)
-    expected = p.X[dense.pivoted_cholesky(p.model.kernel(p.X), M)]  # both take the first row of a constant diagonal
-    np.testing.assert_array_equal(greedy_points(p.model.kernel, p.X, M), expected)
-
-
 def test_greedy_points_follow_the_diagonal_and_stop_when_nothing_is_left_to_explain():
     X = np.random.default_rng(0).normal(size=(15, 2))
     kernel = Linear(1.0) + SquaredExponential(0.1, 0.7)  # not stationary
@@ -89,18 +64,6 @@ def test_kmeans_looks_at_a_sample_of_many_rows(monkeypatch):
     monkeypatch.setattr(training, "SAMPLE_ROWS", 10)
     sample = kmeans_points(X, 10, np.random.default_rng(0))
     assert len(sample) == 10 and all(np.any(np.all(X == row, axis=1)) for row in sample)
-
-
-@properties
-@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 9))
-def test_no_method_puts_two_points_in_one_place(seed, n_distinct, M):
-    rng = np.random.default_rng(seed)
-    distinct = rng.normal(size=(n_distinct, 2))
-    X = distinct[np.resize(np.arange(n_distinct), 20)]
-    for Z in (kmeans_points(X, M, rng), greedy_points(SquaredExponential(1.0, 1.0), X, M, 1e-8)):
-        assert 1 <= len(np.unique(np.round(Z, 9), axis=0)) == len(Z) <= min(M, n_distinct)
-    if M >= n_distinct:
-        np.testing.assert_array_equal(kmeans_points(X, M, rng), np.unique(distinct, axis=0))
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
@@ -171,27 +134,6 @@ def test_the_optimisers_are_parameters_of_scikit_learn():
 
 
 # ---- the way up
-
-
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_training_ends_at_a_level_place_and_reports_it(power):
-    result = train(start(), DATA, power, training=LBFGS(tol=1e-9))
-    assert result.converged and len(result.history) == result.n_iter + 1
-    assert result.log_evidence > model_evidence(start(), DATA, power, 1e-8).log_evidence + 10
-    assert result.log_evidence == model_evidence(result.model, DATA, power, 1e-8).log_evidence
-    assert np.all(np.diff(result.history) >= 0) and 0 <= result.log_evidence - result.history[-1] < 1e-6
-    assert result.counts["n_evaluations"] >= result.n_iter and result.counts["n_sweeps"] == 0
-    _, gradient = evidence_and_gradient(result.model, DATA, power, 1e-8)
-    assert np.max(np.abs(gradient)) < 0.5
-    assert 0.05 < np.sqrt(result.model.likelihood.noise_variance) < 0.2
-
-
-@pytest.mark.parametrize("fixed", [{"features.Z"}, {"log_noise_variance"}, {"kernel.log_lengthscale", "kernel.log_variance"}])
-def test_what_is_fixed_stays_and_the_rest_moves(fixed):
-    after = train(start(), DATA, training=LBFGS(max_iter=10, n_restarts=1), fixed=fixed).model.parameters()
-    for name, value in start().parameters().items():
-        same = error(after[name], value, 1.0) < 1e-15
-        assert same if name in fixed else np.all(after[name] != value)
 
 
 def test_it_stops_when_it_hardly_rises_any_more():
@@ -337,14 +279,6 @@ def test_a_likelihood_at_the_edge_of_its_range_is_turned_back_from():
     vector[2] = 40.0
     with pytest.raises(np.linalg.LinAlgError, match="out of range"):
         objective(vector)
-
-
-def test_jitter_that_was_needed_on_the_way_is_reported():
-    singular = InducingPoints(np.repeat(np.linspace(0, 6, 4), 3)[:, None])
-    result = train(replace(start(), features=singular), DATA, training=LBFGS(max_iter=5), jitter=0.0)
-    assert result.counts["jitter_largest"] > 0.0
-    fixed = {"features.Z", "kernel.log_lengthscale"}
-    assert train(start(), DATA, training=LBFGS(max_iter=5), jitter=0.0, fixed=fixed).counts["jitter_largest"] == 0.0
 
 
 @pytest.mark.parametrize("case", ["duplicates", "constant column", "large offset", "y tiny", "two data"])
