@@ -89,24 +89,6 @@ def small(targets="gaussian", seed=0, N=24):
     return Model(SquaredExponential(1.5, [0.7, 2.0]), InducingPoints(X[:4]), likelihood), Rows(X, y)
 
 
-@pytest.mark.parametrize("targets", ["gaussian", "outputs", "noise", "classes"])
-@pytest.mark.parametrize("blocks", [False, True])
-def test_without_the_covariance_to_the_test_point_it_is_the_global_prediction(targets, blocks):
-    model, data = small(targets)
-    data = data._replace(weight=np.repeat([1.0, 3.0, 0.5], 8), blocks=np.arange(24) // 4 if blocks else None)
-    fit, X_test = model_evidence(model, data, 0.6), data.X[:5] + 0.3
-    rows = local_rows(fit, data, 0.6, n_neighbours=5)
-    shape = np.shape(local_predict(model, fit.posteriors, X_test, rows)[0])
-    mean, var = (np.atleast_2d(part) for part in model_predict(model, fit.posteriors, X_test))
-    assert mean.shape == np.atleast_2d(np.empty(shape)).shape
-    for members, tests in rows.groups(X_test, 4):
-        for part, D, A, means in stacks(model, fit.posteriors, rows, X_test, members, tests)(parts_of(members)):
-            found = exchanged(rows, members[part], D, A, means, local=False)
-            np.testing.assert_allclose(found[0], mean[:, tests[part]], rtol=1e-7, atol=1e-9)
-            np.testing.assert_allclose(found[1], var[:, tests[part]], rtol=1e-7)
-            assert not np.allclose(exchanged(rows, members[part], D, A, means)[1], var[:, tests[part]], rtol=1e-3)
-
-
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("blocks", [None, np.arange(300) // 20])
 @pytest.mark.parametrize("D", [2, 6])  # a tree finds the neighbours, or a product
@@ -291,7 +273,7 @@ def test_a_row_among_many_equal_ones_is_left_out():
     assert np.all(np.sum(~counted, axis=1) == 1)
 
 
-@pytest.mark.parametrize("targets", ["gaussian", "outputs", "classes"])
+@pytest.mark.parametrize("targets", ["gaussian", "outputs", "noise", "classes"])
 def test_where_no_distribution_is_left_the_prediction_is_global(targets):
     model, data = small(targets)
     fit = model_evidence(model, data, 0.5)

@@ -41,28 +41,10 @@ def inner_ep(likelihood, y, mean, cov, power, sweeps=200):
     return mass(P, h) - mass(prior, prior @ mean) + parts.sum(), S @ h, S
 
 
-def grid(n_sides, step=0.1):
-    """Points (n_sides, n) and log weights (n,) for a standard normal."""
-    side = np.arange(-9.0, 9.0 + step / 2, step)
-    points = np.stack([one.ravel() for one in np.meshgrid(*[side] * n_sides)])
-    return points, -0.5 * (points**2).sum(0) + n_sides * np.log(step / np.sqrt(2 * np.pi))
-
-
-def by_grid(likelihood, y, mean, cov, power):
-    """The same by quadrature over all dimensions; for blocks of two."""
-    points, log_weight = grid(len(y))
-    f = mean[:, None] + np.linalg.cholesky(cov) @ points
-    log_mass = log_weight + power * likelihood.log_density(y[:, None], f)[0].sum(0)
-    total = np.exp(log_mass).sum()
-    weight = np.exp(log_mass) / total
-    m = f @ weight
-    return np.log(total), m, (f - m[:, None]) * weight @ (f - m[:, None]).T
-
-
-def power_ep(Kuu, Kuf, Kff, y, likelihood, labels, power, tilted=inner_ep, sweeps=300):
+def power_ep(Kuu, Kuf, Kff, y, likelihood, labels, power, sweeps=300):
     """log Z, mean and covariance of q(u), for powers above 0.
 
-    Sites are M x M matrices and vectors of length M; `tilted` gives log Z-tilted and the moments of the tilted density.
+    Sites are M x M matrices and vectors of length M.
     """
     W, prior, blocks = np.linalg.solve(Kuu, Kuf), np.linalg.inv(Kuu), members(labels)
     D = Kff - projected(Kuu, Kuf)
@@ -74,7 +56,7 @@ def power_ep(Kuu, Kuf, Kff, y, likelihood, labels, power, tilted=inner_ep, sweep
             left, left_h = prior + P.sum(0) - a * P[b], h.sum(0) - a * h[b]
             S = np.linalg.inv(left)
             mean, cov = w.T @ S @ left_h, w.T @ S @ w + D[np.ix_(rows, rows)]
-            log_z, new_mean, new_cov = tilted(likelihood, y[rows], mean, cov, a)
+            log_z, new_mean, new_cov = inner_ep(likelihood, y[rows], mean, cov, a)
             gain = S @ w @ np.linalg.inv(cov)
             q_mean, q_cov = S @ left_h + gain @ (new_mean - mean), S + gain @ (new_cov - cov) @ gain.T
             new_P = np.linalg.inv(q_cov)
