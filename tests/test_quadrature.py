@@ -7,7 +7,7 @@ from reference.compare import error
 from sparse_pep import quadrature
 from sparse_pep.likelihoods import Logit, NegativeBinomial, NoisyProbit, Poisson, Probit, StudentT
 from sparse_pep.numerics.linalg import expm1_ratio
-from sparse_pep.quadrature import CALL, Accuracy, find_modes, joined, many_nodes, tilted_moments
+from sparse_pep.quadrature import Accuracy, find_modes, many_nodes, tilted_moments
 
 CASES = {
     "probit": (Probit(), 1.0),
@@ -50,16 +50,6 @@ def by_panels(monkeypatch):
     return calls
 
 
-def test_error_is_honest_where_the_truth_is_known():
-    """A probit at power 1, cavities over twelve orders of magnitude."""
-    size = 4000
-    (mean, var), ones = random_cavities(size, (1e-6, 1e6)), np.ones(size)
-    got, exact = (f(ones, mean, var, ones) for f in (Probit().quadrature, Probit().closed_form))
-    true = relative_errors(got[:3], exact[:3], var)
-    assert np.all(true <= 10 * got.error + 1e-10) and np.max(true) < 1e-8
-    assert np.max(got.error) < 1e-8 and np.median(got.error) > 1e-14
-
-
 def test_panels_are_reached_where_they_are_needed(by_panels):
     """A cavity a thousand times wider than the likelihood, and two that put the bend three deviations away."""
     mean, var, ones = np.array([-4.0, 28.0, 9.5, 0.1]), np.array([1e6, 1e2, 1e1, 2.0]), np.ones(4)
@@ -96,24 +86,6 @@ def test_modes_are_stationary(likelihood, y):
         offset = np.abs(power * slope - (mode - mean) / var) * width
     rounding = 1e-15 * np.abs(mode) / width + 1e-15 * np.abs(mean - mode) / var * width
     assert np.all(offset < 0.11 + 10 * rounding)
-
-
-def test_averages():
-    """Any further function is averaged; those of 1, f and f^2 are known from z, d1 and d2."""
-    likelihood, size = Logit(), 300
-    mean, var = random_cavities(size, (1e-2, 1e5), seed=3)
-    mean /= 5.0
-    y, power = np.ones(size), np.resize([0.3, 0.7, 1.0], size)
-
-    def everything(rows, f):
-        x = (f - mean[rows][:, None]) / np.sqrt(var[rows][:, None])
-        return *likelihood.log_density(y[rows][:, None], f), np.ones_like(f), x, x**2
-
-    got = tilted_moments(everything, mean, var, power)
-    first = power * np.sqrt(var) * got.d1
-    expected = np.array([np.ones(size), first, 1.0 + power * var * got.d2 + first**2])
-    assert got.averages.shape == (3, size)
-    assert np.max(np.abs(got.averages - expected) / (1.0 + np.abs(expected))) < 1e-8
 
 
 def test_no_data_and_no_further_functions():
@@ -157,25 +129,6 @@ def test_laplace_where_doubles_end():
     assert error(got.d1, -np.exp(mode)) < 0.5 and error(got.d2, np.array([-1.0 / (var[0] * power)])) < 1e-4
 
 
-def test_laplace_is_exact_for_a_parabola(monkeypatch):
-    """With everything declared lost; the further function is taken at the mode."""
-    monkeypatch.setattr(quadrature, "LOST", -1.0)
-    mean, var, power = np.array([0.3, -2.0, 4.0]), np.array([1.0, 9.0, 0.1]), np.array([0.0, 0.4, 1.0])
-    y, noise = 0.7, 0.5
-
-    def parabola(rows, f):
-        return -0.5 * (y - f) ** 2 / noise, (y - f) / noise, np.full_like(f, -1.0 / noise), f
-
-    got = tilted_moments(parabola, mean, var, power)
-    monkeypatch.undo()
-    exact = tilted_moments(parabola, mean, var, power)
-    assert np.all(got.error == 1.0) and np.all(exact.error < 1e-8)
-    for name in ("log_z", "d1", "d2", "averages"):
-        np.testing.assert_allclose(getattr(got, name), getattr(exact, name), rtol=0.5)
-    np.testing.assert_allclose(got.d2[1:], exact.d2[1:], rtol=1e-8)
-    np.testing.assert_allclose(got.log_z[1:], exact.log_z[1:], rtol=2e-2)
-
-
 def test_expm1_ratio():
     x = np.array([[0.0, 1e-300, -1e-17], [1e-8, -1e-3, 1.0], [-40.0, -1e300, 700.0]])
     exact = [[1.0, 1.0, 1.0], [1.00000000500000001667, 0.99950016662500833194, 1.71828182845904523536], [0.02499999999999999989, 1e-300, 1.4489029353357206e301]]
@@ -191,15 +144,6 @@ def test_a_floor_spares_what_is_next_to_nothing(by_panels):
     strict, loose = (Probit().quadrature(ones, mean, var, ones, accuracy) for accuracy in (Accuracy(), Accuracy(1e-9, 0.1)))
     assert by_panels == [1]
     assert abs(loose.d2[0] - strict.d2[0]) < 1e-10 and abs(loose.log_z[0] - strict.log_z[0]) < 1e-10
-
-
-def test_sizes_that_few_have_are_joined_to_the_next():
-    size = np.array([12] * 3 + [18] * 2 + [24] * CALL + [48] * 4 + [288] * 2)
-    np.random.default_rng(0).shuffle(size)
-    got = joined(size)
-    assert np.array_equal(np.unique(got), [24, 288])  # the many keep theirs
-    assert np.all(got >= size) and np.all(got[size == 24] == 24) and np.all(got[size == 48] == 288)
-    assert np.array_equal(joined(np.array([24])), [24])
 
 
 @pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
