@@ -155,23 +155,3 @@ def test_a_method_is_what_its_row_says(method):
         np.testing.assert_allclose(cov, own.cov, rtol=accuracy, atol=accuracy)
     else:
         assert np.max(np.abs(cov - own.cov)) > 1e-3
-
-
-PRIORS = {  # the covariance of the data in a changed model: u is correlated with them as it truly is
-    "SoR": lambda p, K: K.Q("f", "f"),
-    "DTC": lambda p, K: K.Q("f", "f"),
-    "FITC": lambda p, K: np.where(np.eye(16) > 0, K.ff, K.Q("f", "f")),
-    "PITC": lambda p, K: K.Q("f", "f") + limits.block_diagonal(K.ff - K.Q("f", "f"), p.blocks["several"]),
-    "PIC": lambda p, K: K.Q("f", "f") + limits.block_diagonal(K.ff - K.Q("f", "f"), p.blocks["several"]),
-    "one block": lambda p, K: K.ff,
-}
-
-
-@pytest.mark.parametrize("method", [m for m in METHODS if m.name in PRIORS], ids=lambda method: method.name)
-def test_changed_models_agree_about_the_features(method):
-    problem = Problem(7)
-    K = problem.covariances(method.features)
-    _, (mean, cov) = problem.power_ep(method)
-    expected = limits.conditioned(PRIORS[method.name](problem, K), K.uf.T, K.uu, problem.y, NOISE)
-    np.testing.assert_allclose(mean, expected.mean, rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(cov, expected.cov, rtol=1e-8, atol=1e-9)

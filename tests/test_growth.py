@@ -113,12 +113,6 @@ def test_which_number_is_kept_and_when_growth_ends(monkeypatch):
     assert found.entries["limit"] == "max_time"
 
 
-def test_time_ends_growth():
-    with pytest.warns(ConvergenceWarning, match="the limit of 1e-09 s was reached.*`max_time`"):
-        model = SparsePEPRegressor(**AUTO, training=LBFGS(max_time=1e-9)).fit(X, y)
-    assert (len(model.features_), model.converged_) == (25, False)
-
-
 def test_rows_that_are_all_points_end_growth():
     model = SparsePEPRegressor(**AUTO, training=LBFGS(tol=0.1)).fit(X[:12], y[:12])
     assert (len(model.features_), model.diagnostics_["growth_ended"]) == (12, "the points explain all data")

@@ -13,7 +13,6 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import HeteroscedasticGaussian, Logit, NoisyProbit, Probit, StudentT
 from sparse_pep.model import Model
-from sparse_pep.multiclass import Softmax
 from sparse_pep.sites import q_moments
 
 KERNELS = {"se": SquaredExponential, "matern32": Matern32}
@@ -77,20 +76,6 @@ def test_power_zero_is_the_variational_optimum():
     assert error(got_mean, q_mean) < 1e-5 and error(got_cov, q_cov) < 1e-5
 
 
-@pytest.mark.parametrize("memory", [0, 2, 5])
-def test_acceleration_changes_the_way_and_not_the_end(memory):
-    problem = small(Probit(), N=40, M=8, variance=20.0)
-    plain, fit = problem.search(0.3, memory=0), problem.search(0.3, memory=memory)
-    assert fit.converged and error(fit.site_precision, plain.site_precision) < 1e-7
-    assert fit.n_sweeps <= plain.n_sweeps if memory == 0 else fit.n_sweeps < plain.n_sweeps
-
-
-def test_stopped_early_says_so():
-    fit = small(Probit()).search(0.5, max_sweeps=2)
-    assert not fit.converged and fit.n_sweeps == 2 and fit.change > 1e-10
-    assert len(fit.trace) == 3
-
-
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("likelihood", [StudentT(2.0, 0.05), NoisyProbit(0.001)], ids=["student", "noisy"])
@@ -122,20 +107,6 @@ def test_noise_that_varies_strongly_does_not_lead_the_acceleration_astray(least,
     problem = Problem(SquaredExponential(), Z, X, y, HeteroscedasticGaussian())
     plain, fit = (problem.search(power, tol=1e-6, memory=memory) for memory in (0, 5))
     assert fit.converged and fit.n_sweeps < 60 and error(fit.log_evidence, plain.log_evidence) < 1e-8
-
-
-@pytest.mark.parametrize(("power", "most"), [(0.0, 45), (0.5, 30)])
-def test_separable_classes_settle_in_few_sweeps(power, most, monkeypatch):
-    """A shift that all latent functions share decays slowly unless the step takes it away."""
-    kernel, Z = SquaredExponential(300.0, 1.4), np.linspace(-3.0, 3.0, 8)[:, None]
-    X = np.linspace(-3.0, 3.0, 45)[:, None]
-    y = np.digitize(X[:, 0], [-1.0, 1.0]).astype(float)
-    problem = Problem(kernel, Z, X, y, Softmax(3))
-    fit = problem.search(power, jitter=1e-8, tol=1e-8)
-    monkeypatch.setattr(Softmax, "shift_invariant", False)
-    slow = problem.search(power, jitter=1e-8, tol=1e-8)
-    assert fit.converged and fit.n_sweeps <= most < 1.5 * fit.n_sweeps
-    assert slow.n_sweeps > most and error(fit.log_evidence, slow.log_evidence) < 1e-9
 
 
 def test_what_may_be_compared_has_settled_or_nearly():

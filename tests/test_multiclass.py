@@ -48,22 +48,6 @@ def test_softmax_in_cavities_with_variances_in_the_thousands(power):
             np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
-@pytest.mark.parametrize("power", POWERS)
-def test_symmetries(power):
-    """One number added to all functions; classes in another order."""
-    y, mean, var = cases(4, 6, seed=13, spread=3.0, low=-1.0, high=0.7)
-    likelihood, order = Softmax(4), np.array([3, 0, 2, 1])
-    here = likelihood.tilted(y, mean, var, power)
-    np.testing.assert_allclose(here.d1.sum(0), 0.0, atol=1e-14)
-    assert np.all(here.d2 < 0.0)
-    moved = likelihood.tilted(y, mean + 3.3, var, power)
-    turned = likelihood.tilted(np.argsort(order)[y], mean[order], var[order], power)
-    for name in ("log_z", "d1", "d2"):
-        value = getattr(here, name)
-        np.testing.assert_allclose(getattr(moved, name), value, rtol=1e-8)
-        np.testing.assert_allclose(getattr(turned, name), value if value.ndim == 1 else value[order], rtol=1e-8)
-
-
 def test_softmax_keeps_digits_when_certain():
     """One class far above the others: z, d1 and d2 are tiny and still right."""
     mean, var = np.array([[25.0], [0.0], [-3.0]]), np.full((3, 1), 0.5)
@@ -73,39 +57,6 @@ def test_softmax_keeps_digits_when_certain():
         np.testing.assert_allclose(here.log_z, -odds.sum(), rtol=1e-8)
         np.testing.assert_allclose(here.d1[1:, 0], -odds, rtol=1e-8)
         np.testing.assert_allclose(here.d2[:, 0], -np.r_[odds.sum(), odds], rtol=1e-8)
-
-
-def test_softmax_private_powers_and_blocks():
-    y, mean, var = cases(3, 400, seed=6, high=2.0)
-    powers = np.resize(POWERS, 400)
-    together = Softmax(3).tilted(y, mean, var, powers)
-    for n in (0, 1, 17, 399):
-        alone = Softmax(3).tilted(y[n : n + 1], mean[:, [n]], var[:, [n]], powers[n])
-        np.testing.assert_allclose(alone.log_z, together.log_z[n], rtol=1e-9)
-        np.testing.assert_allclose(alone.d2[:, 0], together.d2[:, n], rtol=1e-8)
-    assert together.error.max() < 1e-8 and together.averages.shape == (0, 400)
-
-
-def test_softmax_density_is_the_limit_of_a_narrow_cavity():
-    y, mean, _ = cases(3, 20, seed=7)
-    here = Softmax(3).tilted(y, mean, np.full(mean.shape, 1e-14), 0.5)
-    ell, first, second = Softmax(3).log_density(y, mean)
-    np.testing.assert_allclose(here.log_z, ell, rtol=1e-7)
-    np.testing.assert_allclose(here.d1, first, rtol=1e-7)
-    np.testing.assert_allclose(here.d2, second, rtol=1e-6)
-
-
-def test_predictions_and_samples():
-    _, mean, var = cases(3, 25, seed=8)
-    proba = Softmax(3).predict_proba(mean, var)
-    np.testing.assert_allclose(proba.sum(1), 1.0, rtol=1e-9)
-    for c in range(3):
-        seen = Softmax(3).predict_log_density(np.full(25, c), mean, var)
-        np.testing.assert_allclose(proba[:, c], np.exp(seen), rtol=1e-8)
-    f = np.repeat([[0.7], [0.0], [-0.4]], 40_000, axis=1)
-    share = np.bincount(Softmax(3).sample(f, np.random.default_rng(0)).astype(int)) / 40_000
-    exact = [np.exp(Softmax(3).log_density(np.array([c]), f[:, :1])[0][0]) for c in range(3)]
-    np.testing.assert_allclose(share, exact, atol=0.01)
 
 
 def test_refusals_and_config():

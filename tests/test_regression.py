@@ -5,7 +5,6 @@ import tracemalloc
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from reference import dense
 from reference.chunks import chunks_of
 from reference.compare import error, gradient_error, properties
@@ -14,11 +13,10 @@ from reference.problems import Problem, problems
 from threadpoolctl import threadpool_limits
 
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import infer
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient, model_predict
-from sparse_pep.regression import evidence, gaussian_sites, predict_f_cov
+from sparse_pep.regression import gaussian_sites, predict_f_cov
 from sparse_pep.shards import Rows
 from sparse_pep.sites import q_moments, unexplained_variance
 
@@ -77,17 +75,6 @@ def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
     assert exact <= got + 1e-9 * scale
     assert error(low, dense.tight_log_evidence(Kuu, Kuf, np.diag(kff), p.y, noise, 0.0), scale) < 1e-11
     assert dense.titsias_bound(Kuu, Kuf, kff, p.y, noise) - 1e-9 * scale <= low <= exact + 1e-9 * scale
-
-
-@properties
-@given(problems)
-def test_ends_of_the_power_axis(p):
-    arrays, noise = p.arrays(), p.model.likelihood.noise_variance
-    vfe, fitc = (model_evidence(p.model, Rows(p.X, p.y), power).log_evidence for power in (0.0, 1.0))
-    scale = abs(vfe) + len(p.y)
-    assert error(vfe, dense.titsias_bound(*arrays, p.y, noise), scale) < 1e-11
-    assert error(fitc, dense.fitc_log_evidence(*arrays, p.y, noise), scale) < 1e-11
-    assert vfe <= dense.exact_log_evidence(p.model.kernel(p.X), p.y, noise) + 1e-11 * scale
 
 
 @pytest.mark.parametrize("limit", [1, 2])
@@ -188,22 +175,3 @@ def test_unexplained_variance_is_never_negative_and_the_clipping_is_counted():
     fit = model_evidence(p.model, Rows(p.model.features.Z, p.y), 0.5)  # a point on each datum: nothing but rounding is left
     assert np.min(fit.dff) == 0.0
     assert 0 < fit.sums.n_clipped <= np.sum(fit.dff == 0.0)
-
-
-@properties
-@given(problems, st.booleans())
-def test_whole_arrays_and_chunks_are_the_same(p, several):
-    """The version that is read and the one that is used."""
-    (Kuu, Kuf, kff), N = p.arrays(), len(p.y)
-    rng = np.random.default_rng(N)
-    y = np.column_stack([p.y, p.y[::-1]]) if several else p.y
-    weight, noise = rng.integers(0, 4, size=N), p.model.likelihood.noise_variance * rng.uniform(0.5, 2.0, size=N)
-    whole = evidence(Kuu, Kuf, kff, y, noise, p.power, weight)
-    given = Kuu, lambda rows: (Kuf[:, rows].copy(), kff[rows], None), Gaussian(), y, p.power
-    with chunks_of(4):
-        fit = infer(*given, weight=weight, noise_variance=noise)
-    assert not fit.searched and fit.converged and fit.n_sweeps == 0
-    assert error(fit.log_evidence, whole.log_evidence, abs(whole.log_evidence) + N) < 1e-11
-    assert error(fit.dff, whole.dff, np.max(kff)) < 1e-12
-    for ours, theirs in zip(q_moments(fit.posteriors[0]), q_moments(whole.posterior)):
-        assert error(ours, theirs, max(np.max(np.abs(theirs)), 1e-300)) < 1e-9

@@ -12,7 +12,7 @@ from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, NegativeBinomial, Poisson, StudentT
 from sparse_pep.model import Model, model_bounds
 from sparse_pep.shards import Rows
-from sparse_pep.training import LBFGS, kmeans_points, starting_lengthscale
+from sparse_pep.training import LBFGS, kmeans_points
 
 rng = np.random.default_rng(8)
 X = np.sort(rng.uniform(0, 4, size=(30, 1)), axis=0)
@@ -112,19 +112,6 @@ def test_kmeans_of_weighted_rows_looks_where_the_weight_is():
     assert np.sum(Z[:, 0] < 1.2) > np.sum(kmeans_points(X, 5, np.random.default_rng(0))[:, 0] < 1.2)
 
 
-def test_the_starting_lengthscale_is_that_of_the_data():
-    rng = np.random.default_rng(0)
-    t = rng.uniform(0, 30, size=(300, 1))
-    Z = InducingPoints(np.linspace(0, 30, 60)[:, None])
-    for speed, factor in ((0.1, 1.0), (6.0, 0.03)):
-        seen = np.sin(speed * t[:, 0]) + 0.1 * rng.normal(size=300)
-        start = starting_lengthscale(Model(SquaredExponential(0.5, [10.0]), Z, Gaussian(0.5)), Rows(t, seen))
-        assert start.kernel.lengthscale[0] == pytest.approx(10.0 * factor)
-        assert start.likelihood.noise_variance == 0.5 and start.features is Z
-    model = SparsePEPRegressor(n_inducing=60, random_state=0, training=LBFGS(tol=1e-3)).fit(t, seen)
-    assert model.score(t, seen) > 0.9
-
-
 class TestDistinctRows:
     @pytest.mark.parametrize(
         ("estimator", "more", "targets"),
@@ -146,18 +133,6 @@ class TestDistinctRows:
             assert np.array_equal(value, weighted.parameters()[name]), name
         assert error(np.array(weighted.predict_f(X)), np.array(longer.predict_f(X))) < 1e-7
         assert longer.site_precision_.shape[-1] == len(rows)
-
-    @pytest.mark.parametrize("values", [2, 5, 1000])
-    def test_they_are_those_of_numpy_in_sorted_order(self, values):
-        """With few values many columns are needed to tell rows apart, with many the first will do."""
-        table = rng.integers(0, values, size=(400, 6)).astype(float)
-        weight, power = rng.uniform(0.5, 2.0, 400), rng.integers(0, 2, 400) / 2
-        seen, found = distinct_rows(Rows(table[:, :5], table[:, 5], weight, power=power))
-        keys = np.column_stack([table, power])
-        expected, inverse = np.unique(keys, axis=0, return_inverse=True)
-        assert np.array_equal(np.column_stack([seen.X, seen.y, seen.power]), expected)
-        assert np.array_equal(found, inverse.ravel())
-        np.testing.assert_allclose(seen.weight, np.bincount(inverse.ravel(), weight), rtol=1e-14)
 
     def test_what_differs_in_anything_is_different(self):
         twice, same = np.vstack([X, X]), np.append(y, y)

@@ -67,27 +67,6 @@ def as_float(K):
     return np.array(K.tolist(), dtype=float)
 
 
-def tilted(y, noise, mean, var, power):
-    """z = log E[p(y|f)^power]/power for f ~ N(mean, var) by quadrature, and its first two derivatives in the mean."""
-    y, noise, var, power = (mp.mpf(float(value)) for value in (y, noise, var, power))
-
-    def log_p(f):
-        return -((y - f) ** 2 / noise + mp.log(2 * mp.pi * noise)) / 2
-
-    def z(m):
-        def density(f):
-            return mp.exp(-((f - m) ** 2) / (2 * var)) / mp.sqrt(2 * mp.pi * var)
-
-        ends = [m + k * mp.sqrt(var) for k in (-16, -8, -4, 0, 4, 8, 16)]
-        if power == 0:
-            return mp.quad(lambda f: density(f) * log_p(f), ends)
-        return mp.log1p(mp.quad(lambda f: density(f) * mp.expm1(power * log_p(f)), ends)) / power
-
-    m, h = mp.mpf(float(mean)), mp.mpf("1e-8")
-    below, here, above = z(m - h), z(m), z(m + h)
-    return (float(here), float((above - below) / (2 * h)), float((above - 2 * here + below) / h**2))
-
-
 def block_log_evidence(Kuu, Kuf, Kff, y, noise, labels, powers, tight=False, with_size=False):
     """log Z of Gaussian noise from covariances, noise and powers in float64, a block for each label; perhaps with the size of its terms."""
     Kuu, Kuf, K = (mp.matrix(A.tolist()) for A in (Kuu, Kuf, Kff))
