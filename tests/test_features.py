@@ -1,8 +1,6 @@
 """Inter-domain features against their definitions, at their limits, in the models that use them, and what they refuse."""
 
-import json
 import tracemalloc
-from dataclasses import replace
 
 import mpmath as mp
 import numpy as np
@@ -12,13 +10,12 @@ from reference.compare import differences, error
 from reference.features import MaternSpace, covariances, point, slope_covariance, wave, window
 from sklearn.base import clone
 
-import sparse_pep.features
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.estimators.persistence import from_config, to_config
-from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet, Windows, points, windows_vjp
+from sparse_pep.estimators.persistence import from_config
+from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
 from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian
-from sparse_pep.model import Model, model_evidence, model_predict
+from sparse_pep.model import Model, model_evidence
 from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS
 
@@ -116,72 +113,6 @@ def test_fourier_features_are_inner_products(p):
     assert error(features.Kuu(kernel), Kuu) < 1e-14
 
 
-def test_waves_that_fit():
-    features = Fourier(1.0, 3.0, 3)
-    np.testing.assert_array_equal(features.frequencies, np.pi * np.arange(3))
-    x = np.linspace(1.0, 3.0, 7)
-    Kuf = features.Kuf(Matern52(2.0, 0.4), x[:, None])
-    turns = np.outer(np.pi * np.arange(3), x - 1.0)
-    assert error(Kuf, np.vstack([np.cos(turns), np.sin(turns)[1:]])) < 1e-15
-
-
-@pytest.mark.parametrize("kernel", [SE, SquaredExponential(1.3, 0.9, active_dims=(0,))], ids=["se", "one column"])
-def test_derivatives_of_any_window(kernel):
-    # no kind of features has them, but the one formula does: every window moved along its centre
-    rows, columns = (
-        Windows(z, WIDTHS[:n], FREQUENCIES[:n], PHASES[:n], np.zeros(n), np.full(n, -1)) for n, z in ((4, Z), (3, Z[:3] + 0.5))
-    )
-    dims = np.array([0, 1, 1, -1]), np.array([1, -1, 0])
-
-    def value(changed):
-        A, B = (replace(w, **{k: v for (side, k), v in changed.items() if side == i}) for i, w in enumerate((rows, columns)))
-        return windows_vjp(kernel, A, B)[0]
-
-    half = value({(0, "dims"): dims[0]})
-    for m, d in enumerate(dims[0]):
-        if d >= 0:
-            bar = np.outer(np.arange(4) == m, [1.0, 0.0, 0.0])
-            numeric = differences(lambda z, bar=bar: np.vdot(bar, value({(0, "centre"): z})), Z)
-            assert error(half[m, 0], numeric[m, d]) < 1e-9
-    sloped = {(0, "dims"): dims[0], (1, "dims"): dims[1]}
-    both, (K, pull) = value(sloped), windows_vjp(kernel, replace(rows, dims=dims[0]), replace(columns, dims=dims[1]))
-    np.testing.assert_array_equal(both, K)
-    for n, d in enumerate(dims[1]):
-        if d >= 0:
-            bar = np.outer([1.0, -0.5, 2.0, 0.3], np.arange(3) == n)
-            numeric = differences(lambda z, bar=bar: np.vdot(bar, value({(0, "dims"): dims[0], (1, "centre"): z})), columns.centre)
-            assert error(np.vdot(bar, both), numeric[n, d]) < 1e-9
-    bar = RNG.normal(size=(4, 3))
-    gradient, *own = pull(bar)
-    for side, windows in enumerate((rows, columns)):
-        for name, key, start in (
-            ("centre", "Z", windows.centre),
-            ("width", "log_width", np.log(windows.width)),
-            ("frequency", "frequency", windows.frequency),
-        ):
-            turn = np.exp if name == "width" else np.asarray
-            numeric = differences(lambda v, s=side, n=name, t=turn: np.vdot(bar, value({**sloped, (s, n): t(v)})), start)
-            assert error(own[side][key], numeric) < 1e-8
-    start = kernel.parameters()["log_lengthscale"]
-
-    def longer(v):
-        moved = kernel.with_parameters({**kernel.parameters(), "log_lengthscale": v})
-        return np.vdot(bar, windows_vjp(moved, replace(rows, dims=dims[0]), replace(columns, dims=dims[1]))[0])
-
-    assert error(gradient["log_lengthscale"], differences(longer, start)) < 1e-8
-
-
-@pytest.mark.parametrize("kernel", [SE, SquaredExponential(1.3, 0.9, active_dims=(0,))], ids=["se", "one column"])
-def test_products_with_data_equal_the_general_formula(kernel):
-    windows = Windows(Z, WIDTHS, FREQUENCIES, PHASES, np.zeros(4), np.array([0, 1, 1, -1]))
-    (K, pull), (K_data, pull_data) = (windows_vjp(kernel, windows, replace(points(X), data=data)) for data in (False, True))
-    assert error(K_data, K) < 1e-14
-    bar = RNG.normal(size=K.shape)
-    for general, with_data in zip(pull(bar)[:2], pull_data(bar)[:2]):
-        for name, value in general.items():
-            assert error(with_data[name], value) < 1e-13, name
-
-
 # Limits
 
 
@@ -201,12 +132,6 @@ def test_blurs_of_no_width_are_points(width):
     assert width < 1e-150 or largest > 0.01 * width**2
 
 
-def test_waves_that_stand_still_are_blurs():
-    for bare, features in ((GaussianBlur(Z, WIDTHS), Wavelet(Z, WIDTHS, 0.0)), (Derivative(Z, [-1] * 4), InducingPoints(Z))):
-        assert error(bare.Kuu(SE), features.Kuu(SE)) < 1e-15
-        assert error(bare.Kuf(SE, X), features.Kuf(SE, X)) < 1e-15
-
-
 @pytest.mark.parametrize("frequency", [30.0, 1e3, 1e8])
 def test_a_wave_too_fast_to_be_seen_is_seen_as_nothing(frequency):
     features = Wavelet(Z, 0.5, frequency, PHASES)
@@ -218,24 +143,6 @@ def test_a_wave_too_fast_to_be_seen_is_seen_as_nothing(frequency):
         for values in gradients:
             for value in values.values():
                 assert np.all(np.isfinite(value))
-
-
-def test_a_narrow_fast_wave_keeps_its_digits():
-    # exp(-½ ω² s² ℓ²/(ℓ² + 2s²) ...) in closed form for a wave with itself: far below rounding of the variance
-    width, frequency, ell = 0.5, 20.0, 1.0
-    Kuu = Wavelet([[3e5]], [width], [frequency]).Kuu(SquaredExponential(1.0, ell))[0, 0]
-    t = 1 + 2 * width**2 / ell**2
-    exponents = -((frequency * width) ** 2) * np.array([1.0, 1.0 + 2 * width**2 / ell**2]) / t
-    assert abs(Kuu / np.sum(0.5 * np.exp(exponents) / np.sqrt(t)) - 1) < 1e-13
-    assert Kuu < 1e-28
-
-
-@pytest.mark.parametrize("features", [*EVERY_WINDOW.features, Derivative(Z, [0, 1, 1, 0])], ids=lambda f: type(f).__name__)
-def test_only_differences_of_inputs_matter(features):
-    parameters = features.parameters()
-    there = features.with_parameters({**parameters, "Z": parameters["Z"] + 2.0**20})
-    assert error(there.Kuu(SE), features.Kuu(SE)) < 1e-8
-    assert error(there.Kuf(SE, X + 2.0**20), features.Kuf(SE, X)) < 1e-8
 
 
 @pytest.mark.parametrize("features", [*EVERY_WINDOW.features, Derivative(Z, [0, 1, 1, 0])], ids=lambda f: type(f).__name__)
@@ -252,12 +159,6 @@ def test_data_far_apart_change_nothing_for_those_near(features, kernel):
             assert error(other[name], value, max(np.max(np.abs(v)) for v in one.values())) < 1e-13, name
 
 
-def test_a_wavelet_of_no_mean_does_not_see_the_level():
-    features = Wavelet(Z, WIDTHS, FREQUENCIES, PHASES, zero_mean=True)
-    assert np.max(np.abs(features.Kuf(Constant(100.0), X))) < 1e-13
-    assert error(features.Kuf(SE + Constant(100.0), X), features.Kuf(SE, X)) < 1e-13
-
-
 def test_noise_is_never_explained():
     noise = White(0.3)
     features = Mixture([InducingPoints(Z[:2]), GaussianBlur(Z, 0.2), InducingPoints(Z[:1])])
@@ -266,18 +167,6 @@ def test_noise_is_never_explained():
 
 
 # Parameters
-
-
-def test_one_width_for_all_is_the_same_width_for_each():
-    shared, own = (Wavelet(Z, w, f, PHASES, True) for w, f in (([0.4, 0.9], [1.0, 2.0]), (np.tile([0.4, 0.9], (4, 1)), np.tile([1.0, 2.0], (4, 1)))))
-    number = GaussianBlur(Z, 0.4)
-    assert number.parameters()["log_width"].shape == (2,)
-    bar = RNG.normal(size=(4, 6))
-    (K, pull), (K_own, pull_own) = shared.Kuf_vjp(SE, X), own.Kuf_vjp(SE, X)
-    np.testing.assert_array_equal(K, K_own)
-    gradient, gradient_own = pull(bar)[1], pull_own(bar)[1]
-    for name in ("log_width", "frequency"):
-        assert error(gradient[name], gradient_own[name].sum(0)) < 1e-14
 
 
 def test_mixtures_number_their_parameters_and_open_one_another():
@@ -313,30 +202,6 @@ def test_no_array_for_each_dimension():
 
 
 # Saving
-
-
-@pytest.mark.parametrize(
-    "features",
-    [EVERY_WINDOW, Mixture([Fourier(-0.1, 0.3, 5), InducingPoints(Z[:, :1])]), Derivative(Z, [0, 1, -1, 0])],
-    ids=["windows", "fourier", "derivative"],
-)
-def test_text_holds_every_bit(features):
-    text = json.dumps(to_config(features, "features"))
-    back = from_config(json.loads(text), "features")
-    assert json.dumps(to_config(back, "features")) == text
-    parts = getattr(features, "features", [features])
-    for one, other in zip(parts, getattr(back, "features", [back])):
-        assert type(one) is type(other)
-        for name, value in vars(one).items():
-            np.testing.assert_array_equal(getattr(other, name), value)
-            assert np.asarray(getattr(other, name)).dtype == np.asarray(value).dtype
-
-
-def test_every_kind_can_be_imported_with_the_points():
-    for kind in (GaussianBlur, Wavelet, Derivative, Fourier, Mixture):
-        assert getattr(sparse_pep.features, kind.__name__) is kind
-    with pytest.raises(AttributeError, match="Dots"):
-        sparse_pep.features.Dots  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -376,24 +241,6 @@ def test_variational_fourier_features_equal_the_dense_bound_and_rise(p):
     # an interval much longer than the data, and the bound is tight: the smoother the function, the sooner
     many = model_evidence(Model(kernel, Fourier(-8.0, 14.0, 200), Gaussian(0.09)), LINE, 0.0).log_evidence
     assert many < exact < many + {1: 3.0, 2: 4e-3, 3: 2e-5}[p]
-
-
-def test_far_outside_the_interval_the_prediction_is_the_prior():
-    kernel = Matern32(1.1, 0.9)
-    model = Model(kernel, Fourier(-2.0, 8.0, 12), Gaussian(0.09))
-    posterior = model_evidence(model, LINE, 0.5).posteriors
-    f_mean, f_var = model_predict(model, posterior, np.array([[-40.0], [60.0]]))
-    assert np.max(np.abs(f_mean)) < 1e-12
-    assert error(f_var, [1.1, 1.1]) < 1e-12
-
-
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_a_mixture_as_a_model_equals_the_dense_one(power):
-    features = Mixture([InducingPoints(X_line[::12]), Wavelet(X_line[5::12], 0.4, 2.0), Derivative(X_line[8::15], [0, -1, 0])])
-    kernel = SquaredExponential(1.2, 0.6)
-    arrays = features.Kuu(kernel), features.Kuf(kernel, X_line), kernel.diag(X_line)
-    got = model_evidence(Model(kernel, features, Gaussian(0.1)), LINE, power).log_evidence
-    assert abs(got - dense.log_evidence(*arrays, y_line, 0.1, power)) < 1e-9 * abs(got)
 
 
 START = np.linspace(0.5, 5.5, 4)[:, None]

@@ -2,16 +2,10 @@
 
 import numpy as np
 import pytest
-from reference import dense
-from reference.compare import differences, error, slopes
-from reference.problems import Problem
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.estimators.persistence import from_config, to_config
-from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.means import MEANS, ConstantMean, LinearMean, ZeroMean, starting_mean
-from sparse_pep.model import Model, model_evidence, model_gradient, model_predict
-from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS
 
 rng = np.random.default_rng(5)
@@ -27,13 +21,6 @@ KINDS = {
 
 @pytest.mark.parametrize("mean", KINDS.values(), ids=KINDS)
 class TestLaws:
-    def test_the_pull_back_is_the_derivative(self, mean):
-        bar = rng.normal(size=mean(X).shape)
-        gradient = mean.pull(X, bar)
-        given, found = slopes(lambda p: np.vdot(bar, mean.with_parameters(p)(X)), mean.parameters(), gradient)
-        for name, value in found.items():
-            assert error(given[name], value, 10.0) < 1e-9
-
     def test_parameters_go_round(self, mean):
         again = mean.with_parameters(mean.parameters())
         assert type(again) is type(mean) and np.array_equal(again(X), mean(X))
@@ -44,65 +31,8 @@ class TestLaws:
         for name, value in mean.parameters().items():
             assert again.parameters()[name].tobytes() == value.tobytes()
 
-    def test_rows_are_independent(self, mean):
-        assert np.allclose(mean(X)[3:5], mean(X[3:5]), rtol=1e-14)
-
-
 def test_every_kind_is_tested_and_saved():
     assert {type(mean) for mean in KINDS.values()} == set(MEANS.values())
-
-
-@pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
-@pytest.mark.parametrize("mean", [KINDS["constant"], KINDS["linear"]], ids=["constant", "linear"])
-def test_with_gaussian_noise_it_is_taken_off_the_targets(mean, power):
-    p = Problem(3, 12, 4, 2, power=power)
-    arrays, noise = p.arrays(), p.model.likelihood.noise_variance
-    model = Model(p.model.kernel, p.model.features, p.model.likelihood, mean)
-    fit, gradient = model_gradient(model, Rows(p.X, p.y), p.power)
-    assert error(fit.log_evidence, dense.log_evidence(*arrays, p.y - mean(p.X), noise, power)) < 1e-10
-    for name in mean.parameters():
-
-        def at(value, name=name):
-            moved = mean.with_parameters({**mean.parameters(), name: value})
-            return dense.log_evidence(*arrays, p.y - moved(p.X), noise, power)
-
-        assert error(gradient[f"mean.{name}"], differences(at, getattr(mean, name)), 1.0) < 1e-7
-    bare = model_evidence(p.model, Rows(p.X, p.y - mean(p.X)), power)
-    plain = model_predict(p.model, bare.posteriors, p.X_test)
-    got = model_predict(model, fit.posteriors, p.X_test)
-    assert error(got[0], plain[0] + mean(p.X_test)) < 1e-12 and np.array_equal(got[1], plain[1])
-
-
-@pytest.mark.parametrize("blocks", [None, np.arange(12) // 4], ids=["single", "blocks"])
-@pytest.mark.parametrize("likelihood", [Probit(), Poisson(), Gaussian(0.2)], ids=lambda kind: type(kind).__name__)
-@pytest.mark.parametrize("power", [0.0, 0.6])
-def test_the_gradient_for_any_likelihood_and_for_blocks(likelihood, power, blocks):
-    p = Problem(7, 12, 3, 2)
-    y = {"Probit": np.sign(p.y), "Poisson": np.round(np.exp(0.3 * p.y)), "Gaussian": p.y}[type(likelihood).__name__]
-    start = Model(p.model.kernel, p.model.features, likelihood, LinearMean(0.2, [0.1, -0.3]))
-    data = Rows(p.X, y, blocks=blocks)
-    _, gradient = model_gradient(start, data, power, tol=1e-11)
-    own = {name: value for name, value in start.parameters().items() if name.startswith("mean.")}
-
-    def value(moved):
-        return model_evidence(start.with_parameters({**start.parameters(), **moved}), data, power, tol=1e-11).log_evidence
-
-    given, found = slopes(value, own, {name: gradient[name] for name in own}, 1e-3)
-    for name in ("mean.intercept", "mean.slope"):
-        assert error(given[name], found[name], 1.0) < 1e-6
-
-
-def test_the_gradient_with_weights():
-    p = Problem(7, 12, 4, 2)
-    start = Model(p.model.kernel, p.model.features, Probit(), ConstantMean(0.2))
-    given = Rows(p.X, np.sign(p.y), weight=rng.integers(0, 4, size=12)), 0.6
-    _, gradient = model_gradient(start, *given, tol=1e-11)
-
-    def at(value):
-        moved = Model(start.kernel, start.features, Probit(), ConstantMean(value))
-        return model_evidence(moved, *given, tol=1e-11).log_evidence
-
-    assert error(gradient["mean.intercept"], differences(at, 0.2, 1e-3), 1.0) < 1e-6
 
 
 def test_training_finds_a_trend_and_goes_on_with_it():
