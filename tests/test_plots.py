@@ -9,17 +9,13 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from scipy.stats import binom, binomtest, norm
+from scipy.stats import binomtest, norm
 
 from sparse_pep.plots import (
     BAND,
     CLASS_COLORS,
-    TRACE_COLORS,
     binary_cases,
     grid_around,
-    mark_points,
-    one_column,
-    pairs,
     plot_calibration,
     plot_classification_2d,
     plot_energy_trace,
@@ -29,9 +25,6 @@ from sparse_pep.plots import (
     plot_reliability,
     plot_residuals,
     posterior_curves,
-    reliability_bins,
-    score_label,
-    sweep_lines,
     wilson_interval,
 )
 
@@ -101,10 +94,6 @@ def test_a_latent_function_that_is_not_the_mean_of_y_is_not_drawn():
     assert labels(plot_posterior_1d(Counts(), X, Y)) == ["95 % of y", "data", "mean"]
 
 
-def test_the_band_holds_95_percent():
-    assert 2.0 * norm.cdf(BAND) - 1.0 == pytest.approx(0.95, abs=1e-12)
-
-
 def test_noise_larger_than_the_variance_of_y_does_not_make_nan():
     model = NoisyLine()
     model.noise_variance_ = 0.26
@@ -128,29 +117,6 @@ def test_lines_data_and_marks_lie_where_they_should():
     assert np.all(heights < 0.1)  # a height in the axes, not in the units of y
 
 
-def test_one_datum_can_be_drawn():
-    assert plot_posterior_1d(Line(), [1.0], [2.0]).get_xlim() == (0.92, 1.08)
-
-
-def test_a_column_is_a_vector():
-    np.testing.assert_array_equal(one_column([[1], [2]]), [1.0, 2.0])
-    np.testing.assert_array_equal(one_column([1, 2]), [1.0, 2.0])
-
-
-def test_all_marks_beyond_the_plot_are_counted():
-    ax = plt.gca()
-    ax.set_xlim(0, 1)
-    mark_points(ax, [-5.0, 7.0], 0.5, "x", "black", "points")
-    assert labels(ax) == ["points (2 more beyond)"]
-    assert len(ax.lines[0].get_xdata()) == 0
-
-
-def test_a_grid_goes_beyond_the_data_on_either_side():
-    grid = grid_around(np.array([[0.0, 5.0], [4.0, 5.0], [1.0, 5.0]]), 3, 0.25)
-    np.testing.assert_allclose(grid, [[-1.0, 2.0, 5.0], [4.75, 5.0, 5.25]])
-    np.testing.assert_array_equal(pairs(np.array([1, 2]), np.array([5, 6])), [[1, 5], [2, 5], [1, 6], [2, 6]])
-
-
 def test_the_trace_marks_the_best_and_leaves_out_failed_steps():
     ax = plot_energy_trace([-5.0, np.inf, -1.0, np.nan, -2.0], label="a")
     line, best = ax.lines
@@ -164,38 +130,12 @@ def test_the_trace_marks_the_best_and_leaves_out_failed_steps():
     assert ax.lines[2].get_color() == ax.lines[3].get_color() != line.get_color()
 
 
-def test_traces_are_told_apart_by_colour_and_dashes_and_have_whole_steps():
-    ax = plt.gca()
-    for label in range(7):
-        plot_energy_trace([-3.0, -2.0, -1.0], ax=ax, label=str(label), step="sweep")
-    traces = ax.lines[::2]
-    assert [line.get_color() for line in traces] == [*TRACE_COLORS, TRACE_COLORS[0], TRACE_COLORS[0]]
-    assert len({(line.get_color(), line.get_linestyle()) for line in traces}) == 5
-    assert len({line.get_linestyle() for line in traces}) >= 4
-    assert ax.get_xlabel() == "sweep"
-    assert all(tick == round(tick) for tick in ax.get_xticks())
-
-
 ROWS = [
     {"data": "b", "power": 1, "split": 0, "smse": 0.4},
     {"data": "b", "power": 0, "split": 0, "smse": 0.2},
     {"data": "b", "power": 0, "split": 1, "smse": 0.4},
     {"data": "a", "power": 0.5, "split": 0, "smse": 0.1},
 ]
-
-
-def test_a_sweep_is_averaged_by_data_set_and_power():
-    lines = sweep_lines(ROWS, "smse")
-    assert list(lines) == ["b", "a"]
-    np.testing.assert_allclose(lines["b"], [[0.0, 0.3, 0.1], [1.0, 0.4, 0.0]])
-    np.testing.assert_allclose(lines["a"], [[0.5, 0.1, 0.0]])
-    assert list(sweep_lines([{"power": 0, "smll": 1.0}], "smll")) == [""]
-
-
-def test_a_pandas_table_serves_too():
-    pandas = pytest.importorskip("pandas")
-    for name, line in sweep_lines(pandas.DataFrame(ROWS), "smse").items():
-        np.testing.assert_array_equal(line, sweep_lines(ROWS, "smse")[name])
 
 
 def test_a_sweep_has_one_line_a_data_set_told_apart_by_more_than_colour():
@@ -207,22 +147,6 @@ def test_a_sweep_has_one_line_a_data_set_told_apart_by_more_than_colour():
     bars = ax.containers[0].lines[2][0].get_segments()
     np.testing.assert_allclose(bars, [[[0.0, 0.2], [0.0, 0.4]], [[1.0, 0.4], [1.0, 0.4]]])
     assert drawn[0].get_marker() != drawn[1].get_marker() and drawn[0].get_color() != drawn[1].get_color()
-
-
-def test_a_sweep_of_one_unnamed_set_has_no_legend():
-    assert plot_power_sweep([{"power": 0, "smse": 1.0}]).get_legend() is None
-
-
-def test_an_axis_says_which_way_a_score_is_better():
-    assert plot_power_sweep([{"power": 0, "log ML/N": 1.0}], "log ML/N").get_ylabel() == score_label("log ML/N")
-    assert "larger is better" in score_label("log ML/N")
-    for metric in ("SMSE", "SMLL", "error", "NLL", "nll", "anything"):
-        assert "smaller is better" in score_label(metric)
-    assert score_label("NLL") == score_label("nll") and "nats" in score_label("nll")
-
-
-def test_many_data_sets_can_be_drawn():
-    assert len(plot_power_sweep([{"data": str(i), "power": 0, "smse": i} for i in range(20)]).containers) == 20
 
 
 class Plane(Line):
@@ -386,31 +310,11 @@ def test_the_calibration_curve_is_the_share_inside_each_central_interval():
     np.testing.assert_array_equal(ax.lines[0].get_xydata(), [[0, 0], [1, 1]])
 
 
-def test_the_band_of_calibration_leaves_a_fortieth_on_either_side():
-    ax = plot_calibration(np.zeros(1000), np.zeros(1000), np.ones(1000))
-    edge = ax.collections[0].get_paths()[0].vertices
-    at = edge[np.isclose(edge[:, 0], 0.3), 1] * 1000
-    low, high = round(at.min()), round(at.max())
-    assert binom.cdf(low - 1, 1000, 0.3) < 0.025 <= binom.cdf(low, 1000, 0.3)
-    assert binom.cdf(high - 1, 1000, 0.3) < 0.975 <= binom.cdf(high, 1000, 0.3)
-    assert np.allclose(edge[edge[:, 0] == 0.0, 1], 0.0) and np.allclose(edge[edge[:, 0] == 1.0, 1], 1.0)
-
-
 def test_calibration_at_the_extremes_stays_a_curve_from_corner_to_corner():
     sure = plot_calibration([1.0, 2.0], [1.0, 2.0], [1.0, 1.0]).lines[1].get_xydata()
     np.testing.assert_array_equal(sure, [[0, 0], [0, 0.5], [0, 1], [1, 1]])
     far = plot_calibration([[1e6], [-1e6]], [0.0, 0.0], [1e-3, 1e-3]).lines[1].get_xydata()
     np.testing.assert_array_equal(far, [[0, 0], [1, 0.5], [1, 1], [1, 1]])
-
-
-def test_a_right_model_is_in_the_band_and_a_timid_or_rash_one_is_not():
-    y = np.random.default_rng(1).standard_normal(1000)
-    shares = []
-    for std in (0.5, 1.0, 2.0):
-        curve = plot_calibration(y, np.zeros(1000), np.full(1000, std)).lines[1].get_xydata()
-        shares.append(curve[np.searchsorted(curve[:, 0], 0.5, side="right") - 1, 1])
-    low, high = binom.ppf([0.025, 0.975], 1000, 0.5) / 1000
-    assert shares[0] < low < shares[1] < high < shares[2]
 
 
 def test_residuals_are_standardised_and_those_outside_marked():
@@ -432,12 +336,6 @@ def test_the_wilson_interval_is_that_of_scipy(k, n):
     low, high = wilson_interval([k], [n])
     np.testing.assert_allclose([low[0], high[0]], [expected.low, expected.high], atol=1e-12)
     assert 0.0 <= low[0] <= k / n <= high[0] <= 1.0  # exactly: bars of negative length are an error
-
-
-def test_bins_hold_mean_share_and_count_and_empty_ones_are_left_out():
-    p = np.array([0.0, 0.1, 0.25, 0.9, 1.0, 1.0])
-    bins = reliability_bins(p, np.array([False, True, True, False, True, True]), 4)
-    np.testing.assert_allclose(bins, [[0.125, 0.05, 1, 2], [0.375, 0.25, 1, 1], [0.875, 2.9 / 3, 2, 3]])
 
 
 LABELS = np.array(["no", "no", "yes", "yes", "yes"])
@@ -463,12 +361,6 @@ def test_reliability_shows_the_second_class_of_two_or_the_one_asked_for():
     assert other.get_xlabel() == "probability of class no"
 
 
-def test_columns_belong_to_classes_in_the_order_given():
-    p, hit, name = binary_cases(LABELS, PROBA[:, ::-1], ["yes", "no"], "yes")
-    np.testing.assert_array_equal(p, PROBA[:, 1])
-    assert hit.tolist() == [False, False, True, True, True] and name == "class yes"
-
-
 def test_three_classes_are_pooled_unless_one_is_chosen():
     y, classes = [2, 0, 1, 2], [0, 1, 2]
     proba = np.array([[0.1, 0.2, 0.7], [0.6, 0.3, 0.1], [0.5, 0.1, 0.4], [0.0, 0.0, 1.0]])
@@ -481,15 +373,6 @@ def test_three_classes_are_pooled_unless_one_is_chosen():
         assert hit.tolist() == [label == chosen for label in y] and name == f"class {chosen}"
     ax = plot_reliability(y, proba, classes)
     assert sum(int(text.get_text()) for text in ax.texts) == 12
-
-
-def test_a_right_classifier_of_many_data_lies_on_the_diagonal():
-    rng = np.random.default_rng(0)
-    proba = rng.dirichlet([0.5, 0.5, 0.5], 20000)
-    y = (rng.uniform(size=(20000, 1)) > proba.cumsum(1)).sum(1)
-    for positive in (None, 0, 2):
-        drawn = plot_reliability(y, proba, range(3), positive=positive).containers[0].lines[0].get_xydata()
-        assert len(drawn) == 10 and np.abs(drawn[:, 0] - drawn[:, 1]).max() < 0.04
 
 
 # --- what is refused ------------------------------------------------------------------------------
