@@ -15,9 +15,9 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Probit, StudentT
 from sparse_pep.means import LinearMean
-from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_evidence, model_predict
+from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_evidence
 from sparse_pep.quadrature import Accuracy
-from sparse_pep.shards import Rows, Sums, projections, site_sums
+from sparse_pep.shards import Rows, projections, site_sums
 from sparse_pep.streaming import remember
 from sparse_pep.training import LBFGS, Adam, AdamDirections, Batches, HeldSums, batch_of, decay, is_proper, judged, posteriors_with, random_batches, step_lengths, train, visit
 
@@ -72,50 +72,6 @@ def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_d
     earlier = 0.0 if case.memory is None else case.memory.log_constant
     assert np.mean(values) + earlier == pytest.approx(fit.log_evidence, rel=1e-7, abs=1e-7)
     assert error(total, gradient) < 3e-6
-
-
-def test_parts_are_replaced_one_at_a_time():
-    sums, blank = HeldSums(3, (1, 2)), Sums(*[0.0] * len(Sums._fields))
-    news = [blank._replace(precision=rng.normal(size=(1, 2, 2)), shift=rng.normal(size=(1, 2))) for _ in range(5)]
-    for k, new in zip((0, 1, 2, 1, 0), news, strict=True):
-        sums.put(k, sums.without(k), new)
-    for order, name in enumerate(("precision", "shift")):
-        parts = [getattr(new, name) for new in news]
-        assert error(sums.total[order], parts[4] + parts[3] + parts[2]) < 1e-14
-        assert error(sums.without(1)[order], parts[4] + parts[2]) < 1e-14
-
-
-@pytest.mark.parametrize("batch_size", [1, 7, 13, 200])
-def test_batches_have_every_row_once_and_whole_blocks(batch_size):
-    labels = rng.integers(0, 15, size=N)
-    for blocks in (None, labels):
-        rows = random_batches(N, batch_size, np.random.default_rng(1), blocks)
-        np.testing.assert_array_equal(np.sort(np.concatenate(rows)), np.arange(N))
-        assert all(np.all(np.diff(mine) > 0) for mine in rows)
-    assert sum(len(np.unique(labels[mine])) for mine in rows) == len(np.unique(labels))
-
-
-@pytest.mark.parametrize("name", ["probit, power 0", "probit, power 1", "negative binomial", "student", "softmax", "probit, blocks"])
-def test_visits_lead_to_the_fixed_point(name):
-    case = Case(name)
-    (fit, _), batches = case.exact(), case.batches
-    for _ in range(18 if name == "softmax" else 15):
-        values = []
-        for batches.next in range(len(batches.rows)):  # noqa: B020
-            values.append(batches(case.model)[0].log_evidence)
-    assert error(batches.sites, fit.start) < 1e-4
-    assert np.mean(values) == pytest.approx(fit.log_evidence, rel=1e-6)
-
-
-@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("gaussian")])
-def test_gaussian_noise_needs_one_visit(name):
-    case = Case(name)
-    (fit, _), batches = case.exact(), case.batches
-    for batches.next in range(len(batches.rows)):  # noqa: B020
-        found, _ = batches(case.model)
-    assert batches.sites is None
-    for one, other in zip(model_predict(case.model, found.posteriors, X), model_predict(case.model, fit.posteriors, X)):
-        assert error(one, other) < 1e-10
 
 
 # ---- visits that fail
@@ -213,23 +169,6 @@ MANY_X, MANY_Y = banana_like(300, seed=1)
 MANY_Y = np.where(np.random.default_rng(3).uniform(size=300) < 0.1, -1, 1) * MANY_Y.astype(float)
 MANY = Rows(MANY_X, MANY_Y)
 START = Model(SquaredExponential(2.0, np.array([1.0, 1.0])), InducingPoints(MANY_X[::25]), Probit())
-
-
-@pytest.mark.parametrize("power", [0.0, 1.0])
-def test_training_by_batches_ends_where_training_on_all_data_ends(power):
-    how = {"fixed": ["features.Z"], "jitter": 1e-6}
-    whole = train(START, MANY, power, training=LBFGS(tol=1e-8), **how)
-    found = train(START, MANY, power, training=Adam(batch_size=100, learning_rate=0.05, n_epochs=120, tol=1e-3), **how)
-    assert found.converged and found.counts["n_evaluations"] == 360 and found.counts["n_rejected"] == 0
-    assert abs(whole.log_evidence - found.log_evidence) < 0.02
-    assert found.history[-1] == pytest.approx(found.log_evidence, abs=0.005)
-    grid, both = np.random.default_rng(0).uniform([-1.5, -1], [2.5, 1.5], size=(200, 2)), []
-    for model in (whole.model, found.model):
-        fit = model_evidence(model, MANY, power, 1e-6)
-        both.append(Probit().predict_proba(*model_predict(model, fit.posteriors, grid))[:, 1])
-    assert np.max(np.abs(both[0] - both[1])) < 0.01
-    again = model_evidence(found.model, MANY, power, 1e-6, start=found.fit.start)
-    assert again.n_sweeps <= 1 and again.log_evidence == pytest.approx(found.log_evidence, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["probit", "gaussian, outputs", "probit, blocks"])

@@ -288,20 +288,6 @@ def test_a_task_cannot_spoil_what_others_need(source):
 # --- results in order ---------------------------------------------------------------------------------------------
 
 
-def test_samples_are_those_of_the_arrays(source):
-    for n in (17, N + 5):
-        here, there = (s.sample(n, np.random.default_rng(1)) for s in (source, ArraySource(X, y, piece_rows=200)))
-        np.testing.assert_array_equal(here.X, there.X)
-        np.testing.assert_array_equal(here.y, there.y)
-
-
-def test_fingerprints(client, source):
-    other = np.where(np.arange(N) == 700, y + 1e-12, y)
-    assert source.fingerprint() == DaskSource(rows(X), rows(y), client=client).fingerprint()
-    assert source.fingerprint() != DaskSource(rows(X), rows(other), client=client).fingerprint()
-    assert source.fingerprint() != DaskSource(rows(X), client=client).fingerprint()
-
-
 # --- collections --------------------------------------------------------------------------------------------------
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import adapter
-from reference.compare import error, gradient_error, properties
+from reference.compare import error, properties
 
 import sparse_pep.model
-from sparse_pep import inference, training
+from sparse_pep import training
 from sparse_pep.data.passes import Moments, moments_piece, source_moments, source_predict
 from sparse_pep.data.sources import ArraySource, Rows, Source
 from sparse_pep.features import InducingPoints
@@ -24,9 +24,8 @@ from sparse_pep.likelihoods import Gaussian, Probit, StudentT
 from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient, model_predict
 from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import factorise, solve_lower
-from sparse_pep.shards import adjoints
 from sparse_pep.streaming import remember
-from sparse_pep.training import LBFGS, WarmEvidence, column_spread, train
+from sparse_pep.training import LBFGS, column_spread, train
 
 rng = np.random.default_rng(5)
 N = 40
@@ -42,31 +41,6 @@ blocks = np.repeat([4, 1, 7, 0, 2, 3, 9, 8], [3, 9, 1, 6, 5, 9, 2, 5])  # rows o
 
 
 # --- regression -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("power", [0.0, "private", "known"])
-def test_the_short_way_is_for_data_that_are_all_at_power_0(power, monkeypatch):
-    """Whether the data are in memory or in pieces."""
-    taken = []
-    through = adjoints
-
-    def watched(shard, whitened, short, *more):
-        taken.append(short)
-        return through(shard, whitened, short, *more)
-
-    monkeypatch.setattr(inference, "adjoints", watched)
-    more = {"private": {"power": powers}, "known": {"known_variance": np.linspace(0.0, 1.0, N)}}.get(power, {})
-    _, gradient = model_gradient(gaussian, Rows(X, y, **more), 0.0)
-    _, slopes = model_gradient(gaussian, ArraySource(X, y, **more, piece_rows=4), 0.0)
-    assert set(taken) == {power == 0.0} and len(taken) == 11 and gradient_error(slopes, gradient) < 1e-10
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_bounds_are_those_of_all_rows(weighted):
-    columns = {"weight": weight, "known_variance": np.linspace(0.0, 0.3, N)} if weighted else {}
-    expected = model_bounds(gaussian, Rows(X, y, **columns))
-    found = model_bounds(gaussian, ArraySource(X, y, **columns, piece_rows=7))
-    assert found[0] < found[1] and error(found, expected) < 1e-11
 
 
 # --- any likelihood ---------------------------------------------------------------------------------------------------
@@ -278,15 +252,6 @@ def test_training_goes_on_after_a_stop(case, pieces, tmp_path, monkeypatch):
     other = ArraySource(X, -targets, piece_rows=9)
     with pytest.raises(ValueError, match="other data or arguments"):
         train(model, other, 0.5, training=LBFGS(checkpoint=tmp_path / "c.npz"))
-
-
-def test_a_variance_of_f_that_takes_minutes_is_turned_back():
-    model, targets = CASES["classes"]
-    ask = WarmEvidence(ArraySource(X[:5], targets[:5], piece_rows=2), power=0.5)
-    ask(model)
-    wide = model.with_parameters(model.parameters() | {"kernel.log_variance": np.log(2.0 * model.likelihood.widest)})
-    with pytest.raises(np.linalg.LinAlgError, match="out of range"):
-        ask(wide)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

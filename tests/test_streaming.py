@@ -11,13 +11,11 @@ from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import Fourier, GaussianBlur, InducingPoints
 from sparse_pep.kernels import Matern32, SquaredExponential
-from sparse_pep.likelihoods import Gaussian, Poisson, Probit, StudentT
+from sparse_pep.likelihoods import Gaussian, StudentT
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence
-from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Rows
-from sparse_pep.sites import q_moments
-from sparse_pep.streaming import principal_observations, remember
+from sparse_pep.streaming import remember
 from sparse_pep.training import LBFGS
 
 rng = np.random.default_rng(4)
@@ -31,25 +29,6 @@ POWERS = [0.0, 0.5, 1.0]
 def memory_of(model, X, y, power):
     fit = model_evidence(model, Rows(X, y), power)
     return remember(fit.posteriors, fit.log_evidence, model.features)
-
-
-@pytest.mark.parametrize("power", [0.0, 1e-9, 0.3, 1.0])
-@pytest.mark.parametrize(
-    "likelihood, blocks", [(Gaussian(0.3), None), (Gaussian(0.3), np.arange(20) // 5), (Probit(), None), (Poisson(), None), (Softmax(3), None)]
-)
-def test_observations_along_eigenvectors_are_solved_by_dense_regression(likelihood, blocks, power):
-    """Exact regression on them has the posterior of each latent function and the log evidence that is returned."""
-    kernel, features, draws = Matern32(2.0, 0.8), InducingPoints(Z[::2]), np.random.default_rng(1)
-    labels = likelihood.n_latent > 1
-    targets = draws.integers(3, size=20) if labels else likelihood.sample(2.0 * y[:20], draws)
-    fit = model_evidence(Model(kernel, features, likelihood), Rows(X[::3], targets, blocks=blocks), power, tol=1e-11)
-    Kuu = features.Kuu(kernel)
-    for posterior, precision in zip(fit.posteriors, fit.sums.precision, strict=True):
-        A, observed, value = principal_observations(posterior, precision)
-        S, (mean, cov) = np.linalg.inv(np.linalg.inv(Kuu) + A.T @ A), q_moments(posterior)
-        np.testing.assert_allclose(S @ A.T @ observed, mean, rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(S, cov, rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(value, dense.log_normal(observed, A @ Kuu @ A.T + np.eye(len(A))), rtol=1e-10)
 
 
 @pytest.mark.parametrize("power", POWERS)
