@@ -126,17 +126,6 @@ def test_what_cannot_be_read(case):
 # ---- statistics and numbers ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", list(TABLE))
-def test_statistics_add_up(name):
-    whole = Seen.of(cells_of(TABLE, [name])[name])
-    parts = [Seen.of(cells_of(part, [name])[name]) for part in (TABLE[:40], TABLE[40:41], TABLE[41:])]
-    total = sum(parts[1:], parts[0])
-    assert (total.rows, total.empty, total.texts, total.closed) == (whole.rows, whole.empty, whole.texts, whole.closed)
-    for form, spread in whole.forms.items():
-        assert total.forms[form][2:] == spread[2:] and total.forms[form].count == spread.count
-        assert total.forms[form].total == pytest.approx(spread.total, rel=1e-14)
-
-
 def test_memory_of_statistics_is_bounded(monkeypatch):
     monkeypatch.setattr(module, "MOST_TEXTS", 5)
     names = pd.DataFrame({"a": [f"x{k}" for k in range(12)]})

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparse_pep.datasets import banana_like, data_directory, list_datasets, load_classification, load_regression, random_splits, read_table, smll, smse, snelson_like
+from sparse_pep.datasets import data_directory, list_datasets, load_classification, load_regression, random_splits, read_table, smll, smse
 
 
 def write(path, text):
@@ -223,36 +223,6 @@ def test_real_data(data_dir, name, n, d, splits):
     names = list_datasets(data_dir)
     assert {"energy", "wine_red", "hflights", "diabetes"} <= set(names)
     assert "naval_second_target" not in names  # a second target, without splits of its own
-
-
-def test_banana_like():
-    X, y = banana_like(4001, seed=3)
-    assert X.shape == (4001, 2) and set(y.tolist()) == {-1, 1} and abs(y.sum()) == 1
-    np.testing.assert_array_equal(X, banana_like(4001, seed=3)[0])
-    assert not np.array_equal(X, banana_like(4001, seed=4)[0])
-    assert len(banana_like()[1]) == 400
-    assert len(set(y[:50].tolist())) == 2  # in random order
-    # The mean of a half circle lies 2/pi from its centre: above it for -1, below for +1.
-    np.testing.assert_allclose(X[y == -1].mean(axis=0), [0.0, 2.0 / np.pi], atol=0.06)
-    np.testing.assert_allclose(X[y == 1].mean(axis=0), [1.0, 0.5 - 2.0 / np.pi], atol=0.06)
-    # The mean of r^2 is 1 + 2 * 0.25^2.
-    squares = np.sum((X - np.where(y[:, None] == 1, [1.0, 0.5], 0.0)) ** 2, axis=1)
-    assert abs(squares.mean() - 1.125) < 0.03
-    assert sorted(banana_like(2)[1].tolist()) == [-1, 1]
-    with pytest.raises(ValueError, match="`n` must be a whole number, at least 2"):
-        banana_like(1)
-
-
-def test_snelson_like():
-    X, y = snelson_like(500, seed=3)
-    assert X.shape == (500, 1) and y.shape == (500,)
-    assert X.min() >= 0 and X.max() <= 6 and not np.any((X > 2.5) & (X < 3.5))
-    np.testing.assert_array_equal(y, snelson_like(500, seed=3)[1])
-    assert not np.array_equal(y, snelson_like(500, seed=4)[1])
-    noise = y - np.sin(2.1 * X[:, 0]) - 0.5 * np.cos(4.7 * X[:, 0])
-    assert abs(noise.std() - 0.2) < 0.02
-    with pytest.raises(ValueError, match="`n`"):
-        snelson_like(0)
 
 
 # ---- scores -----------------------------------------------------------------------------------------------------------

@@ -28,8 +28,8 @@ sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an inst
 
 from docs import quarto, reference
 from docs.build import Page as SitePage
-from docs.build import finish, listed, page_list, pandoc, read_config, sidebar_html, space_operators, stage, steps_html
-from docs.notebook import anchors, defined, fence, first_paragraphs, long_lesson, markdown, only_imports, pieces, process, summary, unnested, without_html
+from docs.build import finish, listed, page_list, pandoc, read_config, sidebar_html, stage, steps_html
+from docs.notebook import fence, markdown, only_imports, process, unnested, without_html
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -180,13 +180,6 @@ def test_nothing_is_lost_from_the_title_cell(tmp_path, source):
         process(path)
 
 
-def test_helpers_have_a_place_and_each_place_is_there_once():
-    taken = {"counts"}
-    cell = SimpleNamespace(source="class Counts:\n    def total(self): pass\n    def _own(self): pass\n\n\nasync def wait(): pass\n\n\ndef Wait(): pass")
-    assert re.findall('id="([^"]*)"', anchors(cell, taken)) == ["wait", "counts.total"]
-    assert anchors(cell, taken) == ""
-
-
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + struct.pack(">II", 30, 20)).decode()
 DRAWN = {"output_type": "display_data", "data": {"image/png": PNG, "text/plain": "<Figure>"}}
 
@@ -310,17 +303,6 @@ def test_links_are_made_relative_also_from_a_folder():
     assert 'rel="next"' not in steps_html([deep, pages["studies/02_c.ipynb"]], pages["studies/02_c.ipynb"])
 
 
-def test_named_operators_are_spaced_only_where_tex_does():
-    space = '<mspace width="0.167em">'
-    log = '<mrow><mi mathvariant="normal">log</mi><mo>&#8289;</mo></mrow>'
-    assert space_operators(log + "<mi>p</mi>").startswith(log + space)
-    assert space in space_operators("<mn>2</mn>" + log + '<mo form="prefix">(</mo>').partition(log)[0]
-    unchanged = log + '<mo stretchy="false" form="prefix">(</mo>'
-    assert space_operators(unchanged) == unchanged
-    limit = "<munder>" + log + "<mi>n</mi></munder>"
-    assert space_operators(limit) == limit
-
-
 @pytest.mark.parametrize("path", sorted((ROOT / "nbs").rglob("*.ipynb")), ids=lambda path: path.stem)
 def test_notebooks_are_notebooks_and_exported_imports_stand_alone(path):
     notebook = json.loads(path.read_text(encoding="utf-8"))
@@ -339,42 +321,6 @@ def test_code_that_is_not_the_argument_is_folded_where_code_is_explained(documen
     folded = {page for page, document in documents.items() if ("details", {"class": "folded"}) in document.tags}
     assert {"regression.html", "power_ep_in_one_page.html", "internals/plots.html"} <= folded
     assert not [page for page in folded if page.startswith(("tutorials/", "gallery/", "howto/"))]  # there one needs them
-
-
-def test_a_definition_stands_alone_with_the_first_paragraph_of_its_docstring():
-    code = 'A = 1\n\n\ndef f(x):\n    r"""One thing,\n    on two lines.\n\n    Parameters\n    ----------\n    x : int\n    """\n    return x\n\n\nclass G:\n    """All."""\n\n    def h(self):\n        """First.\n\n        More.\n        """\n'
-    first, second = pieces(code, ["f", "G"])
-    assert first_paragraphs(first) == 'A = 1\n\n\ndef f(x):\n    r"""One thing,\n    on two lines."""\n    return x'
-    assert first_paragraphs(second) == 'class G:\n    """All."""\n\n    def h(self):\n        """First."""'
-
-
-def cell(source, *outputs):
-    return SimpleNamespace(source=source, get=lambda name, default=(): {"outputs": outputs}.get(name, default))
-
-
-def test_a_folded_cell_says_what_it_does():
-    for code, said in {
-        'def f(x):\n    """What comes back, (N,). More."""': "`f`: What comes back, (N,)",
-        'def f(x):\n    """Of x_n * 2."""': r"`f`: Of x\_n \* 2",
-        "a, b = 1, 2\nc = 3": "`a`, `b` and `c`",
-        "def f(): pass\ndef g(): pass\nx = 1": "`f` and `g`",
-    }.items():
-        assert defined(code) == said
-    for code, *outputs, said in (
-        ("plot(x)", DRAWN, "Code of the figure"),
-        ("plot(x)\nassert x", DRAWN, "Code of the figure, with checks of what it shows"),
-        ("y = f(x)\nassert y", "Check, with `y`"),
-        ("y = f(x)", "Preparation: `y`"),
-        ("try:\n    f(-1)\nexcept ValueError as error:\n    print(error)", "Check of what is refused"),
-    ):
-        assert summary(cell(code, *outputs)) == said
-
-
-def test_what_prepares_draws_or_checks_at_length_is_folded():
-    lines = "\n".join(f"x{i} = {i}" for i in range(8))
-    assert long_lesson(cell(lines)) and long_lesson(cell(lines, DRAWN))
-    for code, *outputs in (["x = 1"], [lines + "\nassert x0 == 0"], [lines, {"data": {"text/plain": "1"}}], ["%matplotlib inline"]):
-        assert not long_lesson(cell(code, *outputs))
 
 
 def test_code_is_folded_with_its_options_and_its_output_is_not():

@@ -93,12 +93,6 @@ def test_tables_in_every_form_become_the_same_arrays(here, monkeypatch, form, ca
     assert isinstance(source.columns["X"], np.memmap) == (cache_dir is not None)
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_inputs_are_all_columns_without_another_part(here, form):
-    path = written(FRAME.drop(columns="kind"), here / f"t.{form}")
-    assert convert_table(path, target="y", weight="w").feature_names == ("a", "n", "b", "yes", "v", "p")
-
-
 def test_columns_that_are_not_asked_for_may_hold_anything(here):
     (here / "t.csv").write_text("site,a,y,note\nA,1,2,\nB,3,4,nan\n")
     assert read_table("t.csv", columns=["y", "a"]).X.tolist() == [[2.0, 1.0], [4.0, 3.0]]
@@ -198,15 +192,6 @@ def test_labels_are_numbers_if_all_are_numbers(here, monkeypatch, cells, form):
         assert source.classes.dtype.type is kind and np.array_equal(source.classes, classes)
         assert np.array_equal(source.columns["y"], 2.0 * codes - 1.0 if len(classes) == 2 else codes)
         assert source.targets().tolist() == values
-
-
-@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
-def test_labels_of_parquet_are_those_of_the_same_csv(here, name):
-    texts = ["x, y", 'say "no"', "é"]
-    whole = pd.array([2, 3, 2], dtype="Int64")
-    for cells, labels in ((texts, texts), ([1.0, -1.0, 1.0], [1, -1, 1]), (whole, [2, 3, 2]), ([True, False, True], ["True", "False", "True"])):
-        frame = pd.DataFrame({"a": [1, 2, 3], "y": cells})
-        assert read_table(written(frame, here / name), target="y", labels=True).y.tolist() == labels
 
 
 # ---- what is wrong with a file ---------------------------------------------------------------------------------------
