@@ -62,7 +62,7 @@ def frequencies(kernel: Kernel, scale: np.ndarray, n_dims: int, rng: np.random.G
         raise NotImplementedError(
             f"draws as functions need a kernel that is a mixture of waves, which {kind.__name__} is not; use `sample_f` for draws at given inputs."
         )
-    own, ell = kernel.active(none, "lengthscale")
+    own, ell = kernel.columns(none, "lengthscale"), kernel.lengthscale
     if kind is Periodic:
         one, other = rng.poisson(0.5 / ell**2, (2, *own.shape))
         return kernel.spread(2 * np.pi / kernel.period * (one - other), none), level

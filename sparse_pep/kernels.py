@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit  # noqa: F401
 
-from .numerics.distances import Pairs, StackedPairs, centred_pairs
+from .numerics.distances import Pairs, StackedPairs
 from .numerics.parameters import Parametric, numbered, with_numbered
 from .numerics.validation import as_floats, inputs_2d, is_number, shown  # noqa: F401
 
@@ -52,11 +52,14 @@ class Kernel(Parametric):
 
     trained: ClassVar[tuple[str, ...]] = ("variance",)
     vectors: ClassVar[tuple[str, ...]] = ()
+    codes: ClassVar[tuple[int, ...]] = ()  # columns of X with codes, which are neither standardised nor moved in training
     active_dims: tuple[int, ...] | None = None
 
     def __post_init__(self):
         kind = type(self).__name__
-        for name in filter(lambda name: name not in self.signed, self.trained):
+        for name in self.trained:
+            if name in self.signed:
+                continue
             value, vector = as_floats(getattr(self, name), f"{name}` of `{kind}"), name in self.vectors
             fits = value.ndim == 0 or (value.ndim == 1 and value.size and vector)
             if not fits or not np.all(np.isfinite(value) & (value > 0)):
@@ -90,9 +93,14 @@ class Kernel(Parametric):
         to a dictionary with the keys of `parameters()`. This one is for k(x, x) = variance;
         other kernels define their own.
         """
-        none = {key: np.zeros_like(value) for key, value in self.parameters().items()}
-        kff = np.full(X.shape[0], self.variance)
-        return kff, lambda kff_bar: {**none, "log_variance": np.vdot(kff_bar, kff)}
+        kff, none = np.full(X.shape[0], self.variance), self.parameters()
+        for name, value in none.items():
+            none[name] = np.zeros_like(value)
+
+        def pull(kff_bar: np.ndarray) -> dict[str, np.ndarray]:
+            return none | {"log_variance": np.vdot(kff_bar, kff)}
+
+        return kff, pull
 
     def __call__(self, X1: ArrayLike, X2: ArrayLike | None = None) -> np.ndarray:
         """The covariance matrix k(X1, X2) (M, n). With X1 alone it is the
@@ -109,34 +117,25 @@ class Kernel(Parametric):
         return self.diag_vjp(inputs_2d(X))[0]
 
     @property
-    def codes(self) -> tuple[int, ...]:
-        """The columns of X that hold codes. They are neither standardised nor moved in training."""
-        return ()
-
-    @property
     def unscaled(self) -> tuple[int, ...]:
         """The columns of X that are not standardised: codes, and inputs in fixed units."""
         return self.codes
 
-    def columns(self, X: np.ndarray) -> np.ndarray:
-        """The columns of X that the kernel depends on."""
-        if self.active_dims is None:
-            return X
-        if max(self.active_dims) >= X.shape[1]:
-            raise ValueError(f"`active_dims` {self.active_dims} names columns that are not there: X has {X.shape[1]} columns.")
-        return X[:, list(self.active_dims)]
-
-    def active(self, X: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """The columns of X that the kernel depends on, and the field `name`, which is one number
-        or has one entry for each of these columns.
+    def columns(self, X: np.ndarray, name: str | None = None) -> np.ndarray:
+        """The columns of X that the kernel depends on. ValueError if a column is not there, or if the field
+        `name` is neither one number nor has one entry for each of these columns.
         """
-        X, value = self.columns(X), getattr(self, name)
-        if value.ndim and len(value) != X.shape[1]:
+        if self.active_dims is not None:
+            if max(self.active_dims) >= X.shape[1]:
+                raise ValueError(f"`active_dims` {self.active_dims} names columns that are not there: X has {X.shape[1]} columns.")
+            X = X[:, list(self.active_dims)]
+        value = 0.0 if name is None else getattr(self, name)
+        if np.ndim(value) and len(value) != X.shape[1]:
             raise ValueError(f"`{name}` has {len(value)} entries, but X has {X.shape[1]} (active) columns.")
-        return X, value
+        return X
 
     def spread(self, part: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """The adjoint of `active`: an array of the shape of X that has `part` in the active columns
+        """The adjoint of `columns`: an array of the shape of X that has `part` in the active columns
         and zeros elsewhere.
         """
         if self.active_dims is None:
@@ -181,29 +180,28 @@ class Stationary(Kernel):
 
     def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) for pairs of scaled points, and a function without arguments that
-        returns −2 dk/dr² = −k′(r)/r (M, n). A kernel with further parameters adds a function
+        returns −2 dk/dr² = −k′(r)/r (M, n), or None if this is K. A kernel with further parameters adds a function
         that returns the derivatives of K (M, n) with respect to them, by name.
         """
         raise NotImplementedError
 
     def scaled(self, X: np.ndarray) -> np.ndarray:
         """The active columns of X (N, D), each divided by its lengthscale."""
-        X, lengthscale = self.active(X, "lengthscale")
-        return X / lengthscale
+        return self.columns(X, "lengthscale") / self.lengthscale
 
     def stack(self, X: np.ndarray) -> np.ndarray:
         """The matrices (G, b, b) of the points of each of G sets, from one `profile`."""
         scaled = self.scaled(X.reshape(-1, X.shape[-1])).reshape(*X.shape[:2], -1)
-        return self.profile(StackedPairs(scaled, scaled))[0]
+        return self.profile(StackedPairs(scaled))[0]
 
     def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) and its pull-back, from `profile` and the moments of the differences."""
-        pairs = centred_pairs(self.scaled(X1), None if X2 is None else self.scaled(X2))
+        pairs = Pairs(self.scaled(X1), None if X2 is None else self.scaled(X2), centred=True)
         K, slope, *further = self.profile(pairs)
 
         def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
-            S = slope()
+            S = K if slope is None else slope()
             W = K_bar * S
             if X2 is None:  # each point is a first and a second argument
                 W = (W + W.T) / 2
@@ -234,10 +232,9 @@ class SquaredExponential(Stationary):
     [0.    2.303]
     """
 
-    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable]:
-        """The matrix K (M, n) = variance · exp(−r²/2), and K again, which is its −2 dk/dr²."""
-        K = pairs.gaussian(self.variance)
-        return K, lambda: K
+    def profile(self, pairs: Pairs) -> tuple[np.ndarray, None]:
+        """The matrix K (M, n) = variance · exp(−r²/2), which is also its −2 dk/dr²."""
+        return pairs.gaussian(self.variance), None
 
 
 class Matern12(Stationary):
@@ -368,8 +365,8 @@ class Periodic(Kernel):
         """The matrix K (M, n) and its pull-back, through the squared exponential of the points on the
         circles.
         """
-        x1, each = self.active(X1, "lengthscale")
-        x2 = x1 if X2 is None else self.active(X2, "lengthscale")[0]
+        x1, each = self.columns(X1, "lengthscale"), self.lengthscale
+        x2 = x1 if X2 is None else self.columns(X2, "lengthscale")
         rate = float(2 * np.pi / self.period)
         (E1, dE1), (E2, dE2) = circle(rate * x1), circle(rate * x2)
         ell = np.tile(np.broadcast_to(each, x1.shape[1:]), 2)
@@ -420,8 +417,8 @@ class Cosine(Kernel):
 
     def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) = variance · E E′ᵀ and its pull-back."""
-        x1, period = self.active(X1, "period")
-        x2 = x1 if X2 is None else self.active(X2, "period")[0]
+        x1, period = self.columns(X1, "period"), self.period
+        x2 = x1 if X2 is None else self.columns(X2, "period")
         rate = np.broadcast_to(2 * np.pi / period, x1.shape[1:])
         (E1, dE1), (E2, dE2) = (circle(x @ rate[:, None]) for x in (x1, x2))
         K = (float(self.variance) * E1) @ E2.T
@@ -462,8 +459,8 @@ class Linear(Kernel):
 
     def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) = X1 diag(variance) X2ᵀ and its pull-back."""
-        A, variance = self.active(X1, "variance")
-        B = A if X2 is None else self.active(X2, "variance")[0]
+        A, variance = self.columns(X1, "variance"), self.variance
+        B = A if X2 is None else self.columns(X2, "variance")
 
         def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
@@ -476,7 +473,7 @@ class Linear(Kernel):
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
         """The diagonal Σ_d variance_d x_d² (N,), and its pull-back."""
-        X, variance = self.active(X, "variance")
+        X, variance = self.columns(X, "variance"), self.variance
         parts = variance * X**2
 
         def pull(kff_bar: np.ndarray) -> dict:

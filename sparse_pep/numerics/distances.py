@@ -23,46 +23,25 @@ EXPANSION_LIMIT = 1e3  # largest ‖a‖² of a near point: an expanded square t
 
 
 # %% ../../nbs/internals/numerics/distances.ipynb #a8a15177
-@dataclass(frozen=True, eq=False)
 class Pairs:
-    """All pairs of M points A and n points B. Centred points are faster, see `centred_pairs`.
+    """All pairs of M points A (M, D) and n points B (n, D), or of the points A among themselves if B is None,
+    then with `B` as A itself. With `centred` the mean of A becomes the origin, which is faster.
 
-    Attributes
-    ----------
-    A : ndarray (M, D)
-    B : ndarray (n, D)
-        The second set of points, or A itself for the pairs of one set.
-
+    `norms` are ‖aₘ‖² (M,) and ‖bₙ‖² (n,). The square ‖a‖² + ‖b‖² − 2aᵀb loses digits for pairs of two far
+    points, whose index in a matrix (M, n) is `doubtful`, as `numpy.ix_` has it, or None: it keeps
+    enough for all if it `expands`, and if most pairs are doubtful, all are computed `by_differences`.
     """
 
-    A: np.ndarray
-    B: np.ndarray
-
-    @cached_property
-    def norms(self) -> tuple[np.ndarray, np.ndarray]:
-        """‖aₘ‖² (M,) and ‖bₙ‖² (n,)."""
-        own = np.einsum("mn,mn->m", self.A, self.A)
-        return own, own if self.B is self.A else np.einsum("mn,mn->m", self.B, self.B)
-
-    @property
-    def expands(self) -> bool:
-        """Whether ‖a‖² + ‖b‖² − 2aᵀb keeps enough digits for all pairs, with room to spare: no
-        point is far.
-        """
-        return all(np.all(a2 <= EXPANSION_LIMIT) for a2 in self.norms)
-
-    @cached_property
-    def doubtful(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """The index, as `numpy.ix_` has it, of the pairs of two far points in a matrix (M, n): there
-        the expansion loses digits. None if there are no such pairs.
-        """
-        a, b = np.flatnonzero(~(self.norms[0] <= EXPANSION_LIMIT)), np.flatnonzero(~(self.norms[1] <= EXPANSION_LIMIT))
-        return np.ix_(a, b) if len(a) and len(b) else None
-
-    @property
-    def by_differences(self) -> bool:
-        """Whether most pairs are doubtful, so that all are computed by differences."""
-        return self.doubtful is not None and 2 * self.doubtful[0].size * self.doubtful[1].size > len(self.A) * len(self.B)
+    def __init__(self, A: np.ndarray, B: np.ndarray | None = None, centred: bool = False):
+        if centred:
+            centre = A.mean(axis=0)
+            A, B = A - centre, None if B is None else B - centre
+        self.A, self.B = A, A if B is None else B
+        a2 = np.einsum("mn,mn->m", A, A)
+        self.norms = a2, a2 if self.B is A else np.einsum("mn,mn->m", B, B)
+        a, b = np.flatnonzero(~(a2 <= EXPANSION_LIMIT)), np.flatnonzero(~(self.norms[1] <= EXPANSION_LIMIT))
+        self.expands, self.doubtful = not len(a) and not len(b), np.ix_(a, b) if len(a) and len(b) else None
+        self.by_differences = 2 * len(a) * len(b) > len(A) * len(self.B)
 
     def differences(self) -> Iterator[np.ndarray]:
         """Yield bₙ − aₘ for all pairs, (M, n), one dimension after the other."""
@@ -82,7 +61,7 @@ class Pairs:
         product of 2Mn(D + 2) flops, and Mn exponentials.
         """
         if self.B is self.A or self.by_differences:
-            K = -0.5 * self.squares()
+            K = -0.5 * cdist(self.A, self.B, "sqeuclidean")
             return float(variance) * np.exp(K, out=K)
         a2, b2 = self.norms
         left = np.column_stack([self.A, np.log(variance) - 0.5 * a2, np.ones(len(a2))])
@@ -117,16 +96,12 @@ class Pairs:
         first[a[:, 0]] += more[0]
         return first, second + more[1], float(rows.sum()) + more[2]
 
-
-def centred_pairs(A: np.ndarray, B: np.ndarray | None = None) -> Pairs:
-    """The pairs of A (M, D) and B (n, D), or of A and A, with the mean of A as origin."""
-    centre = A.mean(axis=0)
-    A = A - centre
-    return Pairs(A, A if B is None else B - centre)
-
 # %% ../../nbs/internals/numerics/distances.ipynb #9a405d42
 class StackedPairs(Pairs):
-    """All pairs among the b points of each of G sets, for points A (G, b, D) that are also B."""
+    """All pairs among the b points of each of G sets A (G, b, D)."""
+
+    def __init__(self, A: np.ndarray):
+        self.A = A
 
     def squares(self) -> np.ndarray:
         """‖aₙ − aₘ‖² for all pairs of a set, (G, b, b). Cost 2Gb²D flops."""
