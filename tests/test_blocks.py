@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import blocks as reference
 from reference.chunks import chunks_of
 from reference.compare import error, properties
 from reference.searched import SearchedGaussian
@@ -16,7 +15,6 @@ from sparse_pep.likelihoods import Gaussian, Logit, Poisson, Probit, StudentT
 from sparse_pep.model import Model, model_evidence, model_predict, predictive_log_density, within_blocks
 from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Rows
-from sparse_pep.sites import q_moments
 from sparse_pep.training import LBFGS, held_out_power, train
 
 
@@ -180,12 +178,6 @@ class Data:
             return model, Rows(self.X, y), power
         return model, *given_of(self.X, y, blocks, power)
 
-    def dense(self, likelihood):
-        """Kuu, Kuf, Kff, y."""
-        kernel = self.kernel
-        Kuu, Kuf = self.features.Kuu(kernel), self.features.Kuf(kernel, self.X)
-        return Kuu, Kuf, kernel(self.X), self.targets[type(likelihood)]
-
 
 UNEVEN = Partition([0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 1])
 
@@ -204,25 +196,6 @@ def test_start_from_which_some_block_has_no_distribution(likelihood):
     assert error(fit.log_evidence, expected.log_evidence) < 1e-8
 
 
-@pytest.mark.parametrize(
-    "likelihood, blocks, power",
-    [
-        (Probit(), runs(7, 2), [0.6, 1.0, 0.8, 1.0]),
-        (Probit(), Partition([0, 1, 1, 2, 2, 2, 1]), 1.0),
-        (Poisson(), Partition([0, 1, 1, 2, 2, 2, 1]), [0.6, 1.0, 0.8]),
-    ],
-    ids=["pairs of labels", "labels", "counts"],
-)
-def test_fixed_point_is_that_of_nested_ep_done_literally(likelihood, blocks, power):
-    data = Data(N=7, M=3)
-    fit = model_evidence(*data.given(likelihood, power, blocks), tol=1e-10)
-    q_mean, q_cov = q_moments(fit.posteriors[0])
-    log_z, mean, cov = reference.power_ep(*data.dense(likelihood), likelihood, blocks.labels, blocks.powers(power))
-    assert error(fit.log_evidence, log_z) < 1e-9
-    assert error(q_mean, mean) < 1e-8
-    assert error(q_cov, cov) < 1e-8
-
-
 def test_large_variance_and_flipped_labels_settle():
     rng = np.random.default_rng(0)
     X = np.sort(rng.uniform(0, 10, size=150))[:, None]
@@ -233,9 +206,6 @@ def test_large_variance_and_flipped_labels_settle():
         fit = model_evidence(model, *given_of(X, y, runs(150, 10), power))
         assert fit.converged, power
         assert np.all(fit.site_precision >= 0.0)
-
-
-# ----------------------------------------------------------------------------------- weights, known noise, left-out data
 
 
 # ------------------------------------------------------------------------------------------------------------- training
