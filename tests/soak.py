@@ -6,10 +6,10 @@
     python tests/soak.py --only 123456                    # one problem again, with its traceback
 
 Each problem has its own seed, printed when something is wrong. The first two kinds have any kernel, features, power, blocks, weights, units.
-- Gaussian noise: log Z, also in the tight form, against 50-digit arithmetic.
-- Any other likelihood: log Z at the sites against a dense formula, which must not change when the sites move.
-- A fit by an estimator with random arguments: it does not raise, says whether it has converged, and is the same in a file.
-- A damaged table for the command line, or a damaged model file: used, or refused in one line.
+- gaussian: log Z, also in the tight form, against 50-digit arithmetic.
+- other likelihoods: log Z at the sites against a dense formula, which must not change when the sites move.
+- fitted: an estimator with random arguments: it does not raise, says whether it has converged, and is the same in a file.
+- table, model: a damaged table for the command line, or a damaged model file: used, or refused in one line.
 """
 
 import argparse
@@ -26,48 +26,49 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from reference import energy, mutations
-from reference.highprec import block_log_evidence
+from laws import adapter
+from laws.problems import Problem
+from reference import mutations
 from scipy.special import expit
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, kernels, likelihoods, load
 from sparse_pep.cli import main as main_command
 from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
-from sparse_pep.likelihoods import Gaussian
 from sparse_pep.means import ConstantMean
-from sparse_pep.model import Model, model_evidence
 from sparse_pep.multiclass import Softmax
-from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS, Adam
 
 CLOSE = 1e-6  # of log Z, relative to its parts, and of its slope in the sites
-TOLD = "not converged;", "the sites did not settle"  # how the package says that it has not found a fixed point
+HONEST = "not converged;", "the sites did not settle"  # how the package says that it has not found a fixed point
 
 
 def random_kernel(rng, X, Z, scale, variance):
     """A kernel in these units of inputs and of f^2, with inputs that it can take (perhaps with codes, or on a sphere)."""
-    D = X.shape[1]
-    lengths = lambda: scale * 10.0 ** rng.uniform(-0.7, 0.7, D)  # noqa: E731
-    stationary = "SquaredExponential Matern12 Matern32 Matern52 RationalQuadratic".split()
-    one = lambda: getattr(kernels, rng.choice(stationary))(variance * 10.0 ** rng.uniform(-1, 1), lengths())  # noqa: E731
-    periods = [scale * 10.0 ** rng.uniform(0, 1, size) for size in (None, D, 2)]
-    code, how = {"active_dims": (D,)}, rng.integers(20)
-    if how in (0, 1):
-        codes = kernels.Categorical(1.0, rng.uniform(0.1, 0.9), **code), kernels.Coregion(3, int(rng.integers(1, 4)), 0.3, **code)
-        inner = replace(one(), active_dims=tuple(range(D)))
-        return inner * codes[how], *(np.column_stack([A, rng.integers(0, 3, len(A))]) for A in (X, Z))
-    if how == 2:
-        turned = [np.column_stack([rng.uniform(-90, 90, len(A)), rng.uniform(-180, 180, len(A))]) for A in (X, Z)]
+    D, choice = X.shape[1], rng.integers(20)
+
+    def lengths():
+        return scale * 10.0 ** rng.uniform(-0.7, 0.7, D)
+
+    def one():
+        kind = rng.choice("SquaredExponential Matern12 Matern32 Matern52 RationalQuadratic".split())
+        return getattr(kernels, kind)(variance * 10.0 ** rng.uniform(-1, 1), lengths())
+
+    if choice < 2:
+        codes = kernels.Categorical(1.0, rng.uniform(0.1, 0.9), active_dims=(D,)), kernels.Coregion(3, int(rng.integers(1, 4)), 0.3, active_dims=(D,))
+        coded = (np.column_stack([A, rng.integers(0, 3, len(A))]) for A in (X, Z))
+        return replace(one(), active_dims=tuple(range(D))) * codes[choice], *coded
+    if choice == 2:
+        turned = (np.column_stack([rng.uniform(-90, 90, len(A)), rng.uniform(-180, 180, len(A))]) for A in (X, Z))
         return kernels.SphericalMatern32(variance, 10.0 ** rng.uniform(-1, 0.5)), *turned
     others = {
-        3: lambda: kernels.Periodic(variance, rng.uniform(0.5, 2.0), periods[0]),
-        4: lambda: kernels.Cosine(variance, periods[1]) + one(),
+        3: lambda: kernels.Periodic(variance, rng.uniform(0.5, 2.0), scale * 10.0 ** rng.uniform()),
+        4: lambda: kernels.Cosine(variance, scale * 10.0 ** rng.uniform(0, 1, D)) + one(),
         5: lambda: kernels.Linear(variance / scale**2) + one(),
         6: lambda: kernels.RationalQuadratic(variance, lengths(), shape=rng.uniform(0.5, 3.0)),
         7: lambda: one() + kernels.SquaredExponential(1.0, lengths()) * one(),
         8: lambda: one() + kernels.Constant(0.5 * variance) + kernels.White(0.1 * variance),
     }
-    return others.get(how, one)(), X, Z
+    return others.get(choice, one)(), X, Z
 
 
 def random_features(rng, kernel, Z, scale):
@@ -88,58 +89,21 @@ def random_features(rng, kernel, Z, scale):
     return InducingPoints(Z)
 
 
-def random_problem(rng, variance, most=12):
-    """A kernel, features and inputs in random units, a jitter that suits them, and Kuu, Kuf and Kff."""
-    N, M, D, scale = rng.integers(3, most + 1), rng.integers(1, 6), rng.integers(1, 4), 10.0 ** rng.uniform(-6, 6)
-    kernel, X, Z = random_kernel(rng, scale * rng.normal(size=(N, D)), scale * rng.normal(size=(M, D)), scale, variance)
-    features = random_features(rng, kernel, Z, scale)
-    Kuu = features.Kuu(kernel)
-    jitter = float(rng.choice([0.0, 1e-8])) if np.linalg.cond(Kuu) < 1e8 else 1e-8
-    return kernel, features, X, jitter, (Kuu, features.Kuf(kernel, X), kernel(X))
-
-
-def random_blocks(rng, N, share):
-    """The rows of each block, a power and a weight for each, and for each row which block it is in; often blocks of one."""
-    labels = np.unique(rng.integers(0, 1 + N // 2, N) if rng.uniform() < share else np.arange(N), return_inverse=True)[1]
-    B, own = labels.max() + 1, random_power(rng)
-    powers = np.array([random_power(rng) for _ in range(B)] if rng.uniform() < 0.3 else [own] * B)
-    weights = rng.integers(1, 4, B) if rng.uniform() < 0.3 else np.ones(B, int)
-    return [np.flatnonzero(labels == b) for b in range(B)], powers, weights, labels
-
-
 def random_power(rng):
     """0, 1, or something between, sometimes tiny."""
     return float(rng.choice([0.0, 1.0, rng.uniform(), 10.0 ** rng.uniform(-9, -1)]))
 
 
-def gaussian(rng):
-    """Gaussian noise against 50 digits; weight w is the block w times, in the tight form a block w times as large."""
-    tight, unit = bool(rng.uniform() < 0.3), 10.0 ** rng.uniform(-6, 6)
-    kernel, features, X, jitter, (Kuu, Kuf, Kff) = random_problem(rng, unit**2)
-    N, spread = len(X), float(np.mean(np.diag(Kff)))
-    y, noise = np.sqrt(spread) * rng.normal(size=N), 10.0 ** rng.uniform(-4, 1) * spread
-    blocks, powers, weights, labels = random_blocks(rng, N, 0.4)
-    known = noise * rng.uniform(0, 2, N) if rng.uniform() < 0.3 else np.zeros(N)
-    data = Rows(X, y, weights[labels].astype(float), known, powers[labels], labels if len(blocks) < N else None)
-    fit = model_evidence(Model(kernel, features, Gaussian(noise)), data, jitter=jitter, tight=tight)
-    copies = np.repeat(np.arange(N), weights[labels])
-    turn = np.concatenate([np.arange(w) for w in weights[labels]])
-    Kuu = Kuu + fit.jitter * np.diag(np.diag(Kuu))
-    given = Kuu, Kuf[:, copies], Kff[np.ix_(copies, copies)], y[copies], (noise + known)[copies]
-    value, size = block_log_evidence(*given, labels[copies] * 4 + turn * (not tight), powers[labels[copies]], tight, with_size=True)
-    good = abs(fit.log_evidence - value) <= CLOSE * max(1.0, size)
-    return None if good else f"log Z {fit.log_evidence!r} instead of {value!r}"
-
-
-def random_likelihood(rng):
+def random_likelihood(rng, name=None):
     """A likelihood, targets for 12 rows, and the units of f^2 and the mean of f that suit them."""
     N, unit, middle = 12, 10.0 ** rng.uniform(-6, 6), rng.uniform(-12, 12)
     labels, counts, normal = rng.choice([-1.0, 1.0], N), rng.poisson(2.0, N).astype(float), rng.normal(size=N)
     classes, low = np.append([0.0, 1.0, 2.0], rng.integers(0, 3, N - 3)), rng.choice([None, -0.5 * unit])
     amounts, shape, real = np.exp(middle + normal), 10.0 ** rng.uniform(-0.5, 1), unit * rng.standard_t(3, N)
-    kinds = {name: kind for name, kind in likelihoods.LIKELIHOODS.items() if not issubclass(kind, Gaussian)} | {"Softmax": Softmax}
-    name = str(rng.choice(list(kinds)))
+    kinds = likelihoods.LIKELIHOODS | {"Softmax": Softmax}
+    name = name or str(rng.choice([one for one, kind in kinds.items() if not issubclass(kind, likelihoods.Gaussian)]))
     own, y, variance, mean = {
+        "Gaussian": ({"noise_variance": unit**2 * 10.0 ** rng.uniform(-4, 1)}, unit * normal, unit**2, 0.0),
         "Probit": ({}, labels, 1.0, 0.0),
         "Logit": ({}, labels, 1.0, 0.0),
         "NoisyProbit": ({"flip": 10.0 ** rng.uniform(-6, -1)}, labels, 1.0, 0.0),
@@ -159,22 +123,28 @@ def random_likelihood(rng):
     return likelihood, likelihood.check(y), variance, mean
 
 
-def other(rng):
-    """Another likelihood: log Z at its sites against a dense formula, which must not change when the sites move."""
-    likelihood, y, variance, mean = random_likelihood(rng)
-    kernel, features, X, jitter, (Kuu, Kuf, Kff) = random_problem(rng, variance, len(y))
-    N, C, name, y = len(X), likelihood.n_latent, type(likelihood).__name__, y[: len(X)]
-    blocks, powers, weights, labels = random_blocks(rng, N, 0.3 * (C == 1))
-    data = Rows(X, y, weights[labels].astype(float), 0.0, powers[labels], labels if len(blocks) < N else None)
-    fit = model_evidence(Model(kernel, features, likelihood, ConstantMean(mean)), data, jitter=jitter)
+def evidence(rng, name=None):
+    """A problem as those of the laws, with any kernel, features, powers, blocks, weights and units, against its dense formula."""
+    likelihood, y, variance, mean = random_likelihood(rng, name)
+    N, M, D, scale = rng.integers(3, len(y) + 1), rng.integers(1, 6), rng.integers(1, 4), 10.0 ** rng.uniform(-6, 6)
+    kernel, X, Z = random_kernel(rng, scale * rng.normal(size=(N, D)), scale * rng.normal(size=(M, D)), scale, variance)
+    own = rng.uniform() < (0.4 if name else 0.3 * (likelihood.n_latent == 1))
+    labels = np.unique(rng.integers(0, 1 + N // 2, N) if own else np.arange(N), return_inverse=True)[1]
+    power = np.array([random_power(rng) for _ in range(N)])[labels if rng.uniform() < 0.3 else 0 * labels]
+    drawn = {"X": X, "y": y[:N], "power": power, "weight": rng.integers(1, 4, N)[labels] ** float(rng.uniform() < 0.3)}
+    drawn |= {"blocks": labels} if len(set(labels)) < N else {}
+    drawn |= {"known_variance": likelihood.noise_variance * rng.uniform(0, 2, N)} if name and rng.uniform() < 0.3 else {}
+    features, more = random_features(rng, kernel, Z, scale), "tight" if name and rng.uniform() < 0.3 else ""
+    problem = Problem(likelihood, power, kernel, features, ConstantMean(mean), more, drawn)
+    jitter = float(rng.choice([0.0, 1e-8])) if np.linalg.cond(features.Kuu(kernel)) < 1e8 else 1e-8
+    fit, name = adapter.evidence(problem.model, adapter.in_memory(**drawn), 0.5, jitter=jitter, tight=problem.tight), type(likelihood).__name__
     if not fit.converged:
         return f"{name}: not converged; the fit says so"
-    Kuu, offset = Kuu + fit.jitter * np.diag(np.diag(Kuu)), np.full((C, N), mean)
-    value, slope = energy.at_fit(likelihood, y, offset, fit, Kuu, Kuf, Kff, blocks, powers, weights)
-    enough = CLOSE * max(1.0, abs(value()))
-    if not abs(fit.log_evidence - value()) <= enough:
-        return f"{name}: log Z {fit.log_evidence!r} instead of {value()!r}"
-    return None if abs(slope(rng, enough)) <= enough else f"{name}: log Z rises by {slope(rng, enough)} with the sites"
+    value, size = problem.dense(fit)
+    if not abs(fit.log_evidence - value) <= CLOSE * max(1.0, size):
+        return f"{name}: log Z {fit.log_evidence!r} instead of {value!r}"
+    rise = 0.0 if problem.gaussian else problem.at_sites(fit)[1](rng, CLOSE * max(1.0, size))
+    return None if abs(rise) <= CLOSE * max(1.0, size) else f"{name}: log Z rises by {rise} with the sites"
 
 
 def fitted(rng):
@@ -259,14 +229,14 @@ def model(rng):
     return None if np.array_equal(found, expected) else "other predictions from a damaged model"
 
 
-KINDS = {"gaussian": gaussian, "other": other, "fitted": fitted, "table": table, "model": model}
+KINDS = {"gaussian": functools.partial(evidence, name="Gaussian"), "other": evidence, "fitted": fitted, "table": table, "model": model}
 
 
 def problem(seed, kind=None):
     """The kind of a problem, and what is wrong with it, if anything."""
     rng = np.random.default_rng(seed)
-    drawn = str(rng.choice(list(KINDS), p=[0.4, 0.4, 0.1, 0.05, 0.05]))
-    return kind or drawn, KINDS[kind or drawn](rng)
+    kind = kind or str(rng.choice(list(KINDS), p=[0.4, 0.4, 0.1, 0.05, 0.05]))
+    return kind, KINDS[kind](rng)
 
 
 def main():
@@ -276,22 +246,22 @@ def main():
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--kind", choices=KINDS, help="of all problems, which are mixed otherwise")
     parser.add_argument("--only", type=int, help="the seed of one problem")
-    given = parser.parse_args()
+    wanted = parser.parse_args()
     warnings.simplefilter("ignore")
-    if given.only is not None:
-        return print(*problem(given.only, given.kind))
-    counts, end, seed = collections.Counter(), time.monotonic() + 60.0 * given.minutes, 1_000_000 * given.seed - 1
+    if wanted.only is not None:
+        return print(*problem(wanted.only, wanted.kind))
+    counts, end, seed = collections.Counter(), time.monotonic() + 60.0 * wanted.minutes, 1_000_000 * wanted.seed - 1
     while time.monotonic() < end:
         seed += 1
         try:
-            kind, fault = problem(seed, given.kind)
+            kind, fault = problem(seed, wanted.kind)
         except KeyboardInterrupt:
             break
         except Exception as error:  # whatever it is, it is counted and shown
             kind, fault = "raised", f"{type(error).__name__}: {str(error)[:200]} ({traceback.extract_tb(error.__traceback__)[-1].name})"
         counts[kind] += 1
         if fault is not None:
-            counts["not converged" if any(words in fault for words in TOLD) else "wrong"] += 1
+            counts["not converged" if any(words in fault for words in HONEST) else "wrong"] += 1
             print(f"--only {seed}: {kind}: {fault}", flush=True)
     print(dict(counts))
     return counts["wrong"] > 0

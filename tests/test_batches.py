@@ -31,7 +31,7 @@ class Case:
 
     def __init__(self, name, earlier=False):
         problem = PROBLEMS[name]
-        self.known, self.power, self.model, self.data = problem.gaussian, problem.given, problem.model, Rows(**problem.data)
+        self.known, self.power, self.model, self.data = problem.gaussian, problem.common_power, problem.model, Rows(**problem.data)
         rows, self.memory = random_batches(N, 7, np.random.default_rng(0), BLOCKS) if "blocks" in problem.data else ROWS, None
         if earlier:
             before = Rows(X[::2] + 0.3, problem.y[::2])

@@ -31,7 +31,7 @@ SE, M32 = SquaredExponential(1.5, [0.9, 1.4]), Matern32(1.5, 1.1)
 
 @dataclass(frozen=True)
 class Problem:
-    """A model and its data; `power` may be one number a row, and a string among `more` stands for the columns above."""
+    """A model and its data: `power` may be one number a row, `more` names columns above or the tight form, `drawn` is data instead."""
 
     likelihood: object
     power: float | np.ndarray = 0.5
@@ -39,6 +39,7 @@ class Problem:
     features: object = InducingPoints(Z)
     mean: object = ZeroMean()
     more: str = ""  # some of "weight known blocks outputs tight"
+    drawn: dict | None = None
 
     @cached_property
     def model(self):
@@ -54,8 +55,17 @@ class Problem:
         return np.ndim(self.power) > 0
 
     @property
+    def common_power(self):
+        """The power of rows that have none of their own."""
+        return 0.5 if self.private else self.power
+
+    @property
     def tight(self):
         return "tight" in self.more
+
+    @property
+    def options(self):
+        return {"tight": self.tight, "tol": 1e-11}
 
     @cached_property
     def y(self):
@@ -67,73 +77,60 @@ class Problem:
         y = self.likelihood.sample(f, rng)
         return np.column_stack([y, 0.3 - 0.5 * y, rng.normal(size=N)]) if "outputs" in self.more else y
 
-    @property
+    @cached_property
     def data(self):
         """X, y and columns, as they are made into rows in memory, in pieces or on workers."""
-        found = {"X": X, "y": self.y}
-        if "blocks" in self.more:
-            found["blocks"] = BLOCKS
-        if "weight" in self.more:
-            found["weight"] = self.per_block(WEIGHT)
-        if "known" in self.more:
-            found["known_variance"] = KNOWN
-        if self.private:
-            found["power"] = self.per_block(self.power)
-        return found
+        columns = {"blocks": BLOCKS, "weight": self.per_block(WEIGHT), "known": KNOWN}
+        columns = {"known_variance" if name == "known" else name: columns[name] for name in columns if name in self.more}
+        return self.drawn or {"X": X, "y": self.y} | columns | ({"power": self.per_block(self.power)} if self.private else {})
 
     def per_block(self, values):
         """One number a row, the same for all rows of a block."""
         return values[BLOCKS] if "blocks" in self.more else values
 
-    @property
-    def given(self):
-        """The power of rows that have none of their own."""
-        return 0.5 if self.private else self.power
+    def column(self, name, default):
+        return self.data.get(name, np.full(len(self.data["X"]), default))
 
     @property
-    def options(self):
-        return {"tight": self.tight, "tol": 1e-11}
+    def labels(self):
+        return self.data.get("blocks", np.arange(len(self.data["X"])))
+
+    def copies(self, counts):
+        """Each row so many times, and labels: copies of a block are blocks of their own, but one in the tight form of Gaussian noise."""
+        rows = np.repeat(np.arange(len(counts)), counts)
+        turn = np.concatenate([np.arange(count) for count in counts])
+        return rows, self.labels[rows] + 100 * turn * (not (self.tight and self.gaussian))
 
     def repeated(self, counts):
-        """The data with each row, or block, so many times instead of weights: copies of a block are blocks of their own, but in the tight
-        form of Gaussian noise, where copies are one block.
-        """
-        labels = self.data.get("blocks", np.arange(N))
-        turns = [(n, turn) for n in range(N) for turn in range(counts[n])]
-        rows, turn = np.array(turns).T
-        own = labels[rows] + 100 * turn * (not (self.tight and self.gaussian))
-        found = {name: value[rows] for name, value in self.data.items() if name != "weight"}
-        if "blocks" in found or (self.tight and self.gaussian):
-            order = np.argsort(own, kind="stable")
-            return {name: value[order] for name, value in found.items()} | {"blocks": own[order]}
-        return found
+        """The data with each row, or block, so many times instead of weights."""
+        rows, labels = self.copies(counts)
+        order = np.argsort(labels, kind="stable")
+        found = {name: value[rows[order]] for name, value in self.data.items() if name != "weight"}
+        return found | ({"blocks": labels[order]} if "blocks" in found or (self.tight and self.gaussian) else {})
 
-    def covariances(self):
+    def covariances(self, jitter=0.0):
         """Kuu, Kuf and Kff."""
-        return self.features.Kuu(self.kernel), self.features.Kuf(self.kernel, X), self.kernel(X)
+        Kuu, X = self.features.Kuu(self.kernel), self.data["X"]
+        return Kuu + jitter * np.diag(np.diag(Kuu)), self.features.Kuf(self.kernel, X), self.kernel(X)
 
     def dense(self, fit):
-        """log Z by dense matrices: in 50 digits for Gaussian noise, else with fine quadrature at the sites of the fit."""
-        return self.closed() if self.gaussian else self.at_sites(fit)[0]()
-
-    def closed(self):
-        counts = self.data.get("weight", np.ones(N)).astype(int)
-        data, (Kuu, Kuf, Kff) = self.repeated(counts), self.covariances()
-        rows = np.array([np.flatnonzero(np.all(X == x, axis=1))[0] for x in data["X"]])
-        noise = self.likelihood.noise_variance + data.get("known_variance", np.zeros(len(rows)))
-        given = Kuu, Kuf[:, rows], Kff[np.ix_(rows, rows)]
-        labels, powers = data.get("blocks", np.arange(len(rows))), data.get("power", np.full(len(rows), self.given))
-        targets = np.atleast_2d(data["y"].T - self.mean(data["X"]).T)
-        return sum(highprec.block_log_evidence(*given, y, noise, labels, powers, self.tight) for y in targets)
+        """log Z by dense matrices, in 50 digits for Gaussian noise, else with fine quadrature at the sites of the fit; the size of its terms."""
+        if not self.gaussian:
+            value = self.at_sites(fit)[0]()
+            return value, abs(value)
+        rows, labels = self.copies(self.column("weight", 1.0).astype(int))
+        noise, power = self.likelihood.noise_variance + self.column("known_variance", 0.0)[rows], self.column("power", self.common_power)[rows]
+        (Kuu, Kuf, Kff), targets = self.covariances(fit.jitter), np.atleast_2d(self.data["y"].T - self.mean(self.data["X"]).T)
+        parts = [highprec.log_evidence(Kuu, Kuf[:, rows], Kff[np.ix_(rows, rows)], y[rows], noise, labels, power, self.tight) for y in targets]
+        return np.sum(parts, axis=0)
 
     def at_sites(self, fit):
         """log Z as a function of a factor of the scale of the conditional, and its slope when all sites move at once."""
-        labels, data = self.data.get("blocks", np.arange(N)), self.data
-        blocks = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-        columns = data.get("power", np.full(N, self.given)), data.get("weight", np.ones(N))
+        blocks = [np.flatnonzero(self.labels == label) for label in np.unique(self.labels)]
+        columns = self.column("power", self.common_power), self.column("weight", 1.0)
         powers, weights = ([values[rows[0]] for rows in blocks] for values in columns)
-        offset = np.broadcast_to(self.mean(X).T, (self.likelihood.n_latent, N))
-        return energy.at_fit(self.likelihood, self.y, offset, fit, *self.covariances(), blocks, powers, weights)
+        offset = np.broadcast_to(self.mean(self.data["X"]).T, (self.likelihood.n_latent, len(self.labels)))
+        return energy.at_fit(self.likelihood, self.data["y"], offset, fit, *self.covariances(fit.jitter), blocks, powers, weights)
 
 
 GAUSSIAN = Gaussian(0.2)

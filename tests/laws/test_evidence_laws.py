@@ -28,7 +28,7 @@ def solved(name):
     """The fit, its gradient, and the rows in memory."""
     problem = PROBLEMS[name]
     rows = in_memory(**problem.data)
-    return *adapter.gradient(problem.model, rows, problem.given, **problem.options), rows
+    return *adapter.gradient(problem.model, rows, problem.common_power, **problem.options), rows
 
 
 def size_of(gradient):
@@ -53,7 +53,7 @@ def test_the_evidence_is_that_of_dense_matrices(name):
     problem, (fit, *_) = PROBLEMS[name], solved(name)
     assert fit.converged and fit.jitter == 0.0 and fit.searched == (not problem.gaussian)
     assert np.isfinite(fit.log_evidence) and fit.n_sweeps <= (0 if problem.gaussian else 200)
-    expected = problem.dense(fit)
+    expected, _ = problem.dense(fit)
     assert error(fit.log_evidence, expected, abs(expected) + N) < (1e-12 if problem.gaussian else 1e-9)
 
 
@@ -77,7 +77,7 @@ def test_the_gradient_is_that_of_differences(name):
     start = fit.start if fit.searched else None
 
     def value(parameters):
-        return adapter.evidence(problem.model.with_parameters(parameters), rows, problem.given, start=start, **problem.options).log_evidence
+        return adapter.evidence(problem.model.with_parameters(parameters), rows, problem.common_power, start=start, **problem.options).log_evidence
 
     parameters = problem.model.parameters()
     assert list(gradient) == list(parameters)
@@ -90,7 +90,7 @@ def test_a_weight_is_so_many_copies(name):
     counts = problem.per_block(np.random.default_rng(3).integers(0 if problem.gaussian else 1, 4, size=N))
     weighted = problem.data | {"weight": counts.astype(float)}
     assert_same(*(
-        adapter.gradient(problem.model, in_memory(**data), problem.given, **problem.options) for data in (weighted, problem.repeated(counts))
+        adapter.gradient(problem.model, in_memory(**data), problem.common_power, **problem.options) for data in (weighted, problem.repeated(counts))
     ), 1e-9, 1e-6)  # fmt: skip
 
 
@@ -103,11 +103,11 @@ def test_the_order_of_rows_and_of_inducing_points_does_not_matter(name):
         points = rng.permutation(len(points))
         model = replace(model, features=InducingPoints(problem.features.Z[points]))
     rows = in_memory(**{name: value[order] for name, value in problem.data.items()})
-    there, turned = adapter.gradient(model, rows, problem.given, **problem.options)
+    there, turned = adapter.gradient(model, rows, problem.common_power, **problem.options)
     expected = gradient | {name: value[points] for name, value in gradient.items() if name == "features.Z" and model is not problem.model}
     assert_same((replace(there, posteriors=[]), turned), (replace(fit, posteriors=[]), expected), 1e-10, 1e-7)
     assert error(there.site_precision, fit.site_precision[:, order]) < 1e-7
-    here, moved = (adapter.model_predict(*given, X_TEST) for given in ((problem.model, fit.posteriors), (model, there.posteriors)))
+    here, moved = (adapter.model_predict(*one, X_TEST) for one in ((problem.model, fit.posteriors), (model, there.posteriors)))
     assert error(moved[0], here[0]) < 1e-7 and error(moved[1], here[1]) < 1e-7
 
 
@@ -133,7 +133,7 @@ CUTS = [(place, name) for place in PLACES for name in list(PROBLEMS)[:: EVERY[pl
 @pytest.mark.parametrize(("place", "name"), CUTS)
 def test_cuts_do_not_matter(place, name, client):
     problem, (fit, gradient, rows) = PROBLEMS[name], solved(name)
-    data, (model, power) = PLACES[place](problem.data, client), (problem.model, problem.given)
+    data, (model, power) = PLACES[place](problem.data, client), (problem.model, problem.common_power)
     kept = adapter.nothing_kept() if place == "nothing kept" else nullcontext()
     with kept, adapter.chunks_of(7 if place == "chunks" else None), threadpool_limits(2 if place == "chunks" else 1):
         found = adapter.gradient(model, data, power, **problem.options)
@@ -155,8 +155,8 @@ def test_earlier_data_are_remembered_wherever_the_later_ones_are(name, kept):
     old = problem.model.parameters()
     now = problem.model if kept else problem.model.with_parameters({key: value + 0.2 * key.endswith(".Z") for key, value in old.items()})
     try:
-        memory = adapter.memory_of(problem.model, in_memory(**first), problem.given, kept, tol=1e-11)
-        found = [adapter.gradient(now, rows, problem.given, memory=memory, tol=1e-11) for rows in (in_memory(**later), in_pieces(**later, n_rows=4))]
+        memory = adapter.memory_of(problem.model, in_memory(**first), problem.common_power, kept, tol=1e-11)
+        found = [adapter.gradient(now, rows, problem.common_power, memory=memory, tol=1e-11) for rows in (in_memory(**later), in_pieces(**later, n_rows=4))]
     except (NotImplementedError, ValueError) as refusal:  # no covariances of earlier and later features in closed form, or outliers
         assert isinstance(refusal, NotImplementedError) > kept or "less certain than the prior" in str(refusal)
         return
@@ -166,12 +166,12 @@ def test_earlier_data_are_remembered_wherever_the_later_ones_are(name, kept):
 
     def value(at):
         model = now.with_parameters(now.parameters() | at)
-        return adapter.evidence(model, in_memory(**later), problem.given, memory=memory, tol=1e-11).log_evidence
+        return adapter.evidence(model, in_memory(**later), problem.common_power, memory=memory, tol=1e-11).log_evidence
 
     if list(PROBLEMS).index(name) % 2 == kept:
         assert gradient_error(*slopes(value, parameters, {key: gradient[key] for key in parameters}, 1e-3)) < 2e-6
     if kept and fit.own_sites and "outputs" not in problem.more:
-        before = adapter.evidence(problem.model, in_memory(**first), problem.given, tol=1e-11)
+        before = adapter.evidence(problem.model, in_memory(**first), problem.common_power, tol=1e-11)
         tau, nu = (np.hstack([getattr(one, f"site_{part}") for one in (before, fit)]) * problem.data.get("weight", 1.0) for part in ("precision", "shift"))
         Kuu, Kuf, _ = problem.covariances()
         V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
@@ -188,7 +188,7 @@ def test_earlier_data_are_remembered_wherever_the_later_ones_are(name, kept):
 def test_blocks_of_one_are_no_blocks(name):
     problem, (fit, gradient, _) = PROBLEMS[name], solved(name)
     rows = in_memory(**problem.data | {"blocks": np.random.default_rng(2).permutation(N)})
-    assert_same(adapter.gradient(problem.model, rows, problem.given, **problem.options), (fit, gradient), 1e-9, 1e-6)
+    assert_same(adapter.gradient(problem.model, rows, problem.common_power, **problem.options), (fit, gradient), 1e-9, 1e-6)
 
 
 @pytest.mark.parametrize("name", names(lambda problem: not problem.private))
@@ -226,9 +226,9 @@ def test_lower_bounds_have_their_order(name):
 def test_a_row_left_out_is_predicted_from_the_others(name):
     """With all its copies; exact where sites do not depend on each other, which those of Gaussian noise do not."""
     problem, n = PROBLEMS[name], 7
-    mean, var, density = adapter.left_out(problem.model, solved(name)[2], problem.given, **problem.options)
+    mean, var, density = adapter.left_out(problem.model, solved(name)[2], problem.common_power, **problem.options)
     others = in_memory(**{key: value[np.arange(N) != n] for key, value in problem.data.items()})
-    fit = adapter.evidence(problem.model, others, problem.given, **problem.options)
+    fit = adapter.evidence(problem.model, others, problem.common_power, **problem.options)
     expected = adapter.model_predict(problem.model, fit.posteriors, X[n : n + 1])
     assert error(mean[..., n : n + 1], expected[0], 1.0) < 1e-9 and error(var[..., n : n + 1], expected[1]) < 1e-9
     noise = problem.likelihood.noise_variance + problem.data.get("known_variance", np.zeros(N))[n] + expected[1][..., 0]
@@ -243,7 +243,7 @@ def test_outputs_are_problems_side_by_side(name):
     for k in range(3):
         mean = problem.mean.with_parameters({key: value[..., k] for key, value in problem.mean.parameters().items()})
         data = problem.data | {"y": problem.y[:, k]}
-        parts.append(adapter.gradient(replace(problem.model, mean=mean), in_memory(**data), problem.given, **problem.options))
+        parts.append(adapter.gradient(replace(problem.model, mean=mean), in_memory(**data), problem.common_power, **problem.options))
         total += parts[-1][0].log_evidence
     assert error(fit.log_evidence, total) < 1e-12
     for key, value in gradient.items():
@@ -258,7 +258,7 @@ def test_a_search_from_its_own_end_is_over(name):
     problem, (fit, _, rows) = PROBLEMS[name], solved(name)
     near = problem.model.with_parameters({key: value + 0.02 * (key == "kernel.log_variance") for key, value in problem.model.parameters().items()})
     again, cold, warm = (
-        adapter.evidence(model, rows, problem.given, start=start, tol=1e-8, tight=problem.tight)
+        adapter.evidence(model, rows, problem.common_power, start=start, tol=1e-8, tight=problem.tight)
         for model, start in ((problem.model, fit.start), (near, None), (near, fit.start))
     )
     assert (again.n_sweeps == 0 or problem.tight) and error(again.log_evidence, fit.log_evidence) < 1e-9

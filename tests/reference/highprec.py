@@ -67,8 +67,8 @@ def as_float(K):
     return np.array(K.tolist(), dtype=float)
 
 
-def block_log_evidence(Kuu, Kuf, Kff, y, noise, labels, powers, tight=False, with_size=False):
-    """log Z of Gaussian noise from covariances, noise and powers in float64, a block for each label; perhaps with the size of its terms."""
+def log_evidence(Kuu, Kuf, Kff, y, noise, labels, powers, tight=False):
+    """log Z of Gaussian noise from covariances, noise and powers in float64, a block for each label, and the size of its terms."""
     Kuu, Kuf, K = (mp.matrix(A.tolist()) for A in (Kuu, Kuf, Kff))
     Q = Kuf.T * Kuu**-1 * Kuf
     D, cov, penalty = K - Q, Q.copy(), mp.mpf(0)
@@ -87,5 +87,4 @@ def block_log_evidence(Kuu, Kuf, Kff, y, noise, labels, powers, tight=False, wit
                 cov[r, s] += own[i, j]
     targets = mp.matrix(y.tolist())
     fit, det = (targets.T * mp.cholesky_solve(cov, targets))[0], log_det(cov)
-    value = float(-(fit + det + len(y) * mp.log(2 * mp.pi)) / 2 - penalty)
-    return (value, float(fit + abs(det) + abs(penalty))) if with_size else value
+    return float(-(fit + det + len(y) * mp.log(2 * mp.pi)) / 2 - penalty), float(fit + abs(det) + abs(penalty))

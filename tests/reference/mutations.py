@@ -29,15 +29,11 @@ def odd_cells(rng, table):
     """The table with odd cells, an empty or a constant column, or twice the same name; every column as text."""
     table = table.astype(str).replace("nan", "")
     for _ in range(rng.integers(0, 4)):
-        row, column = rng.integers(len(table)), rng.integers(table.shape[1])
-        how = rng.integers(6)
-        if how < 3:
-            table.iloc[row, column] = str(rng.choice(WORDS))
-        elif how == 3:
-            table.iloc[:, column] = str(rng.choice(WORDS))
-        elif how == 4:
-            first, second = table.iat[row, column], table.iat[row, 0]
-            table.iat[row, column], table.iat[row, 0] = second, first
+        row, column, place = rng.integers(len(table)), rng.integers(table.shape[1]), rng.integers(6)
+        if place < 4:
+            table.iloc[row if place < 3 else slice(None), column] = str(rng.choice(WORDS))
+        elif place == 4:
+            table.iat[row, column], table.iat[row, 0] = table.iat[row, 0], table.iat[row, column]
         else:
             names = list(table.columns)
             names[column] = str(rng.choice([*WORDS, names[0], "y"]))
@@ -46,30 +42,24 @@ def odd_cells(rng, table):
 
 
 def damaged(rng, content):
-    """Bytes that are cut, flipped, repeated, taken out or put in."""
-    how, place = rng.integers(6), int(rng.integers(len(content) + 1))
+    """Bytes that are cut, taken out, repeated, overwritten, put in or flipped."""
+    damage, place = rng.integers(6), int(rng.integers(len(content) + 1))
     end = min(len(content), place + int(rng.integers(1, 40)))
-    if how == 0:
-        return content[:place]
-    if how == 1:
-        return content[:place] + content[end:]
-    if how == 2:
-        return content[:end] + content[place:]
-    if how == 3:
-        return content[:place] + rng.bytes(end - place) + content[end:]
-    if how == 4:
-        return content[:place] + bytes(rng.choice(list(b'",\n\r;\t\0 \xff\xfe-.eE0123456789'), size=3).tolist()) + content[place:]
-    flipped = bytearray(content)
-    for n in rng.integers(0, max(len(content), 1), 3) if content else ():
-        flipped[n] ^= 1 << int(rng.integers(8))
-    return bytes(flipped)
+    if damage == 5:
+        flipped = bytearray(content)
+        for n in rng.integers(0, max(len(content), 1), 3) if content else ():
+            flipped[n] ^= 1 << int(rng.integers(8))
+        return bytes(flipped)
+    odd = bytes(rng.choice(list(b'",\n\r;\t\0 \xff\xfe-.eE0123456789'), size=3).tolist())
+    middle_and_end = b"", content[end:], content[place:end] + content[place:], rng.bytes(end - place) + content[end:], odd + content[place:]
+    return content[:place] + middle_and_end[damage]
 
 
 def table_file(rng):
     """The end of a file's name and its content: CSV, zipped CSV or Parquet, with odd cells, damaged bytes, or both."""
-    table, how = frame(rng), rng.choice(["csv", "csv", "csv.gz", "parquet"])
+    table, ending = frame(rng), rng.choice(["csv", "csv", "csv.gz", "parquet"])
     cells, bytes_too = rng.integers(2), rng.integers(2)
-    if how == "parquet":
+    if ending == "parquet":
         table = table.sample(frac=1.0, axis=1, random_state=int(rng.integers(1000)))
         if cells:
             column = str(rng.choice(table.columns))
@@ -82,5 +72,5 @@ def table_file(rng):
         text = (odd_cells(rng, table) if cells else table).to_csv(index=False, lineterminator=str(rng.choice(["\n", "\r\n", "\r"])))
         content = text.encode(str(rng.choice(["utf-8"] * 6 + ["utf-8-sig", "utf-16", "latin-1"])), "replace")
         content = damaged(rng, content) if bytes_too else content
-        content = gzip.compress(content) if how == "csv.gz" else content
-    return how, damaged(rng, content) if bytes_too and how != "csv" else content
+        content = gzip.compress(content) if ending == "csv.gz" else content
+    return ending, damaged(rng, content) if bytes_too and ending != "csv" else content
