@@ -234,13 +234,14 @@ def test_parameters_must_be_positive_and_finite(kind, value):
             kind(**{name: value})
 
 
-@pytest.mark.parametrize(
-    "config",
-    [{}, {"kind": "Exotic"}, {"kind": "Matern32", "colour": 1}, {"kind": "Sum"}, {"kind": "Sum", "kernels": [{}]}],
-)
-def test_a_description_of_no_kernel_is_refused(config):
-    with pytest.raises(ValueError, match="its `kernel` is described by .* known kinds"):
-        from_config(config, "kernel")
+DESCRIPTIONS = [(what, config) for what in ("kernel", "likelihood") for config in ({}, {"kind": "Exotic"}, {"kind": "likelihood"})]
+DESCRIPTIONS += [("kernel", {"kind": "Matern32", "colour": 1}), ("kernel", {"kind": "Sum"}), ("kernel", {"kind": "Sum", "kernels": [{}]}), ("likelihood", {"kind": "Probit", "colour": 1})]
+
+
+@pytest.mark.parametrize("what, config", DESCRIPTIONS)
+def test_a_description_of_nothing_is_refused(what, config):
+    with pytest.raises(ValueError, match=f"its `{what}` is described by .* known kinds.*(StudentT|Matern32)"):
+        from_config(config, what)
 
 
 def test_sums_and_products_are_flat():
