@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from sparse_pep.commands import run_split
-from sparse_pep.data.passes import source_moments
+from sparse_pep.data.passes import moments_piece
 from sparse_pep.datasets import Dataset, load_classification, load_regression
 from sparse_pep.features import Features, GaussianBlur, InducingPoints
 from sparse_pep.shards import Rows
@@ -30,7 +30,7 @@ NAMES = {"SMSE": "smse", "SMLL": "smll", "error": "error", "NLL": "nll", "conver
 def starting_features(kind: str, data: Dataset, split: int, n_inducing: int) -> Features:
     """Features of the kind for the standardised training inputs of a split."""
     train = data.splits[split][0]
-    moments, _ = source_moments(Rows(data.X[train]))
+    moments, _ = moments_piece(Rows(data.X[train]))
     X = (data.X[train] - moments.mean) / moments.spread
     Z = kmeans_points(X, n_inducing, np.random.default_rng(split))
     if kind == "InducingPoints":

@@ -550,7 +550,7 @@ def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, 
     """
     P = np.zeros(A.centre.shape[1])
     if not isinstance(kernel, Constant):
-        kernel.scaled(A.centre)  # raises an error if the kernel does not fit the columns
+        kernel.columns(A.centre, "lengthscale")  # raises an error if the kernel does not fit the columns
         active = slice(None) if kernel.active_dims is None else list(kernel.active_dims)
         P[active] = kernel.lengthscale**-2.0
     if isinstance(kernel, Matern32 | Matern52):
@@ -843,7 +843,7 @@ def decay_rate(kernel: Kernel) -> tuple[int, float]:
         raise NotImplementedError(
             f"Fourier features have no closed form with the kernel {type(kernel).__name__}; they are made for Matern12, Matern32 or Matern52 with one input."
         )
-    lengthscale = kernel.scaled(np.ones((1, 1)))[0, 0] ** -1.0
+    lengthscale = float(np.ravel(kernel.columns(np.ones((1, 1)), "lengthscale") * kernel.lengthscale)[0])
     return order, math.sqrt(2 * order - 1) / lengthscale
 
 

@@ -142,6 +142,7 @@ class Fit:
     sums: Sums  # the sums of the sites over all data
     projection: Projection  # the projections at the cavities, summed over all data
     scale: np.ndarray  # (C, 1), v of each latent function: 1, except in the tight form of sites that are searched for
+    usable: bool  # whether log Z can be compared with that of other fits
     converged: bool  # whether sites and log evidence have stopped changing, to the tolerance
     n_sweeps: int  # how many times all sites were updated; 0 in closed form
     change: float  # largest proposed change of a site at the end, in units of the posterior
@@ -158,14 +159,6 @@ class Fit:
     site_shift: np.ndarray | None = None  # (C, N), or (K, N) of K outputs
     own_sites: bool = True  # whether each data point has a site of its own, which is not the case in blocks
 
-    @property
-    def usable(self) -> bool:
-        """Whether log Z can be compared with that of other fits: the sites have converged, or
-        at the end no proposed change exceeds the units of the posterior and log Z moved by at
-        most 0.01 nats per data point in ten sweeps.
-        """
-        moved = np.ptp(self.trace[-10:]) if len(self.trace) else np.inf
-        return self.converged or bool(self.change <= 1.0 and moved <= 0.01 * self.sums.weight)
 
 
 # %% ../nbs/11_inference.ipynb #6c62cdd4
@@ -204,8 +197,10 @@ def fixed_point(
         if state is None:
             raise np.linalg.LinAlgError("q(u) is not a distribution even without sites; check the parameters of the kernel.")
     smallest, worst = state.projection.smallest.value, state.projection.error.value
+    moved = np.ptp(search.trace[-10:]) if search.trace else np.inf
+    usable = search.converged or bool(search.change <= 1.0 and moved <= 0.01 * state.sums.weight)
     fit = Fit(
-        *state, search.converged, sweep, search.change, search.shortest, np.array(search.trace),
+        *state, usable, search.converged, sweep, search.change, search.shortest, np.array(search.trace),
         Kuu.jitter, bool(np.isfinite(smallest)), -smallest, worst, shards,
     )
     if shards.source is not None:

@@ -185,18 +185,16 @@ class Stationary(Kernel):
         """
         raise NotImplementedError
 
-    def scaled(self, X: np.ndarray) -> np.ndarray:
-        """The active columns of X (N, D), each divided by its lengthscale."""
-        return self.columns(X, "lengthscale") / self.lengthscale
-
     def stack(self, X: np.ndarray) -> np.ndarray:
         """The matrices (G, b, b) of the points of each of G sets, from one `profile`."""
-        scaled = self.scaled(X.reshape(-1, X.shape[-1])).reshape(*X.shape[:2], -1)
-        return self.profile(StackedPairs(scaled))[0]
+        scaled = self.columns(X.reshape(-1, X.shape[-1]), "lengthscale") / self.lengthscale
+        return self.profile(StackedPairs(scaled.reshape(*X.shape[:2], -1)))[0]
 
     def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
         """The matrix K (M, n) and its pull-back, from `profile` and the moments of the differences."""
-        pairs = Pairs(self.scaled(X1), None if X2 is None else self.scaled(X2), centred=True)
+        A = self.columns(X1, "lengthscale") / self.lengthscale
+        B = None if X2 is None else self.columns(X2, "lengthscale") / self.lengthscale
+        pairs = Pairs(A, B, centred=True)
         K, slope, *further = self.profile(pairs)
 
         def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:

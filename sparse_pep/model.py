@@ -262,7 +262,7 @@ def model_evidence(
     be given; the other arguments are as in `model_gradient` and `bound`. Cost 2NM² flops, and as many for
     each sweep if the sites have to be searched for.
     """
-    Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu") if Kuu is None else Kuu
+    Kuu = factorise(model.features.Kuu_vjp(model.kernel)[0], jitter, "Kuu") if Kuu is None else Kuu
     fit, n_sweeps = None, 0
     for begin in (None,) if start is None else (start, None):
         with suppress(np.linalg.LinAlgError) if begin is not None else nullcontext():

@@ -212,28 +212,28 @@ class Objective:
     """Log evidence plus log prior, in nats, as a function of the vector (F,) of the parameters of a model
     that are not `fixed`. evidence(model) returns a `Fit` (or a part of it: an `Answer` or a `Visit`) and
     its gradient (P,) with respect to `model.theta`. Each parameter has `limits` (2, F), set by the
-    priors, and `start` (F,) lies within them.
+    priors, or (2, 1) without any, and `start` (F,) lies within them.
     """
 
     def __init__(self, model: Model, evidence: Callable, fixed: Collection[str] = ()):
         self.model, self.evidence = model, evidence
-        parameters = model.parameters()
+        self.parameters = model.parameters()
         self.trained, free, logs = {}, [], []
-        for name, value in parameters.items():
+        for name, value in self.parameters.items():
             free.append(np.full(np.size(value), name not in fixed))
             if name not in fixed:
                 self.trained[name] = value
                 logs.append(np.full(np.size(value), "log_" in name))
         self.free, self.logs = to_vector(free) > 0, to_vector(logs) > 0
-        self.limits = limits_of(model.priors, self.trained)
-        self.theta = to_vector(parameters)
+        self.limits = limits_of(model.priors, self.trained) if model.priors else np.array([[-np.inf], [np.inf]])
+        self.theta = to_vector(self.parameters)
         self.start = np.clip(self.theta[self.free], *self.limits)
 
     def model_at(self, vector: np.ndarray) -> Model:
         """The model with these trained parameters (F,)."""
         theta = self.theta.copy()
         theta[self.free] = vector
-        return self.model.with_theta(theta)
+        return self.model.with_parameters(from_vector(theta, self.parameters))
 
     def log_prior(self, vector: np.ndarray) -> tuple[float, np.ndarray | float]:
         """The log prior in nats and its gradient (F,)."""
@@ -496,8 +496,10 @@ def train(
     `model_gradient`. Cost 6NM² flops for each evaluation, more if the sites have to be searched for.
     LinAlgError if the evidence cannot be computed at the start.
     """
-    check_fixed(model, fixed)
-    check_priors(model.priors, model.parameters())
+    if fixed:
+        check_fixed(model, fixed)
+    if model.priors:
+        check_priors(model.priors, model.parameters())
     rng, limit = rng or np.random.default_rng(0), limit or TimeLimit(training.max_time)
     (n_data,) = data.total(weight_of)
     record = None

@@ -166,7 +166,7 @@ def test_a_signature_is_as_it_is_written():
     assert reference.signature("factorise", factorise) == "factorise(K: np.ndarray, jitter: float = 0.0, name: str = 'K') -> Factor"
     assert reference.signature("diag", Kernel.diag, bound=True) == "diag(X: ArrayLike) -> np.ndarray"
     assert "variance: float = 1.0" in reference.signature("SquaredExponential", SquaredExponential)
-    assert reference.signature("half_log_det", vars(Factor)["half_log_det"]) == "half_log_det: float"
+    assert reference.signature("diagonals", vars(Factor)["diagonals"]) == "diagonals: tuple[np.ndarray, np.ndarray]"
 
 
 def test_every_public_name_is_on_the_page_of_its_module_and_in_the_list():

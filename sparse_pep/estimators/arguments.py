@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import NamedTuple
 
@@ -190,7 +191,7 @@ class Rule(NamedTuple):
         """Whether an argument may have this value."""
         if isinstance(value, str):
             return value in self.texts
-        if is_number(value) and self.interval is not None:
+        if self.interval is not None and isinstance(value, Real) and not isinstance(value, bool):
             low, high = self.interval
             return low <= value < high and (not self.whole or float(value).is_integer())
         if isinstance(value, self.kinds):

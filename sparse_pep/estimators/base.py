@@ -232,7 +232,7 @@ class PowerEPEstimator(Arguments):
                         raise ValueError(f"`X`: {error}") from None
                 elif kinds:
                     raise ValueError(f"`column_types` {shown(kinds)} needs a dataframe: an array holds numbers only; leave it out.")
-            X, least = self._numbers(X), 2 if first else 1
+            X, least = X if self.columns_ is None else self._numbers(X), 2 if first else 1
             n_rows = len(require_real(X, "X", least))  # scikit-learn's checks do not say what or where
             if y is not None:
                 y = self._checked_targets(y)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from ..blocks import Partition, clustered_blocks
-from ..data.passes import Moments, source_moments
+from ..data.passes import Moments, moments_piece
 from ..data.sources import Source, chosen_rows
 from .arguments import KERNELS, N_NEIGHBOURS, Arguments, require_power, warn_caller
 from .encoding import EncodedSource, Encoding
@@ -72,7 +72,7 @@ class Data:
         rows = self.rows if self.inverse is None else self.few
         if isinstance(rows, Rows) and rows.y.dtype.kind not in "biuf":
             rows = rows._replace(y=None)
-        return source_moments(rows)
+        return rows.total(moments_piece)
 
     def scaling(self, name: str, unscaled: Sequence[int] = ()) -> tuple[float | np.ndarray, float | np.ndarray]:
         """Mean and standard deviation of the columns of "X" or "y"; two numbers for a single target.
@@ -237,7 +237,8 @@ def with_priors(model: Model, options: Arguments, X: np.ndarray) -> Model:
     if isinstance(priors, str):
         variance = float(np.mean(model.kernel.diag(X[:100])))
         priors = model.priors or weak_priors(model.parameters(), variance)
-    check_priors(priors, model.parameters())
+    if priors:
+        check_priors(priors, model.parameters())
     return replace(model, priors=priors)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #11433e78
@@ -300,7 +301,8 @@ def starting_model(few: Rows, options: Arguments, likelihood: Likelihood, rng: n
         features = Mixture(features)
     features.Kuf_vjp(kernel, X[:1])  # raises here if the two cannot be combined
     start = Model(kernel, features, likelihood, mean)
-    check_fixed(start, options.fixed)
+    if options.fixed:
+        check_fixed(start, options.fixed)
     start = with_priors(start, options, X)
     if suggested:
         start = replace(start, likelihood=likelihood.within_range(rest, *(() if weight is None else (weight,))))

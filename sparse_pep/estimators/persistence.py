@@ -265,8 +265,8 @@ def restored(state: dict) -> Arguments:
     model.power_ = float(state["power"]) if np.ndim(state["power"]) == 0 else state["power"]
     model._blocks, model._local = state["blocks"], LocalRows(**state["rows"]) if state["rows"] else None
     model._jitter, model._tight = state["numerics"]["jitter"], state["numerics"]["tight"]
-    Kuu = Factor.from_lower(state["posterior"]["Kuu"], state["posterior"]["jitter"])
-    model._posteriors = [Posterior(Kuu, Factor.from_lower(part["B"]), part["b"]) for part in state["latent"].values()]
+    Kuu = Factor(state["posterior"]["Kuu"], state["posterior"]["jitter"])
+    model._posteriors = [Posterior(Kuu, Factor(part["B"]), part["b"]) for part in state["latent"].values()]
     if any(len(q.b) != len(model.features_) for q in model._posteriors):
         raise ValueError("its posterior is of another number of inducing variables.")
     if any(np.any(np.diag(factor.lower) <= 0.0) for factor in (Kuu, *(q.B for q in model._posteriors))):

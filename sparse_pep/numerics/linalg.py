@@ -11,7 +11,7 @@ import os
 import re
 from bisect import bisect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -129,29 +129,25 @@ class Factor:
     ----------
     lower : ndarray (M, M)
         L, zeros above the diagonal.
-    inverse : ndarray (M, M) or None
-        L⁻¹, or None if L is so ill-conditioned that solving is more accurate than multiplying.
     jitter : float
         The relative jitter that was needed. Dimensionless.
+    inverse : ndarray (M, M) or None
+        L⁻¹, or None if L is so ill-conditioned that solving is more accurate than multiplying.
+    half_log_det : float
+        ½ log |L Lᵀ| = Σ log Lₘₘ, in nats.
     """
 
     lower: np.ndarray
-    inverse: np.ndarray | None
-    jitter: float
+    jitter: float = 0.0
+    inverse: np.ndarray | None = field(init=False, default=None)
+    half_log_det: float = field(init=False, default=0.0)
 
-    @classmethod
-    def from_lower(cls, lower: np.ndarray, jitter: float = 0.0) -> "Factor":
-        """The factor with a lower triangle L (M, M), and with its inverse where that is safe."""
-        rcond, _ = lapack.dtrcon(lower.T, norm="1", uplo="U")
-        if not rcond > PRODUCT_RCOND:  # it may be NaN
-            return cls(lower, None, jitter)
-        inverse, _ = lapack.dtrtri(lower.T, lower=0)
-        return cls(lower, np.ascontiguousarray(inverse.T), jitter)
-
-    @property
-    def half_log_det(self) -> float:
-        """½ log |L Lᵀ| = Σ log Lₘₘ, in nats."""
-        return float(np.log(np.diag(self.lower)).sum())
+    def __post_init__(self):
+        object.__setattr__(self, "half_log_det", float(np.log(np.diag(self.lower)).sum()))
+        rcond, _ = lapack.dtrcon(self.lower.T, norm="1", uplo="U")
+        if rcond > PRODUCT_RCOND:  # it may be NaN
+            inverse, _ = lapack.dtrtri(self.lower.T, lower=0)
+            object.__setattr__(self, "inverse", np.ascontiguousarray(inverse.T))
 
     @property
     def diagonals(self) -> tuple[np.ndarray, np.ndarray]:
@@ -179,7 +175,7 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
         np.einsum("mm->m", shifted)[:] += used * own  # a view of the diagonal
         lower, info = lapack.dpotrf(shifted.T, lower=0, clean=1, overwrite_a=1)
         if info == 0:
-            return Factor.from_lower(np.ascontiguousarray(lower.T), used)
+            return Factor(np.ascontiguousarray(lower.T), used)
     raise np.linalg.LinAlgError(f"`{name}` is not positive definite, even with a relative jitter of {JITTER_STEPS[-1]}.")
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #ad858c0c
@@ -228,11 +224,6 @@ def thin_product(W: np.ndarray, B: np.ndarray) -> np.ndarray:
     if groups == 1 or M % groups:
         return W @ B
     return (W.reshape(groups, M // groups, -1) @ B).reshape(M, -1)
-
-# %% ../../nbs/internals/numerics/linalg.ipynb #20838f70
-def add_rank_one(T: np.ndarray, b: np.ndarray, d: np.ndarray) -> None:
-    """T += b dᵀ for T (M, n) in C order, b (M,) and d (n,). Cost 2nM flops."""
-    dger(T, np.ascontiguousarray(b, dtype=float), np.ascontiguousarray(d, dtype=float))
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #759ee324
 def mirror(S: np.ndarray) -> np.ndarray:
