@@ -20,14 +20,6 @@ from .shards import Projection, Rows, Shard, Shards, Step, Sums, per_row, projec
 from .sites import Posterior, posterior_from_sums
 
 # %% ../nbs/11_inference.ipynb #d2f6b40e
-def posterior_terms(posteriors: Sequence[Posterior]) -> float:
-    """The terms ½‖b‖² − log |LB| of log Z, summed over latent functions and outputs, in nats."""
-    total = 0.0
-    for q in posteriors:
-        total += 0.5 * np.vdot(q.b, q.b) - q.b[0].size * q.B.half_log_det
-    return float(total)
-
-
 class State(NamedTuple):
     """The posterior, the energy and the projections that follow from given sites."""
 
@@ -42,18 +34,19 @@ def state_at(shards: Shards, Kuu: Factor, sums: Sums, accuracy: Accuracy, memory
     """The state for sites with these sums, or None if a posterior or a cavity is not a
     distribution.
     """
-    posteriors = []
+    posteriors, value = [], sums.terms
     for precision, shift, worst in zip(sums.precision, sums.shift, sums.lowest.value):
         try:
             posteriors.append(posterior_from_sums(Kuu, precision, shift))
         except np.linalg.LinAlgError:
             return None
-        if posteriors[-1].B.jitter and worst > 0.0:
+        q = posteriors[-1]
+        if q.B.jitter and worst > 0.0:
             return None
+        value += 0.5 * np.vdot(q.b, q.b) - q.b[0].size * q.B.half_log_det
     projection = Projection(*shards.ask(projections, posteriors, accuracy, memory, scale))
-    value = float(sums.terms + projection.terms + posterior_terms(posteriors))
-    value -= 0.5 * projection.weight * float(np.sum(scale - 1.0 - np.log(scale)))
-    return State(value, posteriors, sums, projection, scale) if np.isfinite(value) else None
+    value += projection.terms - 0.5 * projection.weight * np.sum(scale - 1.0 - np.log(scale))
+    return State(float(value), posteriors, sums, projection, scale) if np.isfinite(value) else None
 
 # %% ../nbs/11_inference.ipynb #ddf2b58f
 MEMORY = 5  # earlier sweeps that the acceleration uses

@@ -211,7 +211,7 @@ class Stationary(Kernel):
             }
             for derivatives in further:
                 gradient |= {name: np.vdot(K_bar, dK) for name, dK in derivatives().items()}
-            return gradient, self.spread(X1_bar, X1)
+            return gradient, X1_bar if self.active_dims is None else self.spread(X1_bar, X1)
 
         return K, pull
 

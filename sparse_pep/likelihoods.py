@@ -7,6 +7,7 @@ __all__ = ['Likelihood', 'Gaussian', 'Probit', 'Logit', 'NoisyProbit', 'Poisson'
 
 # %% ../nbs/08_likelihoods.ipynb #f95af135
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,7 +42,7 @@ class Likelihood(Parametric):
     def __post_init__(self):
         for name in self.positive:
             value = getattr(self, name)
-            if not is_number(value) or not np.isfinite(value) or value <= 0.0:
+            if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(value) or value <= 0.0:
                 raise ValueError(f"`{name}` must be a positive number; got {shown(value)}.")
             object.__setattr__(self, name, float(value))
 

@@ -123,7 +123,7 @@ def fitting_mean(mean: ZeroMean, X: np.ndarray, shape: tuple[int, ...]) -> ZeroM
 
 
 def starting_mean(
-    mean: str | ZeroMean | None,
+    mean: str | ZeroMean,
     X: np.ndarray,
     y: np.ndarray | None,
     weight: float | np.ndarray = 1.0,
@@ -133,7 +133,7 @@ def starting_mean(
 
     Parameters
     ----------
-    mean : None, "zero", "constant", "linear" or a mean function
+    mean : "zero", "constant", "linear" or a mean function
     X : ndarray (N, D)
     y : ndarray (N,) or (N, K), or None
         Targets in the units of f. None starts at zero.
@@ -150,9 +150,9 @@ def starting_mean(
     shape = y.shape[1:] if y is not None else () if n_functions is None else (n_functions,)
     if isinstance(mean, ZeroMean):
         return fitting_mean(mean, X, shape)
-    if not (mean is None or isinstance(mean, str) and mean in ("zero", "constant", "linear")):
+    if not (isinstance(mean, str) and mean in ("zero", "constant", "linear")):
         raise ValueError(f"`mean` must be None, 'zero', 'constant', 'linear' or a mean function; got {shown(mean)}.")
-    if mean in (None, "zero"):
+    if mean == "zero":
         return ZeroMean()
     columns = np.ones((len(X), 1)) if mean == "constant" else np.c_[np.ones(len(X)), X]
     start = np.zeros((columns.shape[1], *shape))

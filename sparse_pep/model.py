@@ -22,7 +22,7 @@ from .kernels import Kernel
 from .likelihoods import Gaussian, Likelihood
 from .means import ZeroMean
 from .numerics.linalg import Factor, factorise
-from .numerics.parameters import added
+from .numerics.parameters import added, from_vector, to_vector
 from .numerics.threads import WORTH_A_THREAD, chunk_slices, map_chunks, one_blas_thread
 from .priors import Priors
 from .regression import predict_f, predict_f_cov, upper_bound
@@ -87,24 +87,6 @@ class Model:
                 values[name] = parameters[prefix + name]
             parts[part] = own.with_parameters(values)
         return replace(self, **parts)
-
-# %% ../nbs/17_model.ipynb #d630889c
-def to_vector(parameters: dict[str, np.ndarray] | Sequence[np.ndarray]) -> np.ndarray:
-    """The entries of all arrays of a dictionary or sequence as one vector (P,)."""
-    values = parameters.values() if isinstance(parameters, dict) else parameters
-    return np.concatenate([np.zeros(0), *map(np.ravel, values)], dtype=float)
-
-
-def from_vector(vector: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The inverse of `to_vector`: a dictionary with the names and shapes of `like` from `vector` (P,)."""
-    vector, parts, end = np.asarray(vector, dtype=float), {}, 0
-    for name, value in like.items():
-        start, end = end, end + np.size(value)
-        if end <= len(vector):
-            parts[name] = vector[start:end].reshape(np.shape(value))
-    if len(vector) != end:
-        raise ValueError(f"expected {end} parameters ({', '.join(like)}); got {len(vector)}.")
-    return parts
 
 # %% ../nbs/17_model.ipynb #2d877b65
 def chunk_covariances(model: Model, X: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray, Callable]:
@@ -220,7 +202,7 @@ def bound(
         trained=inflation * own_noise / noise,
         groups=groups,
         offset=0.0 if known else offset,
-        pull_mean=lambda f_bar: to_vector(model.mean.pull(X, f_bar.T)),
+        pull_mean=partial(model.mean.pull, X),
         centred=centred and likelihood.shift_invariant,
         latent=(0, likelihood.n_latent),
         keeps=keeps,
@@ -241,7 +223,7 @@ def shards_of(
     arrays, local = start if isinstance(start, np.ndarray) else None, []
     if memory is not None:
         local = memory_shards(
-            memory, model.features, model.kernel, Kuu, float(np.mean(power)), model.likelihood.n_latent, to_vector, tight
+            memory, model.features, model.kernel, Kuu, float(np.mean(power)), model.likelihood.n_latent, tight
         )
     if data.resident:
         (piece,) = data.pieces()

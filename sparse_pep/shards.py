@@ -15,6 +15,7 @@ import numpy as np
 
 from .likelihoods import Likelihood
 from .numerics.linalg import Factor, add_weighted, log1p_ratio, mirror, solve_lower
+from .numerics.parameters import to_vector
 from .numerics.threads import chunk_slices, map_chunks
 from .quadrature import STRICT, Accuracy
 from .regression import adjoint_chunk, gaussian_sites, log_noise_adjoint, short_adjoint_chunk, way_through
@@ -230,7 +231,7 @@ class Shard:
     trained: np.ndarray | float = 1.0  # (n,), the share of each noise variance that is a trained parameter
     groups: np.ndarray | None = None  # (n,), the number of the noise variance of each row, if there are several
     offset: np.ndarray | float = 0.0  # (n,) or (C, n), prior mean of f, where the sites are not known
-    pull_mean: Callable = lambda f_bar: 0.0  # f_bar → derivatives in the parameters of the mean function (Q,)
+    pull_mean: Callable | None = None  # f_bar (n,) or (n, C) → derivatives in the parameters of the mean function, by name
     centred: bool = False  # whether the means of q, averaged over the latent functions, are 0 at the fixed point
     latent: tuple[int, int] = (0, 1)  # the latent function that known sites belong to, and how many there are
     keeps: bool = True  # whether V is kept from one question to the next, if it is not too large
@@ -442,7 +443,7 @@ def projections(
     return Projection(
         terms=float(shard.weight @ terms),
         likelihood_bar=slopes @ shard.weight,
-        mean_bar=shard.pull_mean(f_bar if len(f_bar) > 1 else f_bar[0]),
+        mean_bar=0.0 if shard.pull_mean is None else to_vector(shard.pull_mean(f_bar.T if len(f_bar) > 1 else f_bar[0])),
         change=Largest(float(np.max(np.abs(last)))),
         smallest=Largest(-smallest),
         error=Largest(float(np.max(error))),
@@ -499,7 +500,8 @@ def adjoints(
     noise_bar = np.sum(slopes, keepdims=True)
     if shard.groups is not None:  # a noise variance for each group
         noise_bar = np.bincount(shard.groups, slopes, np.size(shard.likelihood.noise_variance))
-    return Adjoints(mirror(outer), pulled, noise_bar, shard.pull_mean(shard.weight * f_bar))
+    mean_bar = 0.0 if shard.pull_mean is None else to_vector(shard.pull_mean((shard.weight * f_bar).T))
+    return Adjoints(mirror(outer), pulled, noise_bar, mean_bar)
 
 # %% ../nbs/10_shards.ipynb #585d985b
 def answer_of(piece: Rows, own: tuple | None, make: Callable, question: Callable, *arguments: object) -> tuple:

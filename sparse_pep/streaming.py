@@ -15,6 +15,7 @@ from .features import Features, Mixture
 from .kernels import Kernel
 from .likelihoods import Gaussian
 from .numerics.linalg import Factor, factorise, solve_lower
+from .numerics.parameters import to_vector
 from .shards import Shard
 from .sites import Posterior
 
@@ -139,12 +140,10 @@ def memory_shards(
     Kuu: Factor,
     power: float,
     n_latent: int,
-    to_vector: Callable,
     tight: bool = False,
 ) -> list[Shard]:
     """The memory's observations as shards with known sites, one for each latent function of the new model, whose
-    inducing variables have the factor `Kuu`. The observations have the power α; `to_vector` turns a dictionary of
-    derivatives into a vector, as for the data.
+    inducing variables have the factor `Kuu`. The observations have the power α.
     """
     Kug, kgg, pull = memory_covariances(memory, features, kernel)
     shards, stop = [], 0

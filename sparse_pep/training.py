@@ -22,9 +22,10 @@ from tqdm import tqdm
 from .inference import Fit
 from .kernels import Kernel, SquaredExponential
 from .likelihoods import Gaussian, Likelihood
-from .model import Model, evidence_and_gradient, from_vector, model_evidence, model_predict, predictive_log_density, to_vector
+from .model import Model, evidence_and_gradient, model_evidence, model_predict, predictive_log_density
 from .numerics.files import Answer, Checkpoint, digest
 from .numerics.linalg import factorise, solve_lower
+from .numerics.parameters import from_vector, to_vector
 from .numerics.threads import one_blas_thread
 from .priors import check_priors, limits_of, log_prior
 from .shards import Rows
@@ -612,7 +613,7 @@ import warnings
 from dataclasses import replace
 from typing import NamedTuple
 
-from .inference import FLOOR, posterior_terms
+from .inference import FLOOR
 from .model import shards_of
 from .numerics.linalg import Factor
 from .quadrature import Accuracy
@@ -750,7 +751,9 @@ def visit(batch: Batch, held: HeldSums, k: int, sites: np.ndarray | None = None)
         shard.state = shard.sums = None  # negative precisions, where the parameters have moved
         return visit(batch, held, k, np.stack([np.maximum(sites[0], 0.0), sites[1]]))
     stale, terms = own.shift - held.shift[k], own.terms + projection.terms
-    value = n_batches * terms + posterior_terms(before)
+    value = n_batches * terms
+    for q in before:
+        value += 0.5 * np.vdot(q.b, q.b) - q.b[0].size * q.B.half_log_det
     value += sum(site_sums(shard).terms for shard in batch.earlier)
     own = step_sites(shard, Step())
     for back in STEPS:

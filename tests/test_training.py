@@ -172,7 +172,7 @@ def test_a_diverged_fit_is_neither_compared_nor_trained_from(monkeypatch):
     search = models.fixed_point
 
     def astray(*arguments, **options):
-        return replace(search(*arguments, **options), converged=False, change=20.0, log_evidence=1e15)
+        return replace(search(*arguments, **options), converged=False, usable=False, change=20.0, log_evidence=1e15)
 
     monkeypatch.setattr(models, "fixed_point", astray)
     assert np.isnan(model_evidence(start(), DATA, 0.5).log_evidence)

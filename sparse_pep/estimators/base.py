@@ -28,7 +28,8 @@ from .relevance import Relevance, relevance
 from ..features import InducingPoints
 from ..likelihoods import GaussianByRow, Likelihood
 from ..local import local_covariance, local_predict
-from ..model import Model, from_vector, model_evidence, model_gradient, model_leave_one_out, model_left_out, model_mean, model_posterior, one_or_all, predictive_log_density, to_vector
+from ..model import Model, model_evidence, model_gradient, model_leave_one_out, model_left_out, model_mean, model_posterior, one_or_all, predictive_log_density
+from ..numerics.parameters import from_vector, to_vector
 from ..numerics.validation import as_floats, inputs_2d, require_each, require_finite, require_real, require_rows, require_unmasked, shown
 from ..shards import Rows
 from ..streaming import remember

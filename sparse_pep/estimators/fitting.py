@@ -24,7 +24,7 @@ from ..inference import Fit
 from ..kernels import Combination, Kernel
 from ..likelihoods import Gaussian, Likelihood
 from ..local import LocalRows, local_gain, local_rows
-from ..means import starting_mean
+from ..means import ZeroMean, starting_mean
 from ..model import Model, model_bounds, model_evidence, model_leave_one_out, model_predict, predictive_log_density
 from ..numerics.validation import require_each, shown
 from ..priors import check_priors, log_prior, weak_priors
@@ -277,7 +277,7 @@ def starting_model(few: Rows, options: Arguments, likelihood: Likelihood, rng: n
             help = "" if options._scales or spread[far][0] < 1e-150 else " give `standardize=True`, or"
             raise ValueError(f"{column} spreads over {spread[far][0]:.1g}, which is too far from 1 for training:{help} choose other units.")
     several = likelihood.n_latent if likelihood.n_latent > 1 else None
-    mean = starting_mean(options.mean, X, y if closed else None, few.weight, several)
+    mean = ZeroMean() if options.mean is None else starting_mean(options.mean, X, y if closed else None, few.weight, several)
     rest = y - mean(X) if closed and mean.parameters() else y
     kernel, suggested = options.kernel, options.training is not None and not isinstance(options.kernel, Kernel)
     if not isinstance(kernel, Kernel):
@@ -303,7 +303,7 @@ def starting_model(few: Rows, options: Arguments, likelihood: Likelihood, rng: n
     start = Model(kernel, features, likelihood, mean)
     if options.fixed:
         check_fixed(start, options.fixed)
-    start = with_priors(start, options, X)
+    start = with_priors(start, options, X) if options.priors else start
     if suggested:
         start = replace(start, likelihood=likelihood.within_range(rest, *(() if weight is None else (weight,))))
         start = starting_lengthscale(start, few) if closed else start
