@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reference.chunks import chunks_of
+from laws.adapter import chunks_of
 from reference.compare import error, properties
 from reference.searched import SearchedGaussian
 

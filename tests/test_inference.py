@@ -29,7 +29,7 @@ class Problem:
         return adapter.search(self.model, in_memory(self.X, self.y), power, **{"tol": 1e-10} | options)
 
     def predict(self, fit, X):
-        return adapter.model_predict(self.model, fit.posteriors, X)
+        return adapter.predict(self.model, fit.posteriors, X)
 
     def arrays(self):
         """Kuu, Kuf, kff."""

@@ -5,8 +5,8 @@ import tracemalloc
 import numpy as np
 import pytest
 from hypothesis import given
+from laws.adapter import chunks_of
 from reference import dense
-from reference.chunks import chunks_of
 from reference.compare import error, gradient_error, properties
 from reference.highprec import Regression
 from reference.problems import Problem, problems

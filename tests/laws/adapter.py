@@ -1,40 +1,25 @@
-"""The package as the laws see it: rows wherever they are, the evidence, its gradient and what follows from a fit.
+"""The package as the laws see it: whoever renames something of `sparse_pep.model` changes this file, and no law."""
 
-Whoever renames something of `sparse_pep.model` changes this file, and no law.
-"""
-
-import sys
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from unittest import mock
 
 import numpy as np
-from reference.chunks import chunks_of  # noqa: F401
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.cluster import DaskSource
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.inference import fixed_point
-from sparse_pep.model import (
-    model_evidence,
-    model_gradient,
-    model_leave_one_out,
-    model_left_out,
-    model_predict,  # noqa: F401
-    shards_of,
-)
+from sparse_pep.model import model_evidence, model_gradient, model_leave_one_out, model_left_out, model_predict, shards_of
 from sparse_pep.numerics.linalg import factorise
 from sparse_pep.shards import Rows
 from sparse_pep.streaming import remember
 
-
-def in_memory(X, y, **columns):
-    """Rows as arrays; the columns are `weight`, `known_variance`, `power` and `blocks`."""
-    return Rows(X, y, **columns)
+in_memory, evidence, gradient, predict = Rows, model_evidence, model_gradient, model_predict
 
 
 def in_pieces(X, y, n_rows=9, **columns):
-    """The same rows, read in pieces."""
+    """Rows that are read in pieces; the columns are `weight`, `known_variance`, `power` and `blocks`."""
     return ArraySource(X, y, **columns, piece_rows=n_rows)
 
 
@@ -44,27 +29,29 @@ def on_workers(client, X, y, **columns):
 
 
 @contextmanager
-def nothing_kept():
-    """Inside, no pass over the rows leaves anything for the next, which happens where data are many."""
+def chunks_of(size):
+    """Inside, all passes over rows take `size` rows at a time; with None, as many as usual."""
+
+    def slices(n_data, n_inducing):
+        return [slice(start, min(start + size, n_data)) for start in range(0, n_data, size)]
+
     with ExitStack() as stack:
-        for name in ("shards.KEPT_V", "shards.KEPT_KUF", "blocks.KEPT_SITES", "blocks.KEPT_BLOCKS", "model.KEPT_BLOCKS"):
-            if hasattr(sys.modules[f"sparse_pep.{name.partition('.')[0]}"], name.partition(".")[2]):
-                stack.enter_context(mock.patch(f"sparse_pep.{name}", 0))
+        for module in ("shards", "blocks", "model") if size else ():
+            stack.enter_context(mock.patch(f"sparse_pep.{module}.chunk_slices", slices))
         yield
 
 
-def evidence(model, data, power, **options):
-    """The fit: `log_evidence`, `posteriors`, `site_precision`, `site_shift`, `start`, …"""
-    return model_evidence(model, data, power, **options)
-
-
-def gradient(model, data, power, **options):
-    """The fit and the gradient of its evidence by name."""
-    return model_gradient(model, data, power, **options)
+@contextmanager
+def nothing_kept():
+    """Inside, no pass over the rows leaves anything for the next, which happens where data are many."""
+    with ExitStack() as stack:
+        for name in ("shards.KEPT_V", "shards.KEPT_KUF", "blocks.KEPT_SITES", "model.KEPT_BLOCKS"):
+            stack.enter_context(mock.patch(f"sparse_pep.{name}", 0))
+        yield
 
 
 def search(model, data, power, start=None, jitter=0.0, **options):
-    """The search for the sites alone, from given ones; options are those of `fixed_point`, such as `max_sweeps`."""
+    """The search for the sites alone; options are those of `fixed_point`, such as `max_sweeps`."""
     Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu")
     shards, sites = shards_of(model, data, power, Kuu, start)
     return fixed_point(shards, Kuu, sites, **options)
@@ -72,14 +59,14 @@ def search(model, data, power, start=None, jitter=0.0, **options):
 
 def left_out(model, data, power, tight=False, **options):
     """Mean and variance of f, and log densities, of each row given all others, for rows with targets."""
-    fit = model_evidence(model, data, power, tight=tight, **options)
+    fit = evidence(model, data, power, tight=tight, **options)
     options = {"memory": options.get("memory"), "tight": tight}
     return *model_left_out(model, fit, data, power, **options), model_leave_one_out(model, fit, data, power, **options)
 
 
 def memory_of(model, data, power, kept, **options):
     """The summary of earlier data; not `kept`: it is not used for the same model, of which nothing changed."""
-    fit = model_evidence(model, data, power, **options)
+    fit = evidence(model, data, power, **options)
     return replace(remember(fit.posteriors, fit.log_evidence, model.features), kept=kept)
 
 
@@ -92,10 +79,9 @@ def fitted_estimator(model, X, y, power, tight, blocks=None, weight=None, known_
     """An estimator with these parts, which are not trained, at these data."""
     parts = {"kernel": model.kernel, "features": model.features, "mean": model.mean, "power": power, "blocks": blocks, "tight": tight}
     parts |= {"training": None, "jitter": 0.0}
-    name = type(model.likelihood).__name__
-    if name == "Gaussian":
-        estimator = SparsePEPRegressor(**parts, noise_variance=model.likelihood.noise_variance)
-        return estimator.fit(X, y, weight, known_variance)
-    if name == "Softmax":
+    kind = type(model.likelihood).__name__
+    if kind == "Gaussian":
+        return SparsePEPRegressor(**parts, noise_variance=model.likelihood.noise_variance).fit(X, y, weight, known_variance)
+    if kind == "Softmax":
         return SparsePEPClassifier(**parts).fit(X, y.astype(int), weight)
     return SparsePEP(**parts, likelihood=model.likelihood).fit(X, y, weight)

@@ -31,10 +31,6 @@ def solved(name):
     return *adapter.gradient(problem.model, rows, problem.common_power, **problem.options), rows
 
 
-def size_of(gradient):
-    return max(N, *(np.max(np.abs(value)) for value in gradient.values()))
-
-
 def assert_same(one, other, close=1e-10, close_gradient=1e-8):
     """Two fits with their gradients: evidence, q(u) and gradient."""
     (fit, gradient), (expected, expected_gradient) = one, other
@@ -43,7 +39,7 @@ def assert_same(one, other, close=1e-10, close_gradient=1e-8):
     for ours, theirs in zip(adapter.whitened(fit), adapter.whitened(expected), strict=True):
         assert error(ours[0], theirs[0]) < 1e2 * close and error(ours[1], theirs[1], 1.0 + np.max(np.abs(theirs[1]))) < 1e2 * close
     assert gradient.keys() == expected_gradient.keys()
-    size = size_of(expected_gradient)
+    size = max(N, *(np.max(np.abs(value)) for value in expected_gradient.values()))
     for name, value in expected_gradient.items():
         assert error(gradient[name], value, size) < close_gradient, name
 
@@ -89,9 +85,8 @@ def test_a_weight_is_so_many_copies(name):
     problem = without_weights(PROBLEMS[name])
     counts = problem.per_block(np.random.default_rng(3).integers(0 if problem.gaussian else 1, 4, size=N))
     weighted = problem.data | {"weight": counts.astype(float)}
-    assert_same(*(
-        adapter.gradient(problem.model, in_memory(**data), problem.common_power, **problem.options) for data in (weighted, problem.repeated(counts))
-    ), 1e-9, 1e-6)  # fmt: skip
+    both = (in_memory(**weighted), in_memory(**problem.repeated(counts)))
+    assert_same(*(adapter.gradient(problem.model, rows, problem.common_power, **problem.options) for rows in both), 1e-9, 1e-6)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -107,7 +102,7 @@ def test_the_order_of_rows_and_of_inducing_points_does_not_matter(name):
     expected = gradient | {name: value[points] for name, value in gradient.items() if name == "features.Z" and model is not problem.model}
     assert_same((replace(there, posteriors=[]), turned), (replace(fit, posteriors=[]), expected), 1e-10, 1e-7)
     assert error(there.site_precision, fit.site_precision[:, order]) < 1e-7
-    here, moved = (adapter.model_predict(*one, X_TEST) for one in ((problem.model, fit.posteriors), (model, there.posteriors)))
+    here, moved = (adapter.predict(*one, X_TEST) for one in ((problem.model, fit.posteriors), (model, there.posteriors)))
     assert error(moved[0], here[0]) < 1e-7 and error(moved[1], here[1]) < 1e-7
 
 
@@ -117,23 +112,20 @@ def client():
         yield client
 
 
-PLACES = {
-    "chunks": lambda data, client: in_memory(**data),
-    "nothing kept": lambda data, client: in_memory(**data),
-    "pieces": lambda data, client: in_pieces(**data),
-    "pieces of a row or a block": lambda data, client: in_pieces(**data, n_rows=1),
-    "workers": lambda data, client: on_workers(client, **data),
+PLACES = {  # and which problems are cut so: each, or every second, …
+    "chunks": (1, lambda data, client: in_memory(**data)),
+    "nothing kept": (2, lambda data, client: in_memory(**data)),
+    "pieces": (1, lambda data, client: in_pieces(**data)),
+    "pieces of a row or a block": (4, lambda data, client: in_pieces(**data, n_rows=1)),
+    "workers": (5, lambda data, client: on_workers(client, **data)),
 }
-
-
-EVERY = {"chunks": 1, "nothing kept": 2, "pieces": 1, "pieces of a row or a block": 4, "workers": 5}  # how many problems are cut so
-CUTS = [(place, name) for place in PLACES for name in list(PROBLEMS)[:: EVERY[place]]]
+CUTS = [(place, name) for place, (every, _) in PLACES.items() for name in list(PROBLEMS)[::every]]
 
 
 @pytest.mark.parametrize(("place", "name"), CUTS)
 def test_cuts_do_not_matter(place, name, client):
     problem, (fit, gradient, rows) = PROBLEMS[name], solved(name)
-    data, (model, power) = PLACES[place](problem.data, client), (problem.model, problem.common_power)
+    data, (model, power) = PLACES[place][1](problem.data, client), (problem.model, problem.common_power)
     kept = adapter.nothing_kept() if place == "nothing kept" else nullcontext()
     with kept, adapter.chunks_of(7 if place == "chunks" else None), threadpool_limits(2 if place == "chunks" else 1):
         found = adapter.gradient(model, data, power, **problem.options)
@@ -194,10 +186,8 @@ def test_blocks_of_one_are_no_blocks(name):
 @pytest.mark.parametrize("name", names(lambda problem: not problem.private))
 def test_one_power_for_all_is_the_same_for_each(name):
     problem, (fit, gradient, _) = PROBLEMS[name], solved(name)
-    each = adapter.gradient(
-        problem.model, in_memory(**problem.data, power=np.full(N, problem.power)), 0.3 if problem.gaussian else problem.power, **problem.options
-    )
-    assert_same(each, (fit, gradient), 1e-12, 1e-9)
+    rows, other = in_memory(**problem.data, power=np.full(N, problem.power)), 0.3 if problem.gaussian else problem.power
+    assert_same(adapter.gradient(problem.model, rows, other, **problem.options), (fit, gradient), 1e-12, 1e-9)
 
 
 @pytest.mark.parametrize("name", names(lambda problem: np.ndim(problem.power) == 0 and problem.power == 0.0 and not problem.tight))
@@ -229,38 +219,19 @@ def test_a_row_left_out_is_predicted_from_the_others(name):
     mean, var, density = adapter.left_out(problem.model, solved(name)[2], problem.common_power, **problem.options)
     others = in_memory(**{key: value[np.arange(N) != n] for key, value in problem.data.items()})
     fit = adapter.evidence(problem.model, others, problem.common_power, **problem.options)
-    expected = adapter.model_predict(problem.model, fit.posteriors, X[n : n + 1])
+    expected = adapter.predict(problem.model, fit.posteriors, X[n : n + 1])
     assert error(mean[..., n : n + 1], expected[0], 1.0) < 1e-9 and error(var[..., n : n + 1], expected[1]) < 1e-9
     noise = problem.likelihood.noise_variance + problem.data.get("known_variance", np.zeros(N))[n] + expected[1][..., 0]
     target = problem.y[n]
     assert error(density[n], np.sum(-0.5 * (np.log(2 * np.pi * noise) + (target - np.squeeze(expected[0])) ** 2 / noise))) < 1e-9
 
 
-@pytest.mark.parametrize("name", names(lambda problem: "outputs" in problem.more))
-def test_outputs_are_problems_side_by_side(name):
-    problem, (fit, gradient, _) = PROBLEMS[name], solved(name)
-    total, parts = 0.0, []
-    for k in range(3):
-        mean = problem.mean.with_parameters({key: value[..., k] for key, value in problem.mean.parameters().items()})
-        data = problem.data | {"y": problem.y[:, k]}
-        parts.append(adapter.gradient(replace(problem.model, mean=mean), in_memory(**data), problem.common_power, **problem.options))
-        total += parts[-1][0].log_evidence
-    assert error(fit.log_evidence, total) < 1e-12
-    for key, value in gradient.items():
-        each = [part[key] for _, part in parts]
-        assert error(value, np.stack(each, axis=-1) if key.startswith("mean.") else sum(each), size_of(gradient)) < 1e-10
-    together = adapter.model_predict(problem.model, fit.posteriors, X_TEST)[1]
-    assert all(error(together, adapter.model_predict(problem.model, one.posteriors, X_TEST)[1]) < 1e-10 for one, _ in parts)
-
-
 @pytest.mark.parametrize("name", SEARCHED)
 def test_a_search_from_its_own_end_is_over(name):
     problem, (fit, _, rows) = PROBLEMS[name], solved(name)
     near = problem.model.with_parameters({key: value + 0.02 * (key == "kernel.log_variance") for key, value in problem.model.parameters().items()})
-    again, cold, warm = (
-        adapter.evidence(model, rows, problem.common_power, start=start, tol=1e-8, tight=problem.tight)
-        for model, start in ((problem.model, fit.start), (near, None), (near, fit.start))
-    )
+    searches = (problem.model, fit.start), (near, None), (near, fit.start)
+    again, cold, warm = (adapter.evidence(model, rows, problem.common_power, start=start, tol=1e-8, tight=problem.tight) for model, start in searches)
     assert (again.n_sweeps == 0 or problem.tight) and error(again.log_evidence, fit.log_evidence) < 1e-9
     assert error(warm.log_evidence, cold.log_evidence) < 1e-8
 
@@ -269,6 +240,5 @@ def test_a_search_from_its_own_end_is_over(name):
 @pytest.mark.parametrize("name", [name for name in PROBLEMS if not name.startswith("searched")])
 def test_an_estimator_has_this_evidence(name):
     problem, (fit, _, _) = PROBLEMS[name], solved(name)
-    arguments = {"power": problem.power} | problem.data
-    estimator = adapter.fitted_estimator(problem.model, tight=problem.tight, **arguments)
+    estimator = adapter.fitted_estimator(problem.model, tight=problem.tight, **{"power": problem.power} | problem.data)
     assert error(estimator.log_marginal_likelihood_value_, fit.log_evidence) < 1e-6
