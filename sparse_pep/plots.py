@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 from scipy.special import erf
-from scipy.stats import binom
+from scipy.stats import binom, binomtest
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -426,18 +427,15 @@ def plot_residuals(y: ArrayLike, mean: ArrayLike, std: ArrayLike, ax: Axes | Non
 
 # %% ../nbs/internals/plots.ipynb #33b0e3f4
 def wilson_interval(hits: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's 95 % interval (low, high) for a probability, from k = `hits` in n = `counts` trials
-    (at least 1), each (B,): (k + z²/2 ∓ z √(k(n − k)/n + z²/4)) / (n + z²) with z = 1.96.
-    """
-    k, n = np.asarray(hits, dtype=float), np.asarray(counts, dtype=float)
-    middle = (k + BAND**2 / 2.0) / (n + BAND**2)
-    half = BAND * np.sqrt(k * (n - k) / n + BAND**2 / 4.0) / (n + BAND**2)
-    return np.clip(middle - half, 0.0, k / n), np.clip(middle + half, k / n, 1.0)
+    """Wilson's 95 % interval (low, high) for a probability, from `hits` in `counts` trials (at least 1), each (B,)."""
+    ends = [binomtest(int(k), int(n)).proportion_ci(method="wilson") for k, n in zip(hits, counts)]
+    return np.transpose(ends)
 
 # %% ../nbs/internals/plots.ipynb #9f0385c5
-def check_classified(y: ArrayLike, proba: ArrayLike, classes: ArrayLike) -> tuple[np.ndarray, np.ndarray, list]:
-    """The labels (N,), their predicted probabilities (N, C) and the list of classes, after the
-    checks that `plot_reliability` describes.
+def binary_cases(y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: object = None) -> tuple[np.ndarray, np.ndarray, str]:
+    """Predicted probabilities, whether each came true, and the name of the class. The arrays are
+    (N,) for one class and (N C,) for all classes pooled. Arguments and errors are those of
+    `plot_reliability`.
     """
     y, proba = np.asarray(y), as_floats(proba, "proba")
     known = np.asarray(classes).tolist()
@@ -453,15 +451,6 @@ def check_classified(y: ArrayLike, proba: ArrayLike, classes: ArrayLike) -> tupl
         )
     if not (np.all(proba >= 0.0) and np.all(np.abs(proba.sum(axis=1) - 1.0) <= 1e-6)):
         raise ValueError("`proba` must hold probabilities that are not negative; each row must sum to 1.")
-    return y, proba, known
-
-# %% ../nbs/internals/plots.ipynb #54d5a1d6
-def binary_cases(y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: object = None) -> tuple[np.ndarray, np.ndarray, str]:
-    """Predicted probabilities, whether each came true, and the name of the class. The arrays are
-    (N,) for one class and (N C,) for all classes pooled. Arguments and errors are those of
-    `plot_reliability`.
-    """
-    y, proba, known = check_classified(y, proba, classes)
     if positive is not None and positive not in known:
         raise ValueError(f"`positive` must be one of the classes {known}; got {positive!r}.")
     hit = y[:, None] == np.asarray(classes)
@@ -514,7 +503,7 @@ def plot_reliability(
     share, (low, high) = hits / counts, wilson_interval(hits, counts)
     ax = axes_of(ax, (4.2, 4.0))
     ax.plot([0.0, 1.0], [0.0, 1.0], "--", color="black", lw=1.0, label="calibrated")
-    bars = np.stack([share - low, high - share])
+    bars = np.abs(np.stack([low, high]) - share)
     ax.errorbar(mean, share, yerr=bars, fmt="o-", color=BLUE, ms=5, lw=1.3, capsize=3, label="model")
     for middle, count in zip(middles, counts):
         ax.text(middle, -0.08, f"{count:.0f}", ha="center", va="center", fontsize=7)
@@ -535,12 +524,6 @@ def trace_style(ax: Axes) -> dict:
     free = [c for c, color in enumerate(TRACE_COLORS) if color not in used]
     place = free[0] if free else 0
     return {"color": TRACE_COLORS[place], "ls": DASHES[place], "lw": 1.5}
-
-
-def count_axis(ax: Axes, name: str) -> None:
-    """Label the horizontal axis and put its ticks at integers."""
-    ax.set_xlabel(name)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 # %% ../nbs/internals/plots.ipynb #efe2dcc8
 def plot_energy_trace(values: ArrayLike, ax: Axes | None = None, label: str | None = None, step: str = "iteration") -> Axes:
@@ -568,8 +551,8 @@ def plot_energy_trace(values: ArrayLike, ax: Axes | None = None, label: str | No
     style, best = trace_style(ax), int(np.nanargmax(kept))
     ax.plot(np.arange(len(values)), kept, label=label, **style)
     ax.plot(best, values[best], "o", color=style["color"], ms=6, mfc="none")
-    ax.set_ylabel("log marginal likelihood (nats)")
-    count_axis(ax, step)
+    ax.set(xlabel=step, ylabel="log marginal likelihood (nats)")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return ax
 
 # %% ../nbs/internals/plots.ipynb #136362d6
@@ -580,25 +563,17 @@ def sweep_lines(table: Iterable[Mapping], metric: str) -> dict[str, np.ndarray]:
     maps the name of each data set to an array (P, 3) of power, mean and error, in the order of
     increasing power.
     """
-    rows = table.to_dict("records") if hasattr(table, "to_dict") else list(table)
-    if not rows or not all(isinstance(row, Mapping) for row in rows):
+    rows, lines = pd.DataFrame(table), {}
+    if rows.empty:
         raise ValueError("`table` must be a list of mappings with at least one row.")
     for key in ("power", metric):
-        lacking = next((row for row in rows if key not in row), None)
-        if lacking is not None:
-            raise ValueError(f"`table`: a row has no {key!r}; its keys are {', '.join(map(str, lacking))}.")
-    for key in ("power", metric):
-        as_floats([row[key] for row in rows], f"table`: {key!r} of `row")
-    groups: dict[str, dict[float, list[float]]] = {}
-    for row in rows:
-        groups.setdefault(str(row.get("data", "")), {}).setdefault(float(row["power"]), []).append(float(row[metric]))
-    return {
-        name: np.array([
-            (power, np.mean(scores), np.std(scores, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else 0.0)
-            for power, scores in sorted(powers.items())
-        ])
-        for name, powers in groups.items()
-    }  # fmt: skip
+        if key not in rows or rows[key].isna().any():
+            raise ValueError(f"`table`: a row has no {key!r}; the keys are {', '.join(map(str, rows))}.")
+        rows[key] = as_floats(rows[key], f"table`: {key!r} of `row")
+    for name, own in rows.groupby(rows.get("data", pd.Series("", rows.index)).astype(str), sort=False):
+        scores = own.groupby("power")[metric]
+        lines[name] = np.column_stack([scores.mean().index, scores.mean(), scores.sem().fillna(0.0)])
+    return lines
 
 # %% ../nbs/internals/plots.ipynb #f2c90425
 def score_label(metric: str) -> str:

@@ -410,8 +410,8 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
     ]),
     (plot_power_sweep, {"table": ROWS}, [
         ({"table": []}, "at least one row"),
-        ({"table": ROWS, "metric": "smll"}, "no 'smll'; its keys are data, power, split, smse"),
-        ({"table": [*ROWS, {"smse": 1}]}, "no 'power'; its keys are smse"),
+        ({"table": ROWS, "metric": "smll"}, "no 'smll'; the keys are data, power, split, smse"),
+        ({"table": [*ROWS, {"smse": 1}]}, "no 'power'; the keys are data, power, split, smse"),
     ]),
     (plot_posterior_2d, {"model": Plane(), "X": np.eye(3, 2), "y": np.zeros(3)}, [
         ({"X": np.zeros((3, 1))}, "`X` must have two columns"),
