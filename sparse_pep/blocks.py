@@ -266,12 +266,7 @@ def outer_sites(
 
 # %% ../nbs/12_blocks.ipynb #a482e301
 def gaussian_block_adjoint(
-    T: np.ndarray,
-    D: np.ndarray,
-    noise_variance: np.ndarray,
-    squares: np.ndarray,
-    power: np.ndarray,
-    share: np.ndarray,
+    T: np.ndarray, D: np.ndarray, noise_variance: np.ndarray, squares: np.ndarray, power: np.ndarray, share: np.ndarray,
     n_outputs: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """e (G, b, b) and ∂ log Z/∂ log σₙ² (G, b) of G blocks, without their weights.

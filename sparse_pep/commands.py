@@ -144,13 +144,8 @@ NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull",
 
 
 def estimator_for(
-    likelihood: str = "gaussian",
-    standardize: bool = True,
-    max_iter: int = 2000,
-    tol: float = 1e-4,
-    max_time: float | None = None,
-    checkpoint: str | None = None,
-    **options: object,
+    likelihood: str = "gaussian", standardize: bool = True, max_iter: int = 2000, tol: float = 1e-4,
+    max_time: float | None = None, checkpoint: str | None = None, **options: object,
 ) -> PowerEPEstimator:
     """The estimator for a likelihood ("gaussian", or one of `CLASSIFIERS` or `NUMERIC`), trained by
     L-BFGS with these limits, unless the options name another `training`.
@@ -313,16 +308,8 @@ def demo(out: str, n_inducing: int, max_iter: int, quick: bool) -> None:
 
 # %% ../nbs/internals/commands.ipynb #b666f0a7
 def read_training(
-    data: str,
-    target: str,
-    likelihood: str,
-    columns: Sequence[str],
-    drop: Sequence[str],
-    decimal: str,
-    weight: str | None = None,
-    censored: str | None = None,
-    in_pieces: bool = False,
-    cache_dir: str | None = None,
+    data: str, target: str, likelihood: str, columns: Sequence[str], drop: Sequence[str], decimal: str,
+    weight: str | None = None, censored: str | None = None, in_pieces: bool = False, cache_dir: str | None = None,
     verbose: bool = False,
 ) -> TableArrays:
     """The rows to train on, in memory or in files of `cache_dir`. The arguments are options of `fit`; a ValueError
@@ -446,22 +433,9 @@ def after_training(out: str, fault: str) -> Iterator[None]:
 
 # %% ../nbs/internals/commands.ipynb #a8c47965
 def fit(
-    data: str,
-    target: str,
-    out: str,
-    weight: str | None,
-    censored: str | None,
-    test_fraction: float | None,
-    standardize: bool,
-    report: str | None,
-    in_pieces: bool,
-    cache_dir: str | None,
-    columns: Sequence[str],
-    drop: Sequence[str],
-    decimal: str,
-    quiet: bool,
-    as_json: bool,
-    **training: object,
+    data: str, target: str, out: str, weight: str | None, censored: str | None, test_fraction: float | None,
+    standardize: bool, report: str | None, in_pieces: bool, cache_dir: str | None, columns: Sequence[str],
+    drop: Sequence[str], decimal: str, quiet: bool, as_json: bool, **training: object,
 ) -> None:
     """Train on a file, and write the model and, if requested, a report."""
     likelihood, checkpoint = training["likelihood"], training["checkpoint"]
@@ -594,15 +568,8 @@ def load_named(name: str, likelihood: str | None, data_dir: str | None) -> tuple
 
 
 def chosen_data(
-    data: str | None,
-    target: str | None,
-    names: Sequence[str],
-    data_dir: str | None,
-    splits: int,
-    likelihood: str | None,
-    columns: Sequence[str],
-    drop: Sequence[str],
-    decimal: str,
+    data: str | None, target: str | None, names: Sequence[str], data_dir: str | None, splits: int, likelihood: str | None,
+    columns: Sequence[str], drop: Sequence[str], decimal: str,
 ) -> list[tuple[Dataset, str]]:
     """The data sets that the options of `compare` select, with at most `splits` splits each, and their likelihoods.
     ValueError if the options exclude each other or do not suit the data, or if there is nothing to learn.
@@ -661,21 +628,9 @@ def score_tables(rows: Sequence[Mapping]) -> str:
 
 # %% ../nbs/internals/commands.ipynb #c37b5b8d
 def compare(
-    data: str | None,
-    target: str | None,
-    names: Sequence[str],
-    data_dir: str | None,
-    powers: str,
-    splits: int,
-    likelihood: str | None,
-    out: str | None,
-    figure: str | None,
-    columns: Sequence[str],
-    drop: Sequence[str],
-    decimal: str,
-    quiet: bool,
-    as_json: bool,
-    **training: object,
+    data: str | None, target: str | None, names: Sequence[str], data_dir: str | None, powers: str, splits: int,
+    likelihood: str | None, out: str | None, figure: str | None, columns: Sequence[str], drop: Sequence[str], decimal: str,
+    quiet: bool, as_json: bool, **training: object,
 ) -> None:
     """Score each power on held-out rows of each data set, print tables and write files."""
     check_files([data], {"--out": out, "--figure": figure}, as_json)

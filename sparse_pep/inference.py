@@ -157,13 +157,8 @@ class Fit:
 # %% ../nbs/11_inference.ipynb #6c62cdd4
 @one_blas_thread()
 def fixed_point(
-    shards: Shards,
-    Kuu: Factor,
-    start: np.ndarray | None = None,
-    tol: float = 1e-8,
-    max_sweeps: int = 500,
-    memory: int = MEMORY,
-    tight: bool = False,
+    shards: Shards, Kuu: Factor, start: np.ndarray | None = None, tol: float = 1e-8, max_sweeps: int = 500,
+    memory: int = MEMORY, tight: bool = False,
 ) -> Fit:
     """q(u) and log Z_PEP at the fixed point of the sites, for all data. Cost of a sweep: 2NM² flops and the
     quadrature, for each latent function.
@@ -206,19 +201,9 @@ def fixed_point(
 # %% ../nbs/11_inference.ipynb #8c1f7b0e
 @one_blas_thread()
 def infer(
-    Kuu: np.ndarray,
-    covariances: Callable,
-    likelihood: Likelihood,
-    y: np.ndarray,
-    power: float | np.ndarray,
-    jitter: float = 0.0,
-    weight: float | np.ndarray = 1.0,
-    noise_variance: float | np.ndarray | None = None,
-    kind: Callable = Shard,
-    tight: bool = False,
-    start: np.ndarray | None = None,
-    tol: float = 1e-8,
-    max_sweeps: int = 500,
+    Kuu: np.ndarray, covariances: Callable, likelihood: Likelihood, y: np.ndarray, power: float | np.ndarray,
+    jitter: float = 0.0, weight: float | np.ndarray = 1.0, noise_variance: float | np.ndarray | None = None,
+    kind: Callable = Shard, tight: bool = False, start: np.ndarray | None = None, tol: float = 1e-8, max_sweeps: int = 500,
     memory: int = MEMORY,
 ) -> Fit:
     """q(u) and log Z_PEP at the fixed point, for data in memory and any likelihood.

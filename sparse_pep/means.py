@@ -123,10 +123,7 @@ def fitting_mean(mean: ZeroMean, X: np.ndarray, shape: tuple[int, ...]) -> ZeroM
 
 
 def starting_mean(
-    mean: str | ZeroMean,
-    X: np.ndarray,
-    y: np.ndarray | None,
-    weight: float | np.ndarray = 1.0,
+    mean: str | ZeroMean, X: np.ndarray, y: np.ndarray | None, weight: float | np.ndarray = 1.0,
     n_functions: int | None = None,
 ) -> ZeroMean:
     """The given mean function, or the starting value of the one that is named.

@@ -128,12 +128,7 @@ def fill_band(ax: Axes, x: np.ndarray, mean: np.ndarray, std: np.ndarray, shade:
 
 # %% ../nbs/internals/plots.ipynb #eaa48830
 def plot_posterior_1d(
-    model: object,
-    X: ArrayLike,
-    y: ArrayLike,
-    ax: Axes | None = None,
-    Z_start: ArrayLike | None = None,
-    n_grid: int = 300,
+    model: object, X: ArrayLike, y: ArrayLike, ax: Axes | None = None, Z_start: ArrayLike | None = None, n_grid: int = 300,
     margin: float = 0.08,
 ) -> Axes:
     """Draw the posterior of a model with one input: its mean, 95 % bands of f and y, the data and

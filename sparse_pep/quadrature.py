@@ -405,14 +405,8 @@ class Tilted(NamedTuple):
 
 
 def tilted_moments(
-    log_density: Callable,
-    cavity_mean: np.ndarray,
-    cavity_var: np.ndarray,
-    power: float | np.ndarray,
-    width: float = 1.0,
-    bend: float | np.ndarray = np.nan,
-    log_concave: bool = True,
-    accuracy: Accuracy = STRICT,
+    log_density: Callable, cavity_mean: np.ndarray, cavity_var: np.ndarray, power: float | np.ndarray, width: float = 1.0,
+    bend: float | np.ndarray = np.nan, log_concave: bool = True, accuracy: Accuracy = STRICT,
     peak: np.ndarray | None = None,
 ) -> Tilted:
     """z, d1 and d2 of N tilted densities by quadrature, with an estimate of the error.

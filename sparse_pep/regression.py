@@ -63,15 +63,8 @@ class Evidence:
 
 # %% ../nbs/06_regression.ipynb #ebe9cca8
 def evidence(
-    Kuu: np.ndarray,
-    Kuf: np.ndarray,
-    kff: np.ndarray,
-    y: np.ndarray,
-    noise_variance: ArrayLike,
-    power: ArrayLike,
-    weight: ArrayLike = 1.0,
-    jitter: float = 0.0,
-    tight: bool = False,
+    Kuu: np.ndarray, Kuf: np.ndarray, kff: np.ndarray, y: np.ndarray, noise_variance: ArrayLike, power: ArrayLike,
+    weight: ArrayLike = 1.0, jitter: float = 0.0, tight: bool = False,
 ) -> Evidence:
     """log Z_PEP and q(u) for Gaussian noise, at the fixed point of Power EP.
 
@@ -160,15 +153,8 @@ def gaussian_log_density(y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np
 
 # %% ../nbs/06_regression.ipynb #a8ec688e
 def adjoint_chunk(
-    Kuu: Factor,
-    whitened: tuple[np.ndarray, np.ndarray],
-    V: np.ndarray,
-    precision: np.ndarray,
-    shift: np.ndarray,
-    power: np.ndarray,
-    weight: np.ndarray,
-    outer: np.ndarray,
-    ratio: float | np.ndarray = 1.0,
+    Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], V: np.ndarray, precision: np.ndarray, shift: np.ndarray,
+    power: np.ndarray, weight: np.ndarray, outer: np.ndarray, ratio: float | np.ndarray = 1.0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The derivatives Kuf_bar (M, n), in the memory of `V`, and kff_bar (n,) of log Z in the covariances
     of one chunk of data, and the variance a (n,) of wₙᵀu and d₁ = ν − τμ, (n,) or (K, n), without the weight.
@@ -197,13 +183,8 @@ def adjoint_chunk(
 
 
 def log_noise_adjoint(
-    var: float | np.ndarray,
-    d1: np.ndarray,
-    precision: np.ndarray,
-    dff: np.ndarray,
-    noise_variance: np.ndarray,
-    power: np.ndarray,
-    share: float | np.ndarray = 1.0,
+    var: float | np.ndarray, d1: np.ndarray, precision: np.ndarray, dff: np.ndarray, noise_variance: np.ndarray,
+    power: np.ndarray, share: float | np.ndarray = 1.0,
 ) -> np.ndarray:
     """∂ log Z / ∂ log σₙ² (N,) of each data point, without its weight. The arguments are (N,), as
     in `adjoint_chunk` and `gaussian_sites`; `d1` is (K, N) for K outputs.

@@ -169,16 +169,9 @@ $parts
 
 # %% ../nbs/internals/report.ipynb #d08b95c1
 def fit_report(
-    model: PowerEPEstimator,
-    X: ArrayLike | None = None,
-    y: ArrayLike | None = None,
-    *,
-    held_out: bool = False,
-    names: Sequence[str] | None = None,
-    target: str = "y",
-    scores: Mapping[str, float] | None = None,
-    messages: Iterable[object] = (),
-    command: str | None = None,
+    model: PowerEPEstimator, X: ArrayLike | None = None, y: ArrayLike | None = None, *, held_out: bool = False,
+    names: Sequence[str] | None = None, target: str = "y", scores: Mapping[str, float] | None = None,
+    messages: Iterable[object] = (), command: str | None = None,
 ) -> str:
     """A report on a fitted model as one HTML page, with its pictures inside, without scripts, and
     without anything to load from the network.

@@ -134,15 +134,8 @@ def new_site(
 
 # %% ../nbs/05_sites.ipynb #76b8dd8b
 def site_step(
-    mean: np.ndarray,
-    var: np.ndarray,
-    dff: np.ndarray,
-    tilted: Callable,
-    precision: np.ndarray,
-    shift: np.ndarray,
-    power: float | np.ndarray,
-    step: float,
-    rows: slice | np.ndarray = slice(None),
+    mean: np.ndarray, var: np.ndarray, dff: np.ndarray, tilted: Callable, precision: np.ndarray, shift: np.ndarray,
+    power: float | np.ndarray, step: float, rows: slice | np.ndarray = slice(None),
 ) -> tuple[np.ndarray, np.ndarray]:
     """Precision and shift of the sites of `rows`, each (N,), after one step of size `step`:
     deletion, projection and update.
@@ -158,14 +151,8 @@ def site_step(
 
 # %% ../nbs/05_sites.ipynb #46b0212f
 def parallel_sweep(
-    Kuu: Factor,
-    V: np.ndarray,
-    dff: np.ndarray,
-    tilted: Callable,
-    precision: np.ndarray,
-    shift: np.ndarray,
-    power: float | np.ndarray,
-    step: float = 1.0,
+    Kuu: Factor, V: np.ndarray, dff: np.ndarray, tilted: Callable, precision: np.ndarray, shift: np.ndarray,
+    power: float | np.ndarray, step: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Precision and shift of all sites, each (N,), after one step of size η for each, from the same posterior.
 
@@ -178,14 +165,8 @@ def parallel_sweep(
 
 # %% ../nbs/05_sites.ipynb #8e7b4525
 def sequential_sweep(
-    Kuu: Factor,
-    V: np.ndarray,
-    dff: np.ndarray,
-    tilted: Callable,
-    precision: np.ndarray,
-    shift: np.ndarray,
-    power: float | np.ndarray,
-    step: float | np.ndarray = 1.0,
+    Kuu: Factor, V: np.ndarray, dff: np.ndarray, tilted: Callable, precision: np.ndarray, shift: np.ndarray,
+    power: float | np.ndarray, step: float | np.ndarray = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Precision and shift of all sites, each (N,), after one step for each in turn, with the
     posterior updated after each step. Arguments and cost are those of `parallel_sweep`.

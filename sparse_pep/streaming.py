@@ -134,13 +134,7 @@ def split_own(own: dict, features: Features) -> dict:
 
 # %% ../nbs/16_streaming.ipynb #33ae4ac0
 def memory_shards(
-    memory: Memory,
-    features: Features,
-    kernel: Kernel,
-    Kuu: Factor,
-    power: float,
-    n_latent: int,
-    tight: bool = False,
+    memory: Memory, features: Features, kernel: Kernel, Kuu: Factor, power: float, n_latent: int, tight: bool = False,
 ) -> list[Shard]:
     """The memory's observations as shards with known sites, one for each latent function of the new model, whose
     inducing variables have the factor `Kuu`. The observations have the power α.

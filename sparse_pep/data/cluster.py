@@ -416,17 +416,11 @@ class DaskSource(Source):
     encoded_by: Columns | None = None
 
     def __init__(
-        self,
-        X: "Array | Source | object",
-        y: "Array | str | Sequence[str] | None" = None,
-        weight: "float | Array | str | None" = None,
-        known_variance: "float | Array | str | None" = None,
-        power: "float | Array | str | None" = None,
-        client: "Client | str | int | None" = None,
-        columns: Sequence[str] | None = None,
-        labels: bool | Sequence = False,
-        blocks: "Array | np.ndarray | str | None" = None,
-        column_types: Mapping[str, str] | Columns | None = None,
+        self, X: "Array | Source | object", y: "Array | str | Sequence[str] | None" = None,
+        weight: "float | Array | str | None" = None, known_variance: "float | Array | str | None" = None,
+        power: "float | Array | str | None" = None, client: "Client | str | int | None" = None,
+        columns: Sequence[str] | None = None, labels: bool | Sequence = False,
+        blocks: "Array | np.ndarray | str | None" = None, column_types: Mapping[str, str] | Columns | None = None,
     ):
         super().__init__()
         if labels is not False and (y is None or isinstance(y, list | tuple)):
@@ -447,12 +441,8 @@ class DaskSource(Source):
 
     @classmethod
     def from_parquet(
-        cls,
-        path: str | Sequence[str],
-        target: str | Sequence[str] | None = None,
-        columns: Sequence[str] | None = None,
-        client: "Client | str | int | None" = None,
-        **options: object,
+        cls, path: str | Sequence[str], target: str | Sequence[str] | None = None, columns: Sequence[str] | None = None,
+        client: "Client | str | int | None" = None, **options: object,
     ) -> "DaskSource":
         """A source of the rows of Parquet files, which the workers read themselves. A piece is a
         file, or a part of a large file.
@@ -511,11 +501,7 @@ class DaskSource(Source):
         return [self._remembered(dict(zip(Rows._fields[:-1], piece[:-1]))) for piece in source.pieces()]
 
     def _rows_of_collection(
-        self,
-        X: object,
-        columns: Sequence[str] | None,
-        others: dict[str, object],
-        labelled: Sequence[str],
+        self, X: object, columns: Sequence[str] | None, others: dict[str, object], labelled: Sequence[str],
         column_types: Mapping[str, str] | Columns | None,
     ) -> "list[Future]":
         """The rows of a Dask collection, made by workers. A dataframe becomes one of numbers before, if

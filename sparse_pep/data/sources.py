@@ -333,15 +333,9 @@ class ArraySource(Source):
     """
 
     def __init__(
-        self,
-        X: ArrayLike,
-        y: ArrayLike | None = None,
-        weight: float | ArrayLike = 1.0,
-        known_variance: float | ArrayLike = 0.0,
-        power: float | ArrayLike | None = None,
-        piece_rows: int | None = None,
-        sites_dir: str | Path | None = None,
-        blocks: ArrayLike | None = None,
+        self, X: ArrayLike, y: ArrayLike | None = None, weight: float | ArrayLike = 1.0,
+        known_variance: float | ArrayLike = 0.0, power: float | ArrayLike | None = None, piece_rows: int | None = None,
+        sites_dir: str | Path | None = None, blocks: ArrayLike | None = None,
     ):
         super().__init__(sites_dir)
         if blocks is not None:

@@ -452,10 +452,7 @@ CALLED = {"y": "`target`"}  # an argument, in messages; others are called as the
 
 
 def table_layout(
-    files: Sequence[TableFile],
-    parts: dict[str, str | None],
-    columns: Sequence[str] | None = None,
-    labels: bool = False,
+    files: Sequence[TableFile], parts: dict[str, str | None], columns: Sequence[str] | None = None, labels: bool = False,
     called: dict[str, str] = CALLED,
 ) -> Layout:
     """The checked layout of a table. `parts` names the columns that are not inputs, or None, and
@@ -542,13 +539,8 @@ class TableArrays(ArraySource):
 
 
 def arrays_of(
-    layout: Layout,
-    cache_dir: str | Path | None = None,
-    labels: bool | Sequence = True,
-    verbose: bool = False,
-    option: str | None = None,
-    piece_rows: int | None = None,
-    sites_dir: str | Path | None = None,
+    layout: Layout, cache_dir: str | Path | None = None, labels: bool | Sequence = True, verbose: bool = False,
+    option: str | None = None, piece_rows: int | None = None, sites_dir: str | Path | None = None,
 ) -> TableArrays:
     """The arrays of a table, in memory or in files of `cache_dir`. `labels` may be the classes, if they
     are known. `option`, if given, is the name of `column_types` in messages: inputs are then examined if
@@ -585,19 +577,10 @@ def arrays_of(
 
 # %% ../../nbs/internals/data/tables.ipynb #def7626e
 def convert_table(
-    path: str | os.PathLike | Sequence,
-    target: str | None = None,
-    columns: Sequence[str] | None = None,
-    weight: str | None = None,
-    known_variance: str | None = None,
-    power: str | None = None,
-    labels: bool | Sequence = False,
-    cache_dir: str | Path | None = None,
-    piece_rows: int | None = None,
-    sites_dir: str | Path | None = None,
-    verbose: bool = False,
-    column_types: Mapping[str, str] | Columns | None = None,
-    decimal: str = ".",
+    path: str | os.PathLike | Sequence, target: str | None = None, columns: Sequence[str] | None = None,
+    weight: str | None = None, known_variance: str | None = None, power: str | None = None, labels: bool | Sequence = False,
+    cache_dir: str | Path | None = None, piece_rows: int | None = None, sites_dir: str | Path | None = None,
+    verbose: bool = False, column_types: Mapping[str, str] | Columns | None = None, decimal: str = ".",
     censored: str | None = None,
 ) -> TableArrays:
     """The columns of CSV or Parquet files as arrays, in a source for `fit`.

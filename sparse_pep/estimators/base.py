@@ -468,11 +468,7 @@ class PowerEPEstimator(Arguments):
         return self._log_density(X, y)
 
     def relevance(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        groups: Mapping[str, Sequence[int]] | None = None,
-        n_repeats: int = 5,
+        self, X: ArrayLike, y: ArrayLike, groups: Mapping[str, Sequence[int]] | None = None, n_repeats: int = 5,
         random_state: int | np.random.RandomState | None = 0,
     ) -> Relevance:
         """How much the model depends on each column of X (N, D), or on each of the `groups` of

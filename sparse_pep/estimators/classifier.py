@@ -117,10 +117,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         return tags
 
     def partial_fit(
-        self,
-        X: ArrayLike | Source,
-        y: ArrayLike | None = None,
-        classes: ArrayLike | None = None,
+        self, X: ArrayLike | Source, y: ArrayLike | None = None, classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> "SparsePEPClassifier":
         """Update the fitted model with new data, see `SparsePEP.partial_fit`, and return this

@@ -194,12 +194,8 @@ def classes_of(source: Source) -> np.ndarray:
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #38d25cb5
 def source_of(
-    X: Any,
-    y: ArrayLike | None = None,
-    weight: ArrayLike | None = None,
-    known_variance: ArrayLike | None = None,
-    labels: bool = False,
-    column_types: Mapping[str, str] | Columns | None = None,
+    X: Any, y: ArrayLike | None = None, weight: ArrayLike | None = None, known_variance: ArrayLike | None = None,
+    labels: bool = False, column_types: Mapping[str, str] | Columns | None = None,
 ) -> Source | None:
     """The source for the data, or None if they are an array in memory. `labels` says whether the y
     of a Dask collection holds class labels, and `column_types` what its columns are taken for. ValueError if targets, weights or known variances
