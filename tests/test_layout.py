@@ -134,11 +134,6 @@ def test_imports_go_downwards():
     assert not new, f"imports that the layout forbids: {sorted(new)}"
 
 
-def test_no_two_modules_need_each_other():
-    order = tuple(graphlib.TopologicalSorter(imports()).static_order())
-    assert len(order) == len(modules())
-
-
 def test_the_pages_of_the_derivation_are_in_the_order_of_their_modules():
     exported = []
     for path in sorted((ROOT / "nbs").glob("[0-9]*_*.ipynb")):

@@ -128,11 +128,6 @@ def test_many_rows_are_taken_at_even_steps_and_a_table_by_its_columns():
     assert read(fit_report(fitted(SparsePEPRegressor, table, REAL), table, REAL)).images
 
 
-def test_parameters_have_their_logarithms_undone_and_long_ones_their_range():
-    assert natural("kernel.log_lengthscale", np.log([1.0, 2.5])) == ("kernel.lengthscale", "1, 2.5")
-    assert natural("features.Z", np.arange(10.0).reshape(5, 2)) == ("features.Z", "5 x 2 values, from 0 to 9")
-
-
 @pytest.mark.parametrize(
     "change, words",
     [
