@@ -90,7 +90,7 @@ def ladder(p, labels):
     plain, tight = (evidence(*arrays, p.y, noise, 0.0, tight=tight) for tight in (False, True))
     ratios = plain.dff / noise
     spherical = plain.log_evidence + 0.5 * (ratios.sum() - N * np.log1p(ratios.mean()))
-    blocks = dense.tight_log_evidence(*arrays[:2], Kff, p.y, noise, 0.0, labels)
+    blocks = dense.tight_bound(*arrays[:2], Kff, p.y, noise, labels)
     return plain.log_evidence, spherical, tight.log_evidence, blocks, dense.exact_log_evidence(Kff, p.y, noise)
 
 

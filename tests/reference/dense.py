@@ -1,27 +1,11 @@
-"""Sparse regression by Power EP with N x N matrices and NumPy's general solvers; nothing here is fast or careful.
-
-Every function also takes complex arguments, so that `complex_step` differentiates it to rounding.
-"""
+"""Sparse regression by Power EP with N x N matrices and NumPy's general solvers; nothing here is fast or careful."""
 
 import numpy as np
 
-MATERN = {
-    "matern12": lambda r: np.exp(-r),
-    "matern32": lambda r: (1 + np.sqrt(3) * r) * np.exp(-np.sqrt(3) * r),
-    "matern52": lambda r: (1 + np.sqrt(5) * r + 5 * r**2 / 3) * np.exp(-np.sqrt(5) * r),
-}
-
-
-def kernel(name, variance, lengthscale, X1, X2):
-    """k(X1, X2), straight from the definition, by an array of all differences."""
-    r2 = (((X1[:, None] - X2) / lengthscale) ** 2).sum(-1)
-    return variance * (np.exp(-r2 / 2) if name == "se" else MATERN[name](np.sqrt(r2)))
-
 
 def log_det(K):
-    """log |K|, complex K included."""
-    sign, log_abs = np.linalg.slogdet(K)
-    return log_abs + (np.log(sign) if np.iscomplexobj(K) else 0.0)
+    """log |K|."""
+    return np.linalg.slogdet(K)[1]
 
 
 def log_normal(y, K):
@@ -39,12 +23,6 @@ def projected(Kuu, Kuf):
     return Kuf.T @ np.linalg.solve(Kuu, Kuf)
 
 
-def fitc_log_evidence(Kuu, Kuf, kff, y, noise):
-    """FITC from its own definition: the prior's covariance is Q with the diagonal of K."""
-    Q = projected(Kuu, Kuf)
-    return log_normal(y, Q - np.diag(np.diag(Q)) + np.diag(kff) + noise * np.eye(len(y)))
-
-
 def titsias_bound(Kuu, Kuf, kff, y, noise):
     """log N(y; 0, Q + noise I) - tr(K - Q)/(2 noise)."""
     Q = projected(Kuu, Kuf)
@@ -60,19 +38,11 @@ def log_evidence(Kuu, Kuf, kff, y, noise, power):
     return log_normal(y, Q + np.diag(power * D + noise)) - correction
 
 
-def tight_log_evidence(Kuu, Kuf, Kff, y, noise, power, labels=None, weight=1.0):
-    """The tight form of log Z_PEP, for one block a label and noise, power and weight as in `log_evidence`.
-
-    A row of weight w has noise / w, and the constant that makes its density a power w of the normal one.
-    """
-    one = np.ones(len(y))
-    noise, power, weight, labels = noise * one, power * one, weight * one, np.arange(len(y)) if labels is None else labels
-    scaled, Q = noise / weight, projected(Kuu, Kuf)
+def tight_bound(Kuu, Kuf, Kff, y, noise, labels):
+    """The tight form at power 0, with a block for each label."""
+    Q, eye = projected(Kuu, Kuf), np.eye(len(y))
     D = np.where(labels[:, None] == labels, Kff - Q, 0.0)
-    precision = np.diag((1 - power) / scaled) + power[:, None] * np.linalg.inv(D + np.diag(scaled))
-    penalty = log_det(np.eye(len(y)) + (1 - power)[:, None] * D / np.sqrt(scaled[:, None] * scaled))
-    constants = np.log(2 * np.pi * scaled) - weight * np.log(2 * np.pi * noise)
-    return log_normal(y, Q + np.linalg.inv(precision)) - 0.5 * penalty + 0.5 * constants.sum()
+    return log_normal(y, Q + noise * eye) - 0.5 * log_det(eye + D / noise)
 
 
 def posterior(Kuu, Kuf, kff, y, noise, power):
@@ -86,34 +56,6 @@ def predict(Kuu, Kus, Kss, q_mean, q_cov):
     """Mean and covariance of f at the test inputs."""
     W = np.linalg.solve(Kuu, Kus)
     return W.T @ q_mean, Kss - Kus.T @ W + W.T @ q_cov @ W
-
-
-def complex_step(f, x):
-    """The gradient of a real function of an array, exact to rounding."""
-    gradient = np.empty(np.shape(x))
-    for index in np.ndindex(gradient.shape):
-        moved = np.array(x, dtype=complex)
-        moved[index] += 1e-30j
-        gradient[index] = f(moved).imag / 1e-30
-    return gradient
-
-
-def model_log_evidence(name, parameters, X, y, power, jitter=0.0):
-    """`log_evidence` of a stationary kernel with inducing points, from the package's own dictionary of parameters."""
-    Z = parameters["features.Z"]
-    covariance = (name, np.exp(parameters["kernel.log_variance"]), np.exp(parameters["kernel.log_lengthscale"]))
-    Kuu = kernel(*covariance, Z, Z)
-    Kuu = Kuu + jitter * np.diag(np.diag(Kuu))
-    noise = np.exp(parameters["log_noise_variance"])
-    return log_evidence(Kuu, kernel(*covariance, Z, X), covariance[1] * np.ones(len(X)), y, noise, power)
-
-
-def model_gradient(name, parameters, X, y, power, jitter=0.0):
-    """Its gradient, by complex steps, under the same names."""
-    return {
-        key: complex_step(lambda value, key=key: model_log_evidence(name, {**parameters, key: value}, X, y, power, jitter), parameters[key])
-        for key in parameters
-    }
 
 
 def pivoted_cholesky(K, n):

@@ -1,4 +1,4 @@
-"""The same in 50-digit arithmetic (mpmath), for a few data."""
+"""Sparse regression by Power EP in 50-digit arithmetic (mpmath), for a few data."""
 
 import mpmath as mp
 import numpy as np
@@ -31,20 +31,13 @@ class Regression:
     """log Z_PEP, q(u) and predictions of f, exact for the given float64 inputs, as float64 numbers."""
 
     def __init__(self, covariance, X, y, Z, noise, power):
-        self.covariance, self.Z = covariance, Z
-        power = [mp.mpf(float(a)) for a in np.broadcast_to(power, len(y))]
-        noise, y = mp.mpf(noise), mp.matrix([mp.mpf(float(value)) for value in y])
-        self.Kuu, self.Kuf = gram(covariance, Z, Z), gram(covariance, Z, X)
-        self.Q = self.Kuf.T * self.Kuu**-1 * self.Kuf
-        self.dff = [kernel(*covariance, x, x) - self.Q[n, n] for n, x in enumerate(X)]
-        self.scale = [a * d + noise for a, d in zip(power, self.dff)]
-        K = self.Q + mp.diag(self.scale)
-        correction = mp.fsum((1 - a) / (2 * a) * mp.log1p(a * d / noise) if a else d / (2 * noise) for a, d in zip(power, self.dff))
-        fit = (y.T * K**-1 * y)[0]
-        self.log_evidence = float(-(fit + log_det(K) + len(y) * mp.log(2 * mp.pi)) / 2 - correction)
-        weighted = self.Kuf * mp.diag([1 / s for s in self.scale])
+        self.covariance, self.Z, power = covariance, Z, np.broadcast_to(power, len(y))
+        self.Kuu, self.Kuf, Kff = gram(covariance, Z, Z), gram(covariance, Z, X), gram(covariance, X, X)
+        self.log_evidence, _ = log_evidence(self.Kuu, self.Kuf, Kff, y, np.full(len(y), noise), np.arange(len(y)), power)
+        D = Kff - self.Kuf.T * self.Kuu**-1 * self.Kuf
+        weighted = self.Kuf * mp.diag([1 / (mp.mpf(float(a)) * D[n, n] + mp.mpf(noise)) for n, a in enumerate(power)])
         self.A = self.Kuu + weighted * self.Kuf.T
-        self.weights = self.A**-1 * weighted * y
+        self.weights = self.A**-1 * weighted * mp.matrix(y.tolist())
 
     def q(self):
         """Mean (M,) and covariance (M, M) of q(u)."""

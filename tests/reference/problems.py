@@ -12,7 +12,7 @@ KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32,
 
 
 class Problem:
-    """A model, data, test inputs and a power; `name` is the kernel's in `reference.dense`."""
+    """A model, data, test inputs and a power."""
 
     def __init__(self, seed, N, M, D, name="se", power=0.5, ard=True, scale_X=1.0, scale_y=1.0):
         rng = np.random.default_rng(seed)
@@ -21,7 +21,7 @@ class Problem:
         Z[:, 0] = rng.permutation(M) + rng.uniform(-0.2, 0.2, size=M)  # a lengthscale or more apart
         X, self.X_test = ((rng.normal(size=(n, D)) + [M / 2, *np.zeros(D - 1)]) * scale_X for n in (N, 4))
         self.X, self.y = X, scale_y * (np.sin(2 * X[:, 0] / scale_X) + rng.normal(size=N))
-        self.name, self.power = (name, np.resize([0.0, 1.0, 0.5, 1e-7], N) if power == "private" else power)
+        self.power = np.resize([0.0, 1.0, 0.5, 1e-7], N) if power == "private" else power
         kernel = KERNELS[name](scale_y**2 * rng.uniform(0.5, 2.0), scale_X * lengthscale)
         self.model = Model(kernel, InducingPoints(scale_X * Z), Gaussian(float(scale_y**2 * rng.uniform(0.05, 0.5))))
 
