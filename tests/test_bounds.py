@@ -19,7 +19,7 @@ from sparse_pep.model import Model, model_evidence, model_gradient, model_leave_
 from sparse_pep.regression import evidence
 from sparse_pep.shards import Rows
 from sparse_pep.sites import q_moments
-from sparse_pep.training import LBFGS, Adam, held_out_power, train
+from sparse_pep.training import LBFGS, Adam, train
 
 GRADIENTS = {"log_variance": "kernel.log_variance", "log_lengthscales": "kernel.log_lengthscale", "Z": "features.Z"}
 
@@ -151,20 +151,6 @@ def test_the_estimator_trains_and_reports_the_tight_form(more, tmp_path):
     model.set_params(tight=False)  # a fitted model stays as it is
     assert gradient_error(model.log_marginal_likelihood_gradient(), gradient) < 1e-9
     assert error(model.leave_one_out(), model_leave_one_out(model._model, fit, rows, **{k: given[k] for k in ("power", "tight")})) < 1e-9
-
-
-def test_what_training_returns_has_the_tight_form():
-    model, data = replace(MODEL, mean=ConstantMean(0.2)), Rows(X, Y[:, 0])
-    result = train(model, data, 0.5, training=Adam(batch_size=12, n_epochs=1, tol=1e-3), jitter=1e-6, tight=True)
-    fit = model_evidence(result.model, data, 0.5, 1e-6, tight=True)
-    assert error(result.log_evidence, fit.log_evidence) < 1e-9
-    given = {"training": LBFGS(max_iter=2), "tight": True, "powers": (0.5,)}
-    _, trained, sweep = held_out_power(model, data, np.random.default_rng(0), **given)
-    judges, learners = np.split(np.random.default_rng(0).permutation(N), [round(N / 5)])
-    fit = model_evidence(trained, data.at(learners), 0.5, 1e-8, tight=True)
-    mean, var = model_predict(trained, fit.posteriors, X[judges])
-    density = trained.likelihood.predict_log_density(Y[judges, 0], mean, var).mean()
-    assert error(sweep["log_density"][0], density) < 1e-9
 
 
 def test_later_data_and_bounds_have_the_tight_form():

@@ -143,20 +143,6 @@ def test_limits_of_a_fit_arrive_and_are_named_and_the_seed_decides(trial):
     assert "does not name its columns" in refused("predict", "plain.npz", "trial.csv")
 
 
-def test_the_summary_of_a_fit(trial):
-    options = ["--power", 0, "--inducing", 10, "--max-iter", 80, "--test-fraction", 0.25, "--seed", 3]
-    result = accept("fit", "trial.csv", "--target", "response", *options)
-    assert "power 0 (VFE), 10 inducing points, 60 rows" in result.stdout and "wrote model.npz" in result.stdout
-    noise = float(re.search(r"deviation: ([\d.]+) \(units of response\)", result.stdout)[1])
-    assert 0.35 < noise < 0.7
-    scores = re.search(r"20 rows held out: SMSE ([\d.-]+), SMLL ([\d.-]+)", result.stdout)
-    assert float(scores[1]) < 0.05 and float(scores[2]) < -1.5
-    assert "%|" in result.stderr  # the bar
-    fitted, (held_in, _) = load("model.npz"), random_splits(80, 1, 0.25, seed=3)[0]
-    assert fitted.power == 0
-    assert np.isclose(fitted.y_mean_, np.mean(trial[held_in, 3]), rtol=1e-14)  # scaled by the rows of --seed 3 that were trained on
-
-
 # ---- labels and counts ----------------------------------------------------------------------------------------------
 
 
@@ -540,17 +526,6 @@ def test_three_classes_of_numbers_as_json():
     assert [row["label"] for row in document("predict", "model.npz", "three.csv")["rows"]] == kind.tolist()
 
 
-def test_predictions_as_json_are_rows_or_a_file(model):
-    told = document("predict", "model.npz", "trial.csv")
-    assert not Path("predictions.csv").exists()
-    assert (told["target"], told["n_rows"], told["file"]) == ("response", 80, None)
-    printed = numbers(accept("predict", "model.npz", "trial.csv", "--out", "-").stdout)
-    assert all([row[name] for row in told["rows"]] == printed[name].tolist() for name in ("mean", "std"))
-    told = document("predict", "model.npz", "trial.csv", "--out", "p.csv")
-    assert told == {"target": "response", "n_rows": 80, "file": "p.csv"}
-    assert numbers(Path("p.csv").read_text())["mean"].tolist() == printed["mean"].tolist()
-
-
 # ---- mixed tables, and data in pieces -------------------------------------------------------------------------------
 
 COLUMNS = ["dose", "age", "site", "response", "times"]
@@ -694,20 +669,6 @@ def test_labels_in_pieces(pieces):
     found = pd.read_csv("p.csv")
     assert list(found) == ["label", "p_high", "p_low"] and len(found) == 80
     pd.testing.assert_frame_equal(found, pd.read_csv(io.StringIO(expected)), rtol=0.0, atol=1e-7)
-
-
-def test_a_checkpoint_of_a_fit_in_pieces_is_used_and_deleted(pieces, monkeypatch):
-    words = ["parts", *LEARN, "--in-pieces"]
-    straight, words = told(*words), [*words, "--checkpoint", "c.ckpt"]
-    with monkeypatch.context() as patch:
-        patch.setattr(SparsePEPRegressor, "save", raising(OSError("the disk is full")))
-        result = run("fit", *words)
-    assert result.exit_code == 2 and "the disk is full" in result.stderr and Path("c.ckpt").exists()
-    calls = []
-    gradient = sparse_pep.training.evidence_and_gradient
-    monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", lambda *given, **more: calls.append(1) or gradient(*given, **more))
-    assert told(*words) == straight
-    assert not calls and not Path("c.ckpt").exists()
 
 
 def test_predictions_in_pieces_are_the_same_rows(pieces, monkeypatch):

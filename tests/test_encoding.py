@@ -40,21 +40,6 @@ def test_labels_that_are_no_class(labels, classes):
         Encoding(Probit(), classes=classes)(np.array(labels))
 
 
-def test_a_piece_is_translated_where_it_is():
-    scaling = {"x_mean": np.array([1.0, 2.0]), "x_scale": np.array([0.5, 2.0])}
-    encoding, inputs, targets = Encoding(Gaussian(), 1.0, 2.0, **scaling), (X - [1.0, 2.0]) / [0.5, 2.0], (Y - 1.0) / 2.0
-    source = EncodedSource(in_pieces(X, Y, known_variance=np.full(600, 8.0)), encoding)
-    pieces, few = list(source.pieces()), source.sample(50, np.random.default_rng(1))
-    assert [len(piece.X) for piece in pieces] == [170, 170, 170, 90]
-    assert np.allclose(np.concatenate([piece.X for piece in pieces]), inputs, rtol=1e-12)
-    assert np.allclose(np.concatenate([piece.y for piece in pieces]), targets, rtol=1e-15)
-    assert all(np.all(piece.known_variance == 2.0) for piece in pieces)
-    assert np.isin(few.X, inputs).all() and np.isin(few.y, targets).all() and len(few.y) == 50
-    for own in (Encoding(**scaling), encoding.of_inputs()):
-        first = next(EncodedSource(in_pieces(X), own).pieces())
-        assert np.array_equal(first.X, pieces[0].X) and first.y is None
-
-
 def test_fingerprints_tell_encodings_apart():
     scales = {"x_mean": np.zeros(2), "x_scale": np.ones(2)}
     numbers = [*(Encoding(Gaussian(), *scaling) for scaling in ((0, 1), (1, 1), (0, 2))), Encoding(Gaussian(), 0, 1, **scales)]

@@ -9,7 +9,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from scipy.stats import binomtest, norm
+from scipy.stats import norm
 
 from sparse_pep.plots import (
     BAND,
@@ -190,15 +190,6 @@ def test_a_surface_has_a_map_of_the_mean_and_one_of_the_standard_deviation():
     np.testing.assert_array_equal(axes[1].lines[0].get_xydata(), X)
 
 
-def test_a_model_that_tells_nothing_of_f_has_a_map_of_y():
-    class Silent(Plane):
-        noise_variance_ = property()
-
-    axes = plot_posterior_2d(Silent(), [[0.0, 0.0], [1.0, 1.0]], [0.0, 1.0], n_grid=5)
-    assert axes[0].figure.axes[3].get_ylabel() == "standard deviation of y (units of y)"
-    assert len(axes) == 2 and labels(axes[1]) == ["data"]
-
-
 class Tilted:
     """Two classes; the second has probability 1 / (1 + exp(-4 (x1 + 2 x2)))."""
 
@@ -281,17 +272,6 @@ def test_three_classes_have_two_borders():
     assert np.all(np.isin(found, [0.12, 0.13, 0.37, 0.38])) and np.ptp(found) > 0.2
 
 
-def test_a_classifier_that_is_sure_everywhere_has_no_line(recwarn):
-    ax = plot_classification_2d(Tilted(), PLANE + 9.0, [1] * 5)
-    assert line_between(ax) == [] and not recwarn.list
-    assert len(ax.collections) == 1  # one colour
-
-
-def test_one_datum_of_a_class_can_be_drawn():
-    ax = plot_classification_2d(Tilted(), [[1.0, 2.0]], [1])
-    assert ax.get_xlim() == (0.92, 1.08) and ax.get_ylim() == (1.92, 2.08)
-
-
 def test_the_calibration_curve_is_the_share_inside_each_central_interval():
     rng = np.random.default_rng(0)
     y, mean, std = rng.normal(1.0, 3.0, 40), rng.standard_normal(40), rng.uniform(0.5, 4.0, 40)
@@ -328,14 +308,6 @@ def test_residuals_are_standardised_and_those_outside_marked():
     np.testing.assert_array_equal(outside.get_xydata(), [[1, 2], [1, -2]])
     assert labels(ax) == ["inside", "outside (2 of 4)"]
     assert inside.get_marker() != outside.get_marker() and inside.get_color() != outside.get_color()
-
-
-@pytest.mark.parametrize("k, n", [(0, 1), (1, 1), (0, 7), (3, 7), (7, 7), (90, 1000), (1, 3), (16, 16), (35, 35)])
-def test_the_wilson_interval_is_that_of_scipy(k, n):
-    expected = binomtest(k, n).proportion_ci(0.95, "wilson")
-    low, high = wilson_interval([k], [n])
-    np.testing.assert_allclose([low[0], high[0]], [expected.low, expected.high], atol=1e-12)
-    assert 0.0 <= low[0] <= k / n <= high[0] <= 1.0  # exactly: bars of negative length are an error
 
 
 LABELS = np.array(["no", "no", "yes", "yes", "yes"])

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from sparse_pep.kernels import SquaredExponential  # noqa: E402
-from studies import banana, beyond, common, ionosphere, mnist, real, statistics, synthetic  # noqa: E402
+from studies import banana, beyond, ionosphere, mnist, real, statistics, synthetic  # noqa: E402
 from studies.__main__ import NAMES, import_module, main  # noqa: E402
 from studies.runner import Study, read_results, run_study  # noqa: E402
 
@@ -86,12 +86,6 @@ def test_committed_results_are_those_of_the_jobs_with_their_tables_and_figures(n
     assert all(len(table) for table in script.tables(rows).values())
     for figure in script.figures(rows).values():
         figure.canvas.draw()
-
-
-def test_powers_of_a_grid_start_alike_and_first_splits_come_first():
-    jobs = common.grid_of(("yacht", "boston"), 2, (0.0, 1.0), (10,))
-    assert [(job["data"], job["split"]) for job in jobs[::2]] == [("yacht", 0), ("boston", 0), ("yacht", 1), ("boston", 1)]
-    assert jobs[0]["seed"] == jobs[1]["seed"] != jobs[2]["seed"]
 
 
 # ---- what a job computes --------------------------------------------------------------------------------------------
@@ -211,30 +205,6 @@ def test_a_claim_is_checked_with_the_numbers_of_its_pair():
 
 
 # ---- tables and figures ---------------------------------------------------------------------------------------------
-
-
-def test_points_and_means_of_real_data_are_drawn_where_they_are():
-    rows = read_results(RESULTS / "regression.csv")
-    figures = real.figures("regression", rows)
-    assert list(figures) == ["pairs", "smse", "smll", "ranks"]
-    ax = figures["pairs"].axes[0]
-    points = np.concatenate([line.get_xydata() for line in ax.lines if line.get_linestyle() == "None"])
-    table = statistics.paired(rows, "smse", (0.5, 0.0))
-    low, high = ax.get_xlim()
-    np.testing.assert_allclose(np.sort(points, axis=0), np.sort(np.clip(table[[0.0, 0.5]], low, high), axis=0))
-    mean = rows.query("data == 'yacht' and power == 0.5 and M == 20")["smll"].mean()
-    (ax,) = (ax for ax in figures["smll"].axes if ax.get_title() == "yacht")
-    assert min(np.abs(line.get_ydata() - mean).min() for line in ax.lines if len(line.get_ydata())) < 1e-12
-    assert list(real.figures("regression", rows[rows["data"] == "yacht"])) == ["pairs", "smse", "smll"]
-    assert real.tables("regression", rows)["smll by data and power"].loc["yacht", 0.5] == f"{rows.query('data == @n and power == 0.5', local_dict={'n': 'yacht'})['smll'].mean():.3f}"
-
-
-def test_means_are_means_of_what_is_there():
-    rows = pd.DataFrame({"a": [1, 1, 2], "b": "x", "s": [0.0, None, None]})
-    found = common.means_of(rows, ["a", "b"], {"runs": "d", "s": ".2f"})
-    assert found.to_numpy().tolist() == [["2", "0.00"], ["1", ""]]
-    fits = pd.DataFrame({"data": ["a", "a", "b"], "split": [0, 0, 1], "power": 0.5, "converged": [None, False, True]})
-    assert common.convergence(fits) == "2 fits, 1 not converged (a 1)"  # the last row of a fit counts
 
 
 def test_gains_beyond_the_paper_are_those_that_were_put_in():

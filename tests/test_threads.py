@@ -6,21 +6,9 @@ from time import sleep
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from reference.compare import properties
 from threadpoolctl import threadpool_limits
 
 from sparse_pep.numerics.threads import HOLD, chunk_slices, map_chunks, one_blas_thread
-
-
-@properties
-@given(st.integers(0, 500), st.integers(1, 2000))
-def test_chunks_cover_every_row_once_and_in_order(N, M):
-    slices = chunk_slices(N, M)
-    rows = np.arange(N)
-    np.testing.assert_array_equal(np.concatenate([rows[s] for s in slices] or [rows]), rows)
-    assert all(s.stop > s.start for s in slices)
 
 
 @pytest.mark.parametrize("rows, n_chunks", [(1_000, 1), (2_000, 2), (5_000, 6), (10_000, 8), (50_000, 16)])
@@ -28,17 +16,6 @@ def test_few_rows_are_not_split_over_all_threads(rows, n_chunks):
     with threadpool_limits(8, user_api="blas"), one_blas_thread():
         slices = chunk_slices(rows, 100)
     assert len(slices) == n_chunks
-
-
-@pytest.mark.parametrize("limit", [1, 2])
-@pytest.mark.parametrize("n", [1, 2, 5, 9])
-def test_map_chunks_gives_every_chunk_to_one_thread(limit, n):
-    slices = [slice(row, row + 1) for row in range(n)]
-    with threadpool_limits(limit, user_api="blas"):
-        shares = map_chunks(list, slices)
-    assert sorted(s.start for share in shares for s in share) == list(range(n))
-    assert len(shares) <= min(limit, n)
-    assert all(share == sorted(share, key=lambda s: s.start) for share in shares)
 
 
 def test_an_error_in_a_chunk_comes_out_and_does_not_lock_the_others_out():
