@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws.adapter import chunks_of
 from reference.compare import error, properties
-from reference.searched import SearchedGaussian
+from reference.problems import SearchedGaussian
 
 from sparse_pep.blocks import Partition, block_cholesky, block_chunks, clustered_blocks, log_det_ratio, unexplained_blocks
 from sparse_pep.features import InducingPoints

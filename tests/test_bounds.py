@@ -8,8 +8,7 @@ import pytest
 from conftest import BESIDE, outside
 from reference import dense
 from reference.compare import error, gradient_error
-from reference.problems import KERNELS, Problem
-from reference.searched import SearchedGaussian
+from reference.problems import KERNELS, Problem, SearchedGaussian
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.features import GaussianBlur, InducingPoints

@@ -81,7 +81,7 @@ def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
 def test_the_same_call_gives_the_same_bits(limit):
     p = Problem(6, 400, 6, 2)
     with threadpool_limits(limit, user_api="blas"), chunks_of(16):
-        first, second = (everything(p.model, *p.data(), p.X_test) for _ in range(2))
+        first, second = (everything(p.model, p.X, p.y, p.power, p.X_test) for _ in range(2))
     for key, value in first.items():
         np.testing.assert_array_equal(value, second[key])
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from reference.compare import error
-from reference.searched import SearchedGaussian
+from reference.problems import SearchedGaussian
 
 from sparse_pep.blocks import Partition
 from sparse_pep.estimators import SparsePEPRegressor

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 from reference import energy, highprec
-from reference.searched import SearchedGaussian
+from reference.problems import SearchedGaussian
 
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, Mixture, Wavelet
 from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, SquaredExponential, White
@@ -48,7 +48,7 @@ class Problem:
     @property
     def gaussian(self):
         """Whether the sites are known in closed form."""
-        return isinstance(self.likelihood, Gaussian)
+        return self.likelihood.sites_known
 
     @property
     def private(self):

@@ -1,6 +1,7 @@
 """Laws that every feature set obeys, for several kernels. A new one is tested by one more line in FEATURES."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
@@ -32,15 +33,7 @@ FEATURES = {
     "values": Derivative(Z, [-1] * 5),
     "points and derivatives": Mixture([InducingPoints(Z[:2]), Derivative(Z_far, [0, 1, -1, 0, 1])]),
     "points and points": Mixture([InducingPoints(Z[:3]), InducingPoints(Z[3:])]),
-    "every window": Mixture(
-        [
-            Wavelet(Z[:2], 0.5, FREQUENCIES[:2], phase=0.4, zero_mean=True),
-            InducingPoints(Z_far[:2]),
-            GaussianBlur(Z[2:], [0.4, 0.9]),
-            Derivative(Z_far[2:], [0, 1, -1]),
-            Wavelet(Z[3:], 0.7, [1.0, 0.0]),
-        ]
-    ),
+    "every window": Mixture([Wavelet(Z[:2], 0.5, FREQUENCIES[:2], phase=0.4, zero_mean=True), InducingPoints(Z_far[:2]), GaussianBlur(Z[2:], [0.4, 0.9]), Derivative(Z_far[2:], [0, 1, -1]), Wavelet(Z[3:], 0.7, [1.0, 0.0])]),
 }
 KERNELS = {
     "se": SquaredExponential(1.3, [0.8, 1.5]),
@@ -61,27 +54,18 @@ ON_A_LINE = {
     "fourier": Fourier(-0.5, 2.0, 4),
     "fourier, any frequencies": Fourier(-0.5, 2.0, [0.7, 0.0, 2.0]),
     "fourier, one": Fourier(-0.5, 2.0, [1.0]),
-    "fourier and points": Mixture(
-        [InducingPoints(X_line[:2] + 0.1), Fourier(-0.5, 2.0, 3), InducingPoints(X_line[3:6] + 0.1)]
-    ),
+    "fourier and points": Mixture([InducingPoints(X_line[:2] + 0.1), Fourier(-0.5, 2.0, 3), InducingPoints(X_line[3:6] + 0.1)]),
     "wavelets on a line": Wavelet(X_line[:3] + 0.2, 0.5, [[0.0], [2.0], [6.0]], zero_mean=True),
 }
-KERNELS_ON_A_LINE = {
-    "matern12": Matern12(1.3, 0.9),
-    "matern32": Matern32(1.3, [0.9]),
-    "matern52": Matern52(1.3, 0.9, active_dims=(0,)),
-    "se": SquaredExponential(1.3, [0.9]),
-}
-KINDS = [(FEATURES, KERNELS, X), (ON_A_LINE, KERNELS_ON_A_LINE, X_line)]
+KERNELS_ON_A_LINE = {"matern12": Matern12(1.3, 0.9), "matern32": Matern32(1.3, [0.9]), "matern52": Matern52(1.3, 0.9, active_dims=(0,)), "se": SquaredExponential(1.3, [0.9])}
 PAIRS, REFUSED = [], []
-for kinds, kernels, inputs in KINDS:
-    for name, features in kinds.items():
-        for kernel_name, kernel in kernels.items():
-            try:
-                features.Kuu(kernel)
-                PAIRS.append(pytest.param(features, kernel, inputs, id=f"{kernel_name}-{name}"))
-            except NotImplementedError as refusal:
-                REFUSED.append((features, kernel, inputs, str(refusal)))
+for kinds, kernels, inputs in [(FEATURES, KERNELS, X), (ON_A_LINE, KERNELS_ON_A_LINE, X_line)]:
+    for (name, features), (kernel_name, kernel) in product(kinds.items(), kernels.items()):
+        try:
+            features.Kuu(kernel)
+            PAIRS.append(pytest.param(features, kernel, inputs, id=f"{kernel_name}-{name}"))
+        except NotImplementedError as refusal:
+            REFUSED.append((features, kernel, inputs, str(refusal)))
 every_pair = pytest.mark.parametrize(("features", "kernel", "X"), PAIRS)
 
 
@@ -100,12 +84,8 @@ def covariances(features, kernel, X):
 @every_pair
 def test_jointly_positive_semi_definite_with_the_function(features, kernel, X):
     Kuu, Kuf = covariances(features, kernel, X)
-    M = len(features)
-    assert Kuu.shape == (M, M)
-    assert Kuf.shape == (M, len(X))
+    assert Kuu.shape == (len(features), len(features)) and Kuf.shape == (len(features), len(X)) and error(Kuu, Kuu.T) < 1e-15
     assert all(K.flags.c_contiguous and K.dtype == np.float64 for K in (Kuu, Kuf))
-    assert error(Kuu, Kuu.T) < 1e-15
-    assert np.linalg.eigvalsh(Kuu)[0] > -1e-14 * np.trace(Kuu)
     joint = np.block([[Kuu, Kuf], [Kuf.T, kernel(X)]])
     assert np.linalg.eigvalsh(joint)[0] > -1e-14 * np.trace(joint)
 
@@ -127,9 +107,9 @@ def test_pull_back_equals_finite_differences(features, kernel, X, name):
         (kernel_gradient, kernel, lambda p: matrix(features, kernel.with_parameters(p))),
         (features_gradient, features, lambda p: matrix(features.with_parameters(p), kernel)),
     ):
-        given, numeric = slopes(lambda p, rebuilt=rebuilt: np.vdot(bar, rebuilt(p)), owner.parameters(), gradient)
+        claimed, numeric = slopes(lambda p, rebuilt=rebuilt: np.vdot(bar, rebuilt(p)), owner.parameters(), gradient)
         for key, value in numeric.items():
-            assert error(given[key], value, max(rounding, abs(value))) < 1e-8, key
+            assert error(claimed[key], value, max(rounding, abs(value))) < 1e-8, key
 
 
 @every_pair
@@ -137,13 +117,10 @@ def test_description_and_parameters_go_round_and_columns_are_independent(feature
     Kuu, Kuf = covariances(features, kernel, X)
     described = from_config(json.loads(json.dumps(to_config(features, "features"))), "features")
     rebuilt = features.with_parameters(features.parameters())
-    assert type(described) is type(rebuilt) is type(features)
-    assert len(rebuilt) == len(features)
+    assert type(described) is type(rebuilt) is type(features) and len(rebuilt) == len(features)
     for got, expected in zip(covariances(described, kernel, X), (Kuu, Kuf)):
         np.testing.assert_array_equal(got, expected)
     apart, scale = np.column_stack([features.Kuf(kernel, x[None]) for x in X]), np.max(np.abs(Kuu))
-    assert error(rebuilt.Kuu(kernel), Kuu) < 1e-14
-    assert error(rebuilt.Kuf(kernel, X), Kuf, scale) < 1e-14
-    assert error(apart, Kuf, scale) < 1e-14
+    assert error(rebuilt.Kuu(kernel), Kuu) < 1e-14 and error(rebuilt.Kuf(kernel, X), Kuf, scale) < 1e-14 and error(apart, Kuf, scale) < 1e-14
     with pytest.raises(ValueError, match="column"):
         features.Kuf(kernel, np.ones((3, 5)))

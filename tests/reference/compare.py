@@ -48,9 +48,9 @@ def slopes(f, parameters, gradient, step=1e-4):
     near zero, and there is one for each parameter, so that none hides behind a larger one.
     """
     assert gradient.keys() == parameters.keys()
-    rng, given, found = np.random.default_rng(0), {}, {}
+    rng, claimed, found = np.random.default_rng(0), {}, {}
     for name, value in parameters.items():
         direction = rng.choice([-1.0, 1.0], np.shape(value)) * rng.uniform(0.5, 1.5, np.shape(value))
-        given[name] = np.vdot(direction, gradient[name])
+        claimed[name] = np.vdot(direction, gradient[name])
         found[name] = slope(lambda at, name=name: f({**parameters, name: at}), value, direction, step)
-    return given, found
+    return claimed, found

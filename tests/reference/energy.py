@@ -98,12 +98,12 @@ def level(likelihood, y, mean, var, power):
         return one_dimensional(lambda f: likelihood.log_density(y[:, None], f)[0], mean[0], var[0], power, likelihood.width)
     rest, s = (y - mean[0])[:, None] ** 2, var[0][:, None]
 
-    def given_g(g):  # noise whose logarithm is the second function: the integral over f in closed form
+    def at_g(g):  # noise whose logarithm is the second function: the integral over f in closed form
         v = likelihood.base_variance * np.exp(likelihood.gain * g)
         grown = np.log1p(power * s / v) / power if power else s / v
         return -0.5 * (np.log(2 * np.pi * v) + rest / (v + power * s) + grown)
 
-    return one_dimensional(given_g, mean[1], var[1], power, 0.6 / likelihood.gain)
+    return one_dimensional(at_g, mean[1], var[1], power, 0.6 / likelihood.gain)
 
 
 def at_fit(likelihood, y, offset, fit, Kuu, Kuf, Kff, blocks, powers, weights):

@@ -1,5 +1,7 @@
 """Small random regression problems whose Kuu is well conditioned, so that dense references keep their digits."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -9,6 +11,13 @@ from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model
 
 KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}
+
+
+@dataclass(frozen=True)
+class SearchedGaussian(Gaussian):
+    """Gaussian noise as any other likelihood: its sites are searched for."""
+
+    sites_known = False
 
 
 class Problem:
@@ -29,10 +38,6 @@ class Problem:
         """Kuu, Kuf and kff of the model at the data."""
         kernel, features = self.model.kernel, self.model.features
         return features.Kuu(kernel), features.Kuf(kernel, self.X), kernel.diag(self.X)
-
-    def data(self):
-        """What `model_evidence` and `model_gradient` take after the model."""
-        return self.X, self.y, self.power
 
 
 # one datum, one inducing point, more inducing points than data, one column: all within reach

@@ -6,6 +6,7 @@
 import gzip
 import json
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import mpmath as mp
@@ -15,9 +16,6 @@ from mpmath.calculus.quadrature import GaussLegendre
 DIGITS = 60
 TOLERANCE = mp.mpf("1e-25")
 TABLE = Path(__file__).with_name("tilted.json.gz")
-
-
-# Each likelihood: log p(y|f) and its first two derivatives in f. Their parameters have been made mpf.
 
 
 def probit(f, y):
@@ -64,23 +62,15 @@ def student_t(f, y, df, scale):
     return constant - (df + 1) / 2 * mp.log1p(u**2 / df), slope, -(df + 1) * (df - u**2) / (scale * (df + u**2)) ** 2
 
 
-def gaussian(f, y, noise_variance):
-    """A normal density in y - f."""
-    constant = -mp.log(2 * mp.pi * noise_variance) / 2
-    return constant - (y - f) ** 2 / (2 * noise_variance), (y - f) / noise_variance, -1 / noise_variance
-
-
-LIKELIHOODS = {function.__name__: function for function in (probit, logit, noisy_probit, poisson, negative_binomial, student_t, gaussian)}
+# log p(y|f) and its first two derivatives in f, of parameters that have been made mpf
+LIKELIHOODS = {function.__name__: function for function in (probit, logit, noisy_probit, poisson, negative_binomial, student_t)}
 
 
 def centre_of(name, y):
     """Where a likelihood bends."""
     if name in ("poisson", "negative_binomial"):
         return mp.log(y) if y else mp.mpf(0)
-    return y if name in ("student_t", "gaussian") else mp.mpf(0)
-
-
-# Integration over panels
+    return y if name == "student_t" else mp.mpf(0)
 
 
 @cache
@@ -115,15 +105,6 @@ def integrate(integrands, breaks, degree):
     return [mp.fsum(column) for column in zip(*done)]
 
 
-def tilted_mode(log_p, mean, var, power, low, high):
-    """Where N(f; mean, var) p^power is stationary, by bisection, and the width of it."""
-    for _ in range(100):
-        middle = (low + high) / 2
-        uphill = power * log_p(middle)[1] > (middle - mean) / var
-        low, high = (middle, high) if uphill else (low, middle)
-    return low, 1 / mp.sqrt(max(1 / var - power * log_p(low)[2], 1 / var))
-
-
 def breaks_between(low, high, features, ratio):
     """Ends of panels that grow geometrically away from each feature (place, width)."""
     breaks = {low, high}
@@ -138,8 +119,11 @@ def breaks_between(low, high, features, ratio):
 def moments(log_p, centre, mean, var, power, ratio, degree):
     """z, d1 and d2 from panels with the given ratio of widths and degree of rule."""
     spread = mp.sqrt(var)
-    low, high = min(mean, centre) - 50 * spread, max(mean, centre) + 50 * spread
-    mode, width = tilted_mode(log_p, mean, var, power, low, high)
+    low, high = left, right = min(mean, centre) - 50 * spread, max(mean, centre) + 50 * spread
+    for _ in range(100):  # where N(f; mean, var) p^power is stationary, by bisection
+        middle = (left + right) / 2
+        left, right = (middle, right) if power * log_p(middle)[1] > (middle - mean) / var else (left, middle)
+    mode, width = left, 1 / mp.sqrt(max(1 / var - power * log_p(left)[2], 1 / var))
     slope_there, twice, height = log_p(mode)[1], 2 * var, mp.sqrt(2 * mp.pi * var)
 
     def integrands(f):
@@ -174,13 +158,6 @@ def tilted(name, y, mean, var, power, **parameters):
     return tuple(value if within else mp.nan for within, value in zip(reached, first))
 
 
-def predictive(name, y, mean, var, **parameters):
-    """log E[p(y|f)] for f ~ N(mean, var)."""
-    return tilted(name, y, mean, var, 1, **parameters)[0]
-
-
-# The table
-
 MEANS = (-30.0, -8.0, -2.5, -0.3, 1.0, 5.0, 12.0, 30.0)
 VARIANCES = (1e-6, 1e-3, 0.1, 1.0, 9.0, 100.0, 1e4, 1e6)
 POWERS = (0.0, 1e-6, 0.01, 0.1, 0.5, 0.8, 1.0)
@@ -192,23 +169,6 @@ CASES = (
     *(("poisson", y, {}) for y in (0, 1, 3, 40, 1000)),
     *(("negative_binomial", y, {"dispersion": r}) for y, r in ((0, 0.5), (50, 0.5), (2, 5), (50, 5))),
 )
-
-
-def tabulate(name, y, parameters):
-    """z, d1 and d2 of a case over the whole grid, as a row of the table."""
-    moments_there = [
-        [None if mp.isnan(value) else float(value) for value in tilted(name, y, mean, var, power, **parameters)]
-        for mean in MEANS
-        for var in VARIANCES
-        for power in POWERS
-    ]
-    return {"name": name, "y": y, "parameters": parameters, "moments": moments_there}
-
-
-def write_table(rows):
-    """The same bytes for the same rows: no time in the header."""
-    content = {"means": MEANS, "variances": VARIANCES, "powers": POWERS, "cases": rows}
-    TABLE.write_bytes(gzip.compress(json.dumps(content, separators=(",", ":")).encode(), mtime=0))
 
 
 def load_table():
@@ -223,5 +183,10 @@ def load_table():
     return rows
 
 
-if __name__ == "__main__":
-    write_table([tabulate(*case) for case in CASES])
+if __name__ == "__main__":  # the same bytes for the same rows: no time in the header
+    grid, rows = list(product(MEANS, VARIANCES, POWERS)), []
+    for name, y, parameters in CASES:
+        found = [[None if mp.isnan(value) else float(value) for value in tilted(name, y, *at, **parameters)] for at in grid]
+        rows.append({"name": name, "y": y, "parameters": parameters, "moments": found})
+    content = {"means": MEANS, "variances": VARIANCES, "powers": POWERS, "cases": rows}
+    TABLE.write_bytes(gzip.compress(json.dumps(content, separators=(",", ":")).encode(), mtime=0))
