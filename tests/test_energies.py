@@ -43,9 +43,7 @@ class Problem:
             grid = np.stack(np.meshgrid(0.3 * steps, 0.4 * steps, indexing="ij"), axis=-1).reshape(-1, 2)
             t = (self.Z[:, None] + grid).reshape(-1, 2)
             sums = np.kron(np.eye(5), np.outer(weights, weights).ravel() / weights.sum() ** 2)
-        return limits.Covariances(
-            sums @ kernel(t) @ sums.T, sums @ kernel(t, self.X), kernel(self.X), sums @ kernel(t, self.X_test), kernel(self.X, self.X_test), kernel(self.X_test)
-        )
+        return limits.Covariances(sums @ kernel(t) @ sums.T, sums @ kernel(t, self.X), kernel(self.X), sums @ kernel(t, self.X_test), kernel(self.X, self.X_test), kernel(self.X_test))
 
     def power_ep(self, method):
         """Mean and covariance of f at the test inputs, and log Z, at the coordinates of the method."""

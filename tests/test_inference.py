@@ -1,6 +1,5 @@
 """Power EP for any likelihood: exact numbers, the paper's own procedure, and searches that are hard."""
 
-
 import numpy as np
 import pytest
 from laws import adapter

@@ -11,6 +11,8 @@ from sparse_pep.numerics.linalg import factorise
 from sparse_pep.sites import cavity, parallel_sweep, sequential_sweep
 
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 9), st.integers(0, 2**32 - 1))
+
+
 def problem(M, N, seed):
     """Kuu factor, V, D, targets and noise of a random problem with whitened features."""
     rng = np.random.default_rng(seed)

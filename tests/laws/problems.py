@@ -1,7 +1,4 @@
-"""Every kind of evidence, one line each: likelihood × features × kernel × mean × power × blocks × weights × known noise × outputs × form.
-
-A new likelihood, set of features or kernel is tested by all laws of `test_evidence_laws.py` once it has a line in PROBLEMS.
-"""
+"""Every kind of evidence, one line each. A new likelihood, kernel or set of features that has a line here is tested by all laws."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -82,9 +82,7 @@ def slope_of(function, x, step):
 
 
 def targets(likelihood, f):
-    """All y with what each stands for, so that a sum of weights times densities at f is 1. A continuous y is spaced
-    equally in the coordinate in which its density falls off at both ends.
-    """
+    """All y, a continuous one in equal steps where its density falls off at both ends, with weights of a sum of densities at f."""
     discrete = {Binomial: "trials", Ordinal: "cut_points"}.get(type(likelihood))
     if isinstance(likelihood, (Binary, Counts)) or discrete:
         last = getattr(likelihood, discrete) if discrete else 20_000
@@ -143,8 +141,7 @@ def test_description_goes_through_json_without_a_change(likelihood, ys, refused,
 @every_likelihood
 def test_check_names_the_row_of_what_it_refuses(likelihood, ys, refused):
     checked = likelihood.check([int(y) if y == int(y) else y for y in ys])
-    assert checked.dtype == float
-    np.testing.assert_array_equal(checked, ys)
+    assert checked.dtype == float and checked.tolist() == ys
     for bad in refused:
         with pytest.raises(ValueError, match=rf"{type(likelihood).__name__}.* in row {len(ys)}\b.*, 2 such"):
             likelihood.check([*ys, bad, ys[0], bad])
@@ -170,11 +167,7 @@ def test_averages_are_derivatives_over_the_parameters(likelihood, ys, refused, p
     got, parameters = likelihood.tilted(y, mean, var, power), likelihood.parameters()
     assert got.averages.shape == (len(parameters), len(y))
     for average, (name, value) in zip(got.averages, parameters.items()):
-
-        def z(v, name=name):
-            return likelihood.with_parameters(parameters | {name: v}).tilted(y, mean, var, power).log_z
-
-        numeric = slope_of(z, value, 1e-2)
+        numeric = slope_of(lambda v: likelihood.with_parameters(parameters | {name: v}).tilted(y, mean, var, power).log_z, value, 1e-2)
         assert off(average, numeric, 1e-6 * (1.0 + np.abs(got.log_z))) < 1e-4
 
 
@@ -213,8 +206,7 @@ def test_log_concave_sites_have_positive_precision(likelihood, ys, refused, powe
     y, mean, var = problems(ys, np.linspace(-9.0, 9.0, 13), 10.0 ** np.arange(-6, 5))
     d2 = likelihood.tilted(y, mean, var, power).d2
     if likelihood.log_concave:
-        assert np.all(d2 < 0.0)
-        assert np.all(power * var * d2 > -1.0 - 1e-9)
+        assert np.all(d2 < 0.0) and np.all(power * var * d2 > -1.0 - 1e-9)
     else:
         assert np.any(d2 > 0.0)
 
@@ -328,8 +320,7 @@ HARD = [  # what the table does not hold (narrow, hardly noisy, far away), from 
 @pytest.mark.parametrize("name, y, mean, var, power, parameters, expected", HARD)
 def test_hard_cases_in_60_digits(name, y, mean, var, power, parameters, expected):
     got = named(name, parameters).tilted(*(np.array([float(v)]) for v in (y, mean, var)), power)
-    assert off(np.ravel(got[:3]), np.array(expected)) < 1e-8
-    assert got.error < 1e-8
+    assert off(np.ravel(got[:3]), np.array(expected)) < 1e-8 and got.error < 1e-8
 
 
 def test_digits_in_the_tails():
@@ -374,6 +365,4 @@ def test_limits_of_a_tobit_are_in_order():
 
 
 def test_every_likelihood_is_in_the_suite():
-    assert {type(likelihood) for likelihood, *_ in LIKELIHOODS.values()} == {Durations} | {
-        kind for kind in likelihoods.LIKELIHOODS.values() if kind.n_latent == 1 and not kind.codes
-    }
+    assert {type(likelihood) for likelihood, *_ in LIKELIHOODS.values()} == {Durations} | {kind for kind in likelihoods.LIKELIHOODS.values() if kind.n_latent == 1 and not kind.codes}

@@ -1,8 +1,4 @@
-"""log Z of Power EP as one dense formula in all its sites, for any likelihood, blocks, weights and latent functions.
-
-Everything is made of one Gaussian integral, divided by the power: G = log E[exp(a (nu'f - f'Tf/2))] / a for f ~ N(mean, cov).
-Sites enter with G, and are deleted with the same G at -T and -nu. At a fixed point log Z does not change with any of the sites.
-"""
+"""log Z of Power EP as one dense formula in all its sites, which at a fixed point does not change with any of them."""
 
 import numpy as np
 from scipy.special import logsumexp
@@ -12,7 +8,7 @@ from . import multiclass
 
 
 def gaussian(mean, cov, T, nu, power):
-    """G, its limit at power 0 included, with the mean and the covariance of the density under it."""
+    """G = log E[exp(a (nu'f - f'Tf/2))] / a for f ~ N(mean, cov), also at power a = 0, and mean and covariance of the density under it."""
     R = np.linalg.inv(np.eye(len(mean)) + power * cov @ T)
     grown = np.linalg.eigvals(cov @ T).real
     log_det = np.sum(np.log1p(power * grown) / power if power else grown)
@@ -23,6 +19,7 @@ def gaussian(mean, cov, T, nu, power):
 def log_evidence(z, V, D, blocks, powers, weights, outer, inner):
     """log Z, and the largest variance in each block under q, of w_b'u (at least a millionth of that of f), by latent function.
 
+    Sites enter with G, and are deleted with the same G at -T and -nu.
     z(rows, mean, var, power) is log E[p^power] / power for each row, with mean and var (C, n); V is (C, M, N) and D (C, N, N).
     `outer` holds T (n, n) and nu (n,) by latent function and block, `inner` tau and nu (2, C, N) of single data.
     """

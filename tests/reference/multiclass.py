@@ -1,8 +1,4 @@
-"""Tilted moments of many-class likelihoods by product quadrature in C − 1 dimensions: slow and plain.
-
-p(y|f) depends on the differences d_j = f_y − f_j alone, which are jointly Gaussian; their
-C − 1 dimensions are covered by a trapezoid rule along the columns of the Cholesky factor.
-"""
+"""Tilted moments of many classes by a trapezoid rule in the C − 1 differences f_y − f_j, along the columns of their Cholesky factor."""
 
 import numpy as np
 from scipy.special import logsumexp

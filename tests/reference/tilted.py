@@ -1,7 +1,4 @@
-"""The tilted moments of one datum in 60-digit arithmetic (mpmath), for any cavity; `tilted.json.gz` is a table of them.
-
-`python -m reference.tilted` (in `tests/`) makes the table again, in somewhat more than an hour.
-"""
+"""Tilted moments of one datum in 60 digits, for any cavity; `python -m reference.tilted` (in `tests/`) makes `tilted.json.gz`."""
 
 import gzip
 import json
