@@ -28,9 +28,6 @@ def rows_of(X, y, blocks, power):
     return Rows(X, y, blocks=blocks.labels), blocks.powers(power)
 
 
-# ------------------------------------------------------------------------------------------------ partitions and chunks
-
-
 def test_labels_and_powers():
     blocks = Partition(["b", "c", "a", "b"])
     assert blocks.labels.tolist() == [1, 2, 0, 1] and blocks.sizes.tolist() == [1, 2, 1] and len(blocks) == 3
@@ -105,9 +102,6 @@ def test_chunks_hold_every_datum_once_in_whole_blocks(blocks, chunk_size):
                 assert set(blocks.labels[block]) == {blocks.labels[block[0]]}
 
 
-# ----------------------------------------------------------------------------------------------------- log determinants
-
-
 @pytest.mark.parametrize("seed", [2376, 2404, 2856])
 def test_log_determinant_of_what_is_hardly_a_covariance(seed):
     """I + S with an eigenvalue of some 1e-15: elimination may round a pivot of S to -1."""
@@ -127,9 +121,6 @@ def test_negative_variances_are_counted_and_set_to_zero():
     np.testing.assert_allclose(D[0], [[0.0, 0.28], [0.28, 0.96]])
 
 
-# ----------------------------------------------------------------------------------------------------------- regression
-
-
 @pytest.mark.parametrize(
     "kernel",
     [SquaredExponential(1.2, [0.7, 0.9]) + Matern12(0.4, 1.3), Matern32(1.1, 0.8) + White(0.3), Periodic(0.9, 0.7, 1.4) * SquaredExponential(1.0, 2.0)],
@@ -147,9 +138,6 @@ def test_blocks_of_a_kernel_and_the_way_back(kernel, size):
     assert set(gradient) == set(parts[0])
     for key, value in gradient.items():  # blocks of one have no slope in the lengthscale: rounding of the whole
         assert error(value, sum(part[key] for part in parts), np.abs(bar).sum()) < 1e-13
-
-
-# ------------------------------------------------------------------------------------------------------- any likelihood
 
 
 class Data:
@@ -194,9 +182,6 @@ def test_large_variance_and_flipped_labels_settle():
         fit = model_evidence(model, *rows_of(X, y, runs(150, 10), power))
         assert fit.converged, power
         assert np.all(fit.site_precision >= 0.0)
-
-
-# ------------------------------------------------------------------------------------------------------------- training
 
 
 @pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=named)

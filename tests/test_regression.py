@@ -16,7 +16,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient, model_predict
-from sparse_pep.regression import gaussian_sites, predict_f_cov
+from sparse_pep.regression import predict_f_cov
 from sparse_pep.shards import Rows
 from sparse_pep.sites import q_moments, unexplained_variance
 
@@ -24,16 +24,6 @@ from sparse_pep.sites import q_moments, unexplained_variance
 def rows_of(p):
     """Data and power of a problem."""
     return Rows(p.X, p.y), p.power
-
-
-def everything(model, X, y, power, X_test, **options):
-    """All results of a model, by name, as arrays."""
-    fit, gradient = model_gradient(model, Rows(X, y), power, **options)
-    q_mean, q_cov = q_moments(fit.posteriors[0])
-    f_mean, f_var = model_predict(model, fit.posteriors, X_test)
-    precision, shift, _ = gaussian_sites(y, fit.dff, model.likelihood.noise_variance, power)
-    results = {"log_evidence": fit.log_evidence, "q_mean": q_mean, "q_cov": q_cov, "f_mean": f_mean, "f_var": f_var}
-    return results | {"precision": precision, "shift": shift} | gradient
 
 
 @properties
@@ -52,11 +42,9 @@ def test_evidence_posterior_and_prediction_against_dense(p):
     mean, cov = dense.predict(arrays[0], Kus, Kss, *q)
     got_mean, got_var = model_predict(p.model, fit.posteriors[0], p.X_test)
     largest = np.max(np.abs(q[0]))
-    assert error(got_mean, mean, largest) < 1e-9
-    assert error(got_var, np.diag(cov), kernel.diag(p.X_test)[0]) < 1e-10
+    assert error(got_mean, mean, largest) < 1e-9 and error(got_var, np.diag(cov), kernel.diag(p.X_test)[0]) < 1e-10
     joint_mean, joint_cov = predict_f_cov(fit.posteriors[0], Kus, Kss)
-    assert error(joint_mean, mean, largest) < 1e-9
-    assert error(joint_cov, cov, kernel.diag(p.X_test)[0]) < 1e-10
+    assert error(joint_mean, mean, largest) < 1e-9 and error(joint_cov, cov, kernel.diag(p.X_test)[0]) < 1e-10
 
 
 @properties
@@ -81,9 +69,11 @@ def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
 def test_the_same_call_gives_the_same_bits(limit):
     p = Problem(6, 400, 6, 2)
     with threadpool_limits(limit, user_api="blas"), chunks_of(16):
-        first, second = (everything(p.model, p.X, p.y, p.power, p.X_test) for _ in range(2))
-    for key, value in first.items():
-        np.testing.assert_array_equal(value, second[key])
+        (fit, gradient), (again, same) = (model_gradient(p.model, *rows_of(p)) for _ in range(2))
+        predicted = [model_predict(p.model, one.posteriors, p.X_test) for one in (fit, again)]
+    assert fit.log_evidence == again.log_evidence
+    for one, other in zip((*predicted[0], *gradient.values()), (*predicted[1], *same.values()), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
@@ -108,12 +98,9 @@ def test_degenerate_data_give_finite_answers_that_are_right(power, case):
     expected = dense.log_evidence(Kuu, Kuf, kff, y, p.model.likelihood.noise_variance, power)
     # A jitter j, where one was needed, moves the evidence by about j times N variance/noise.
     allowed = 1e-11 + fit.jitter * len(y) * float(p.model.kernel.variance) / p.model.likelihood.noise_variance
-    assert fit.jitter <= 1e-11
-    assert error(fit.log_evidence, expected, abs(expected)) < allowed
-    assert all(np.all(np.isfinite(value)) for value in gradient.values())
+    assert fit.jitter <= 1e-11 and error(fit.log_evidence, expected, abs(expected)) < allowed
     mean, var = model_predict(model, fit.posteriors[0], p.X_test)
-    assert np.all(np.isfinite(mean))
-    assert np.all(var > 0)
+    assert all(np.all(np.isfinite(value)) for value in (mean, *gradient.values())) and np.all(var > 0)
 
 
 @pytest.mark.parametrize("jitter", [1e-6, 1e-3])
@@ -147,8 +134,7 @@ def test_digits_where_Kuu_is_ill_conditioned(spacing, power):
     assert error(fit.log_evidence, exact.log_evidence) < limit
     f_mean, f_var = model_predict(model, fit.posteriors[0], X_test)
     exact_mean, exact_var = exact.predict_f(X_test)
-    assert error(f_mean, exact_mean) < limit
-    assert error(f_var, exact_var, 1.3) < limit
+    assert error(f_mean, exact_mean) < limit and error(f_var, exact_var, 1.3) < limit
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5])
@@ -170,9 +156,7 @@ def test_memory_holds_no_array_of_data_by_inducing_points(power):
 def test_unexplained_variance_is_never_negative_and_the_clipping_is_counted():
     V = np.array([[1.0, 0.6, 0.0], [1e-8, 0.8, 0.5]])
     dff, clipped = unexplained_variance(np.array([1.0 - 1e-15, 1.5, 1.0]), V)
-    assert error(dff, [0.0, 0.5, 0.75]) < 1e-15
-    assert clipped == 1
+    assert error(dff, [0.0, 0.5, 0.75]) < 1e-15 and clipped == 1
     p = Problem(1, 30, 30, 1)
     fit = model_evidence(p.model, Rows(p.model.features.Z, p.y), 0.5)  # a point on each datum: nothing but rounding is left
-    assert np.min(fit.dff) == 0.0
-    assert 0 < fit.sums.n_clipped <= np.sum(fit.dff == 0.0)
+    assert np.min(fit.dff) == 0.0 and 0 < fit.sums.n_clipped <= np.sum(fit.dff == 0.0)
