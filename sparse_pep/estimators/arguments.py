@@ -228,23 +228,15 @@ RULES = {
     ),
     "verbose": Rule("be True, False or a whole number, 0 or more", interval=(0, np.inf), whole=True, kinds=(bool,)),
     "jitter": Rule("lie in [0, 1), relative to the diagonal of Kuu", interval=(0.0, 1.0)),
-    "training": Rule(
-        "be 'lbfgs', 'adam', an LBFGS or Adam object, or None", texts=("lbfgs", "adam"), kinds=(NONE, LBFGS, Adam)
-    ),
+    "training": Rule("be 'lbfgs', 'adam', an LBFGS or Adam object, or None", texts=("lbfgs", "adam"), kinds=(NONE, LBFGS, Adam)),
     "local": Rule(
         "be the number of neighbours, 'auto', 'blocks' or None",
         interval=COUNT.interval, whole=True, texts=LOCAL_NAMES, kinds=(NONE,),
     ),
-    "column_types": Rule(
-        "be 'from_dtype' or a dictionary such as {'zip': 'category'}", texts=("from_dtype",), kinds=(dict,)
-    ),
-    "power": Rule(
-        f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}", texts=POWER_NAMES, kinds=(object,)
-    ),
+    "column_types": Rule("be 'from_dtype' or a dictionary such as {'zip': 'category'}", texts=("from_dtype",), kinds=(dict,)),
+    "power": Rule(f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}", texts=POWER_NAMES, kinds=(object,)),
     "fixed": Rule("be a list of names, such as ['features.Z']", entries=str),
-    "kernel": Rule(
-        f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None", texts=KERNELS, kinds=(NONE, Kernel)
-    ),
+    "kernel": Rule(f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None", texts=KERNELS, kinds=(NONE, Kernel)),
     "priors": Rule(
         "be a dictionary from names of parameters to priors, or 'weak', or None", texts=("weak",), kinds=(NONE, Mapping)
     ),

@@ -30,7 +30,7 @@ from ..likelihoods import GaussianByRow, Likelihood
 from ..local import local_covariance, local_predict
 from ..model import Model, model_evidence, model_gradient, model_leave_one_out, model_left_out, model_mean, model_posterior, one_or_all, predictive_log_density
 from ..numerics.parameters import from_vector, to_vector
-from ..numerics.validation import as_floats, inputs_2d, require_each, require_finite, require_real, require_rows, require_unmasked, shown
+from ..numerics.validation import as_floats, inputs_2d, require_each, require_finite, require_real, require_rows, shown
 from ..shards import Rows
 from ..streaming import remember
 from ..training import SAMPLE_ROWS, TimeLimit, check_fixed, greedy_points
@@ -222,8 +222,6 @@ class PowerEPEstimator(Arguments):
                 raise ValueError("`column_types` belongs to the source: give it where the source is made.")
             data = self._of_source(source, rng, first, warn=source is not X)
         else:
-            require_unmasked(X, "X")
-            require_unmasked(y, "y")
             if first:
                 self.columns_ = None
                 if is_table(X):
@@ -625,7 +623,6 @@ class PowerEPEstimator(Arguments):
                 f"{what} needs `X` as an array in memory, since it uses the covariance between all rows; got a source. "
                 "For means and standard deviations of a source use `predict` or `predict_f`."
             )
-        require_unmasked(X, "X")
         numbers = self._numbers(X)
         if self.columns_ is not None and is_table(X):
             text = unforeseen_text(self.columns_.unforeseen(X))

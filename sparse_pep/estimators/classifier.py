@@ -21,7 +21,7 @@ from .encoding import Encoding, classes_of
 from .fitting import Data
 from ..likelihoods import Binary, Likelihood, Logit, NoisyProbit, Probit
 from ..multiclass import Softmax
-from ..numerics.validation import require_finite, require_labels, shown
+from ..numerics.validation import require_finite, require_labels, require_unmasked, shown
 
 # %% ../../nbs/internals/estimators/classifier.ipynb #dbb40ff8
 def classifier_likelihood(likelihood: str | Likelihood, n_classes: int) -> Likelihood:
@@ -149,6 +149,8 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         """y as an array of labels that are all numbers or all text. ValueError otherwise."""
         if issparse(y):
             raise ValueError("`y` must be dense, not sparse.")
+        if isinstance(y, np.ma.MaskedArray):
+            require_unmasked(y, "y")
         try:
             y = np.asarray(y)
         except ValueError as error:

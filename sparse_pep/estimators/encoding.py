@@ -124,22 +124,13 @@ class EncodedSource(Source):
 
     def __init__(self, source: Source, encoding: Encoding):
         self.source, self.encoding = source, encoding
-        self.n_dims, self.feature_names = source.n_dims, getattr(source, "feature_names", None)
-        self.block_labels = getattr(source, "block_labels", None)
+        for name in ("n_dims", "resident", "feature_names", "blocks", "block_labels"):
+            if hasattr(source, name):
+                setattr(self, name, getattr(source, name))
 
     @property
     def n_data(self) -> int:
         return self.source.n_data
-
-    @property
-    def resident(self) -> bool:
-        """Whether all rows are one piece in memory."""
-        return self.source.resident
-
-    @property
-    def blocks(self) -> np.ndarray | None:
-        """The block of each row (N,), or None if the source has no blocks."""
-        return self.source.blocks
 
     @property
     def at(self) -> Callable:

@@ -40,15 +40,16 @@ def is_names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def require_unmasked(values: object, name: str) -> None:
-    """Raise a ValueError if `values` is a masked array in which something is masked."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+def require_unmasked(values: np.ma.MaskedArray, name: str) -> None:
+    """Raise a ValueError if something is masked in a masked array."""
+    if np.ma.is_masked(values):
         raise ValueError(f"`{name}` is a masked array with {np.ma.count_masked(values)} masked values: fill them, or leave these rows out.")
 
 
 def as_floats(values: ArrayLike, name: str) -> np.ndarray:
     """`values` as a float64 array. ValueError, which names `name`, if they are not real numbers."""
-    require_unmasked(values, name)
+    if isinstance(values, np.ma.MaskedArray):
+        require_unmasked(values, name)
     try:
         array = np.asarray(values)
         if array.dtype.kind in "biufO":
@@ -90,6 +91,8 @@ def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.n
     """
     if issparse(values):
         raise ValueError(f"`{name}` must be dense, not sparse: `{name}.toarray()` makes it so.")
+    if isinstance(values, np.ma.MaskedArray):
+        require_unmasked(values, name)
     try:
         values = np.asarray(values)
     except ValueError as error:
