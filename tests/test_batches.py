@@ -70,8 +70,7 @@ def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_d
     if not case.known:
         assert error(batches.sites, fit.start) < 2e-6
     earlier = 0.0 if case.memory is None else case.memory.log_constant
-    assert np.mean(values) + earlier == pytest.approx(fit.log_evidence, rel=1e-7, abs=1e-7)
-    assert error(total, gradient) < 3e-6
+    assert np.mean(values) + earlier == pytest.approx(fit.log_evidence, rel=1e-7, abs=1e-7) and error(total, gradient) < 3e-6
 
 
 # ---- visits that fail
@@ -123,8 +122,7 @@ def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
     ((_, V, _),) = batch.shard.visit([0])
     aim = np.full((1, 20), -3.0 / np.linalg.eigvalsh(V @ V.T)[-1])
     monkeypatch.setattr("sparse_pep.shards.new_site", lambda *arguments: (aim, np.ones((1, 20))))
-    assert visit(batch, held, 0, np.zeros((2, 1, 20))) is not None
-    assert error(batch.shard.state.sites[0], 0.25 * aim) < 1e-12
+    assert visit(batch, held, 0, np.zeros((2, 1, 20))) is not None and error(batch.shard.state.sites[0], 0.25 * aim) < 1e-12
     assert error(held.total[0][0], V * (0.25 * aim[0]) @ V.T) < 1e-12
 
 
@@ -179,8 +177,7 @@ def test_an_optimum_is_stayed_at(name):
     end = train(case.model, case.data, case.power, training=LBFGS(tol=1e-9), **how)
     found = train(end.model, case.data, case.power, training=Adam(batch_size=7, learning_rate=0.01, n_epochs=25), **how)
     moved = train(case.model, case.data, case.power, training=Adam(batch_size=7, learning_rate=0.01, n_epochs=1), **how)
-    assert moved.log_evidence < end.log_evidence - 0.5
-    assert abs(found.log_evidence - end.log_evidence) < 0.05
+    assert moved.log_evidence < end.log_evidence - 0.5 and abs(found.log_evidence - end.log_evidence) < 0.05
 
 
 def test_the_same_seed_the_same_bits():

@@ -168,8 +168,7 @@ def test_start_from_which_some_block_has_no_distribution(likelihood):
     expected = model_evidence(*problem)
     start[0, :, 3] = -1e9  # I + αDT of its block is not positive definite
     fit = model_evidence(*problem, start=start)
-    assert fit.converged and fit.n_sweeps > expected.n_sweeps
-    assert error(fit.log_evidence, expected.log_evidence) < 1e-8
+    assert fit.converged and fit.n_sweeps > expected.n_sweeps and error(fit.log_evidence, expected.log_evidence) < 1e-8
 
 
 def test_large_variance_and_flipped_labels_settle():
@@ -180,8 +179,7 @@ def test_large_variance_and_flipped_labels_settle():
     model = Model(SquaredExponential(300.0, 0.7), features, Probit())
     for power in (0.0, 0.5, 1.0):
         fit = model_evidence(model, *rows_of(X, y, runs(150, 10), power))
-        assert fit.converged, power
-        assert np.all(fit.site_precision >= 0.0)
+        assert fit.converged and np.all(fit.site_precision >= 0.0), power
 
 
 @pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=named)
@@ -203,7 +201,6 @@ def test_held_out_rows_leave_the_others_in_their_blocks(likelihood):
         at = model_predict(trained[-1], fit.posteriors, piece.X[judges])
         density = predictive_log_density(trained[-1].likelihood, piece.y[judges], *at)
         scores.append(weight[judges] @ density / weight[judges].sum())
-    assert error(sweep["log_density"], scores) < 1e-6
-    assert chosen == powers[np.argmax(scores)]
+    assert error(sweep["log_density"], scores) < 1e-6 and chosen == powers[np.argmax(scores)]
     for name, value in trained[np.argmax(scores)].parameters().items():
         assert error(best.parameters()[name], value) < 1e-6

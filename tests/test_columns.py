@@ -78,8 +78,7 @@ TAKEN = {  # cells, kind, names of the columns of numbers
 def test_what_a_column_is_taken_for(case):
     values, kind, names = TAKEN[case]
     column, X = only(values)
-    assert (column.kind, column.names) == (kind, names)
-    assert X.shape == (len(values), len(names)) and np.all(np.isfinite(X))
+    assert (column.kind, column.names) == (kind, names) and X.shape == (len(values), len(names)) and np.all(np.isfinite(X))
 
 
 def test_what_the_user_says_decides():
@@ -184,8 +183,7 @@ def test_a_description_comes_back_and_nothing_else_does():
 def test_numbers_without_gaps_stay_as_they_are():
     plain = TABLE[["area", "garden"]].fillna(1.0)
     assert columns_if_mixed(plain) is None and columns_if_mixed(plain.set_axis([0, 1], axis=1)) is None
-    assert columns_if_mixed(pa.Table.from_pandas(plain.astype(float))) is None
-    assert columns_if_mixed(TABLE[["area"]]) is not None
+    assert columns_if_mixed(pa.Table.from_pandas(plain.astype(float))) is None and columns_if_mixed(TABLE[["area"]]) is not None
 
 
 # ---- the estimators --------------------------------------------------------------------------------------------------

@@ -413,8 +413,7 @@ def check_features_and_sites(model, shape):
     assert model.q_mean_.shape == (*shape, 6) and model.q_cov_.shape == (*shape, 6, 6)
     assert model.site_precision_.shape == model.site_shift_.shape == (*shape, 40)
     mean, var = model.predict_f(model.features_.Z)
-    assert error(mean.T, model.q_mean_) < 1e-6
-    assert error(var.T, np.diagonal(model.q_cov_, axis1=-2, axis2=-1)) < 1e-6
+    assert error(mean.T, model.q_mean_) < 1e-6 and error(var.T, np.diagonal(model.q_cov_, axis1=-2, axis2=-1)) < 1e-6
 
 
 def test_results_agree_with_each_other():
@@ -626,8 +625,7 @@ def test_starts_reach_the_data():
     many = start(SparsePEP, 1000 + COUNTS, likelihood="poisson").kernel_
     assert many.variance == pytest.approx(np.mean(np.log(1000.5 + COUNTS) ** 2))
     outlier = start(SparsePEP, np.append(1e4, y[1:]), "log_scale", likelihood="student_t", standardize=False)
-    assert 0.1 < outlier.kernel_.variance < 2.0
-    assert outlier.likelihood_.scale**2 <= outlier.kernel_.variance * (1 + 1e-12)
+    assert 0.1 < outlier.kernel_.variance < 2.0 and outlier.likelihood_.scale**2 <= outlier.kernel_.variance * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("rows", [19, 20])
@@ -663,8 +661,7 @@ def test_summary_says_what_was_fitted_and_how_it_ended(kind, targets):
     text, told = model.summary(), model.diagnostics_
     for words in (kind.__name__, "0.25", "5 InducingPoints", "NO: ", f"{told['unexplained_share']:.1%}"):
         assert words in text
-    assert 0.0 < told["determined_directions"] <= 5.0
-    assert ("quadrature error" in text) == (kind is SparsePEPClassifier)
+    assert 0.0 < told["determined_directions"] <= 5.0 and ("quadrature error" in text) == (kind is SparsePEPClassifier)
     with pytest.raises(NotFittedError):
         kind().summary()
 
@@ -733,8 +730,7 @@ def test_blocks_reach_training_and_evidence(kind):
     data = Rows(X, model._data.rows.y, blocks=Partition(BLOCKS).labels)
     fits = (model_evidence(model._model, rows, power[BLOCKS], model.jitter) for rows in (data, data._replace(blocks=None)))
     right, without = (error(model.log_marginal_likelihood_value_, fit.log_evidence) for fit in fits)
-    assert right < 1e-8 and without > 1e-6
-    assert model.site_precision_.shape == model.site_shift_.shape == (40,)
+    assert right < 1e-8 and without > 1e-6 and model.site_precision_.shape == model.site_shift_.shape == (40,)
     assert model.leave_one_out().shape == (40,) and np.all(np.isfinite(model.leave_one_out()))
 
 

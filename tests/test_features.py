@@ -65,8 +65,7 @@ DEFINITIONS = [
 def test_windows_of_every_kind_are_the_integrals_that_define_them(kernel):
     Kuu = covariances(kernel, DEFINITIONS, DEFINITIONS)
     Kuf = covariances(kernel, DEFINITIONS, [point(x) for x in X])
-    assert error(EVERY_WINDOW.Kuu(kernel), Kuu) < 1e-13
-    assert error(EVERY_WINDOW.Kuf(kernel, X), Kuf) < 1e-13
+    assert error(EVERY_WINDOW.Kuu(kernel), Kuu) < 1e-13 and error(EVERY_WINDOW.Kuf(kernel, X), Kuf) < 1e-13
 
 
 @pytest.mark.parametrize("name", ["se", "matern32", "matern52"])
@@ -109,8 +108,7 @@ def test_fourier_features_are_inner_products(p):
         Kuf = [[float(space.inner(w, space.section(mp.mpf(v)), [v])) for v in x] for w in waves]
         Kuu = [[float(space.inner(w, v)) for v in waves] for w in waves]
     features, kernel = Fourier(a, b, [0.0, 1.1]), MATERNS[p](1.3, 0.7)
-    assert error(features.Kuf(kernel, x[:, None]), Kuf) < 1e-14
-    assert error(features.Kuu(kernel), Kuu) < 1e-14
+    assert error(features.Kuf(kernel, x[:, None]), Kuf) < 1e-14 and error(features.Kuu(kernel), Kuu) < 1e-14
 
 
 # Limits
@@ -120,8 +118,7 @@ def test_fourier_features_are_inner_products(p):
 def test_blurs_of_no_width_are_points(width):
     blurs, points = GaussianBlur(Z, width), InducingPoints(Z)
     bound = 10 * width**2 + 1e-13  # points come from expanded squares
-    assert error(blurs.Kuu(SE), points.Kuu(SE)) < bound
-    assert error(blurs.Kuf(SE, X), points.Kuf(SE, X)) < bound
+    assert error(blurs.Kuu(SE), points.Kuu(SE)) < bound and error(blurs.Kuf(SE, X), points.Kuf(SE, X)) < bound
     bar = RNG.normal(size=(4, 6))
     (kernel_gradient, own), (kernel_expected, expected) = (f.Kuf_vjp(SE, X)[1](bar) for f in (blurs, points))
     assert error(own["Z"], expected["Z"]) < bound
@@ -136,9 +133,7 @@ def test_blurs_of_no_width_are_points(width):
 def test_a_wave_too_fast_to_be_seen_is_seen_as_nothing(frequency):
     features = Wavelet(Z, 0.5, frequency, PHASES)
     (Kuu, pull_Kuu), (Kuf, pull_Kuf) = features.Kuu_vjp(SE), features.Kuf_vjp(SE, X)
-    assert np.max(np.abs(Kuu)) < 1e-40
-    assert np.max(np.abs(Kuf)) < 1e-40
-    assert np.all(np.diag(Kuu) >= 0)
+    assert np.max(np.abs(Kuu)) < 1e-40 and np.max(np.abs(Kuf)) < 1e-40 and np.all(np.diag(Kuu) >= 0)
     for gradients in (pull_Kuu(np.ones_like(Kuu)), pull_Kuf(np.ones_like(Kuf))):
         for values in gradients:
             for value in values.values():
@@ -151,8 +146,7 @@ def test_data_far_apart_change_nothing_for_those_near(features, kernel):
     bar = RNG.normal(size=(len(features), 6))
     far = np.vstack([X, [[1e5, -1e5]]])
     (near, pull), (both, pull_both) = features.Kuf_vjp(kernel, X), features.Kuf_vjp(kernel, far)
-    assert error(both[:, :6], near) < 1e-13
-    assert not both[:, 6].any()
+    assert error(both[:, :6], near) < 1e-13 and not both[:, 6].any()
     expected, got = pull(bar), pull_both(np.column_stack([bar, np.ones(len(features))]))
     for one, other in zip(expected, got):
         for name, value in one.items():
@@ -235,8 +229,7 @@ def test_variational_fourier_features_equal_the_dense_bound_and_rise(p):
         features = Fourier(-2.0, 8.0, n)
         got = model_evidence(Model(kernel, features, Gaussian(0.09)), LINE, 0.0).log_evidence
         arrays = features.Kuu(kernel), features.Kuf(kernel, X_line), kernel.diag(X_line)
-        assert abs(got - dense.titsias_bound(*arrays, y_line, 0.09)) < 1e-9 * abs(got)
-        assert before < got < exact
+        assert abs(got - dense.titsias_bound(*arrays, y_line, 0.09)) < 1e-9 * abs(got) and before < got < exact
         before = got
     # an interval much longer than the data, and the bound is tight: the smoother the function, the sooner
     many = model_evidence(Model(kernel, Fourier(-8.0, 14.0, 200), Gaussian(0.09)), LINE, 0.0).log_evidence

@@ -29,9 +29,7 @@ def test_factor_is_that_of_the_matrix(M, seed, scale):
     before = K.copy()
     factor = factorise(K)
     np.testing.assert_array_equal(K, before)
-    assert factor.jitter == 0.0
-    assert not np.any(np.triu(factor.lower, 1))
-    assert error(factor.lower @ factor.lower.T, K) < 1e-14
+    assert factor.jitter == 0.0 and not np.any(np.triu(factor.lower, 1)) and error(factor.lower @ factor.lower.T, K) < 1e-14
     assert error(factor.half_log_det, 0.5 * np.linalg.slogdet(K)[1], M + abs(np.log(scale)) * M) < 1e-13
 
 
@@ -40,8 +38,7 @@ def test_factor_is_that_of_the_matrix(M, seed, scale):
 def test_units_of_each_variable_do_not_matter(M, seed, jitter):
     K, units = covariance(M, seed), 10.0 ** np.random.default_rng(seed).integers(-8, 9, M)
     scaled = factorise(units[:, None] * K * units, jitter)
-    assert scaled.jitter == jitter
-    assert error(scaled.lower / units[:, None], factorise(K, jitter).lower) < 1e-12
+    assert scaled.jitter == jitter and error(scaled.lower / units[:, None], factorise(K, jitter).lower) < 1e-12
 
 
 @properties
@@ -52,8 +49,7 @@ def test_a_singular_matrix_is_factorised_with_the_least_jitter_that_works(M, see
     K = scale * (v @ v.T)
     K -= 1e-15 * np.trace(K) * np.eye(M)  # surely not positive definite
     factor = factorise(K)
-    assert 0.0 < factor.jitter <= 1e-12
-    assert error(factor.lower @ factor.lower.T, K) < 1e-11
+    assert 0.0 < factor.jitter <= 1e-12 and error(factor.lower @ factor.lower.T, K) < 1e-11
 
 
 def test_escalation_starts_above_the_jitter_asked_for_and_goes_on_until_it_works():

@@ -40,8 +40,7 @@ def test_evidence_is_that_of_the_dense_process_with_correlated_outputs():
 
 def test_an_output_with_gaps_learns_from_the_other(tmp_path):
     model = regressor().fit(ROWS, ALL)
-    assert model.kernel_.kernels[0].active_dims == (0, 1)
-    assert set(model.features_.Z[:, 2]) == {0.0, 1.0}
+    assert model.kernel_.kernels[0].active_dims == (0, 1) and set(model.features_.Z[:, 2]) == {0.0, 1.0}
     missing = np.isnan(GAPS[:, 1])
     predicted = unstack_outputs(model.predict(output_rows(X, 2)), 2)
     alone = regressor(kernel=Matern32(1.0, 2.0), fixed=()).fit(X[~missing], GAPS[~missing, 1]).predict(X[missing])
@@ -69,10 +68,8 @@ def test_inducing_inputs_keep_codes_however_they_are_trained(way):
     if way == "classes":
         kind, y, arguments = SparsePEPClassifier, ALL > 0, {"kernel": KERNEL, "standardize": True, "n_inducing": 8, "training": None}
     model = kind(**arguments).fit(rows, y)
-    assert set(model.features_.Z[:, 2]) == {0.0, 1.0}
-    assert model.x_mean_[2] == 0.0 and model.x_scale_[2] == 1.0
-    assert np.any(model.x_mean_[:2]) == ("standardize" in arguments)
-    assert np.all(np.isfinite(model.predict(ROWS)))
+    assert set(model.features_.Z[:, 2]) == {0.0, 1.0} and model.x_mean_[2] == 0.0 and model.x_scale_[2] == 1.0
+    assert np.any(model.x_mean_[:2]) == ("standardize" in arguments) and np.all(np.isfinite(model.predict(ROWS)))
 
 
 def test_cluster_centres_have_the_codes_of_rows_near_them():

@@ -220,8 +220,7 @@ def test_training_is_that_of_all_rows(case):
     training = LBFGS(max_iter=5, n_restarts=2 * (case == "restarts"))
     how = {"training": training, "fixed": ["features.Z"], "memory": memory}
     expected, found = (train(model, data, **how) for data in (Rows(X, targets, **columns), ArraySource(X, targets, **columns, piece_rows=9)))
-    assert found.counts == expected.counts
-    assert error(found.history, expected.history) < 1e-7
+    assert found.counts == expected.counts and error(found.history, expected.history) < 1e-7
     assert np.array_equal(found.model.features.Z, points.Z)
 
 

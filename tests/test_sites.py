@@ -59,5 +59,4 @@ def test_sweeps_against_posteriors_computed_afresh(shape, step, sequential):
             rho = 1 + d2 * cavity_var
             precision[n] = (1 - step) * tau - step * d2 / rho
             shift[n] = (1 - step) * nu + step * (d1 - d2 * cavity_mean) / rho
-        assert error(got[0], precision) < 1e-9
-        assert error(got[1], shift) < 1e-9
+        assert error(got[0], precision) < 1e-9 and error(got[1], shift) < 1e-9

@@ -113,16 +113,14 @@ def test_training_takes_the_same_path_in_all_units(features):
 def test_where_the_latent_function_starts():
     rng = np.random.default_rng(0)
     y = rng.normal(size=400)
-    assert Gaussian().latent_variance(y) == np.var(y)
-    assert 0.7 < StudentT().latent_variance(np.append(y, [1e6, -1e6])) < 1.3
+    assert Gaussian().latent_variance(y) == np.var(y) and 0.7 < StudentT().latent_variance(np.append(y, [1e6, -1e6])) < 1.3
     flat = np.append(np.zeros(20), [1.0, 2.0])
     assert StudentT().latent_variance(flat) == np.var(flat)  # its middle half has no width
     counts = rng.poisson(50.0, size=400).astype(float)
     assert error(Poisson().latent_variance(counts), np.log(50) ** 2) < 0.02
     assert Probit().latent_variance(np.sign(y)) == Softmax(3).latent_variance(np.arange(3.0)) == 1.0
     assert Gaussian(1e9).within_range(y).noise_variance == np.var(y)
-    assert Gaussian(1e-9).within_range(y).noise_variance == 1e-3 * np.var(y)
-    assert Gaussian(0.1).within_range(y) == Gaussian(0.1)
+    assert Gaussian(1e-9).within_range(y).noise_variance == 1e-3 * np.var(y) and Gaussian(0.1).within_range(y) == Gaussian(0.1)
     assert 0.7 < StudentT(3.0, 1e9).within_range(y).scale < 1.3
     assert NegativeBinomial(7.0).within_range(counts) == NegativeBinomial(7.0)
 
@@ -260,8 +258,7 @@ def test_one_failure_ends_training_at_the_start_or_if_it_is_a_mistake(error_, at
         return
     result = maximise(Objective(start(), evidence), LBFGS(tol=1e-7), DATA.n_data)
     best = train(start(), DATA, 0.5, training=LBFGS(tol=1e-7))
-    assert result.counts["n_rejected"] == 1 and result.n_iter > 5
-    assert error(result.log_evidence, best.log_evidence) < 0.02
+    assert result.counts["n_rejected"] == 1 and result.n_iter > 5 and error(result.log_evidence, best.log_evidence) < 0.02
 
 
 def test_a_start_whose_sites_have_not_converged_has_to_do():
@@ -309,8 +306,7 @@ def test_training_with_sites_that_are_searched_for(power):
     result = train(poor, data, power, training=LBFGS(max_iter=30))
     assert result.log_evidence > model_evidence(poor, data, power, 1e-8).log_evidence + 10
     fresh = model_evidence(result.model, data, power, 1e-8)
-    assert error(result.log_evidence, fresh.log_evidence) < SITE_TOL**2
-    assert np.all(np.diff(result.history) >= 0)
+    assert error(result.log_evidence, fresh.log_evidence) < SITE_TOL**2 and np.all(np.diff(result.history) >= 0)
     assert 0 < result.counts["n_sweeps"] < 5 * result.counts["n_evaluations"] and result.fit.shards is None
     assert model_evidence(result.model, data, power, 1e-8, start=result.fit.start).n_sweeps < fresh.n_sweeps
 

@@ -193,8 +193,7 @@ def test_a_description_of_nothing_is_refused(what, config):
 
 def test_sums_and_products_are_flat():
     a, b, c = SquaredExponential(), Linear(), White()
-    assert (a + b + c).kernels == (a + (b + c)).kernels == (a, b, c)
-    assert (a * b * c).kernels == (a * (b * c)).kernels == (a, b, c)
+    assert (a + b + c).kernels == (a + (b + c)).kernels == (a, b, c) and (a * b * c).kernels == (a * (b * c)).kernels == (a, b, c)
     assert [len(k.kernels) for k in (a * b + c, (a + b) * c)] == [2, 2]
     for combine in (lambda: a + 1.0, lambda: a * 2.0):
         with pytest.raises(TypeError, match="kernel.*float"):
