@@ -596,7 +596,7 @@ class PowerEPEstimator(Arguments):
         """The source with its inputs encoded for the model, after a check of its columns."""
         check_is_fitted(self)
         self._require_columns(source)
-        return EncodedSource(source, self._encoding.of_inputs())
+        return EncodedSource(source, Encoding(x_mean=self._encoding.x_mean, x_scale=self._encoding.x_scale))
 
     def _require_columns(self, source: Source) -> None:
         """Raise a ValueError unless a source has the same columns as in the fit, in the same order."""

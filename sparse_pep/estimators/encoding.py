@@ -97,10 +97,6 @@ class Encoding:
             )
         return replace(self, classes=class_numbers(self.classes))
 
-    def of_inputs(self) -> "Encoding":
-        """The same encoding for inputs only."""
-        return Encoding(x_mean=self.x_mean, x_scale=self.x_scale)
-
 # %% ../../nbs/internals/estimators/encoding.ipynb #0d2b6d3e
 def is_text(labels: np.ndarray) -> bool:
     """Whether labels are text, in an array of strings or of objects."""

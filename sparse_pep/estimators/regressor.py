@@ -105,8 +105,7 @@ class SparsePEPRegressor(RealTargets):
         blocks of the fit. Cost 6NM² flops. ValueError after `partial_fit`, because the
         earlier data are no longer available.
         """
-        what = "`log_marginal_likelihood_bounds`"
-        data = self._training_data(what)
+        data = self._training_data("`log_marginal_likelihood_bounds`")
         if data.memory is not None:
             raise ValueError(
                 "`log_marginal_likelihood_bounds` needs all training data, but after `partial_fit` the earlier data are gone: call `fit` with all data."
