@@ -193,6 +193,7 @@ def test_prediction_at_a_source():
         with pytest.raises(ValueError, match=words):
             call()
     assert hasattr(model, "site_precision_") and not hasattr(model.fit(in_pieces(X, Y)), "site_precision_")
+    assert model.fit(ArraySource(X, Y)).site_precision_.shape == (600,)  # one piece in memory
 
 
 @pytest.mark.parametrize("model, y", [(REGRESSOR(**KEPT), Y), (SparsePEP(likelihood=Poisson(), **KEPT), np.round(np.exp(Y)))])
