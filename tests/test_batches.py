@@ -180,15 +180,6 @@ def test_an_optimum_is_stayed_at(name):
     assert moved.log_evidence < end.log_evidence - 0.5 and abs(found.log_evidence - end.log_evidence) < 0.05
 
 
-def test_the_same_seed_the_same_bits():
-    quick, results = Adam(batch_size=60, n_epochs=3), []
-    for seed in (1, 1, 2):
-        results.append(train(START, MANY, 0.5, training=quick, rng=np.random.default_rng(seed)))
-    np.testing.assert_array_equal(results[0].model.theta, results[1].model.theta)
-    assert np.any(results[0].model.theta != results[2].model.theta)
-    np.testing.assert_array_equal(results[0].history, results[1].history)
-
-
 @pytest.mark.parametrize("name", ["gaussian, outputs", "probit"])
 def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tmp_path):
     monkeypatch.setattr(training, "SECONDS_BETWEEN_SAVES", 0.0)

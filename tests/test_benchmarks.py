@@ -41,25 +41,6 @@ def test_a_system_that_differs_is_refused(name, value):
         peers.require_same(first | {"system": "gpy", name: value}, [first])
 
 
-def test_a_new_trace_replaces_the_old_one_and_long_ones_keep_their_ends(tmp_path):
-    path, points = tmp_path / "traces.csv", peers.thinned(ROW | {"trace": [(float(i), -float(i)) for i in range(1000)]})
-    assert len(points) == peers.STEPS + 1 and (points[0]["evaluation"], points[-1]["evaluation"]) == (1, 1000)
-    for trace in ([(0.1 * i, 9.0 - i) for i in range(9)], [(0.1, 7.0), (0.2, 6.0)]):
-        peers.write(path, peers.thinned(ROW | {"trace": trace}))
-    assert [row["objective"] for row in table(path)] == ["7", "6"]
-
-
-def test_ours_comes_before_those_that_are_compared_with_it():
-    rows = list(peers.planned(peers.Sizes(), list(peers.MODULES), ["energy", "training", "classification", "prediction"]))
-    assert len(set(rows)) == len(rows)
-    earlier = set()
-    for row in rows:
-        power = peers.PREDICTS_AS.get((row.system, row.power), row.power) if row.task == "prediction" else row.power
-        if row.system == "ours":
-            earlier.add((row.task, row.N, row.M, power))
-        assert (row.task, row.N, row.M, power) in earlier
-
-
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_ours_climbs_down_its_gradient(task):
     X, y, start = getattr(measure, f"{task}_data")(60, 4)

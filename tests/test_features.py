@@ -114,21 +114,6 @@ def test_fourier_features_are_inner_products(p):
 # Limits
 
 
-@pytest.mark.parametrize("width", [1e-3, 1e-8, 1e-160, 1e-300])
-def test_blurs_of_no_width_are_points(width):
-    blurs, points = GaussianBlur(Z, width), InducingPoints(Z)
-    bound = 10 * width**2 + 1e-13  # points come from expanded squares
-    assert error(blurs.Kuu(SE), points.Kuu(SE)) < bound and error(blurs.Kuf(SE, X), points.Kuf(SE, X)) < bound
-    bar = RNG.normal(size=(4, 6))
-    (kernel_gradient, own), (kernel_expected, expected) = (f.Kuf_vjp(SE, X)[1](bar) for f in (blurs, points))
-    assert error(own["Z"], expected["Z"]) < bound
-    assert error(kernel_gradient["log_lengthscale"], kernel_expected["log_lengthscale"]) < bound
-    # the derivative in log width is width² times a number of order one, small as that is
-    largest = np.max(np.abs(own["log_width"]))
-    assert largest <= 20 * width**2
-    assert width < 1e-150 or largest > 0.01 * width**2
-
-
 @pytest.mark.parametrize("frequency", [30.0, 1e3, 1e8])
 def test_a_wave_too_fast_to_be_seen_is_seen_as_nothing(frequency):
     features = Wavelet(Z, 0.5, frequency, PHASES)

@@ -12,7 +12,7 @@ from sparse_pep.kernels import Categorical, Coregion, Matern32, SphericalMatern3
 from sparse_pep.likelihoods import Gaussian, GroupedGaussian
 from sparse_pep.model import Model, model_evidence, model_gradient
 from sparse_pep.shards import Rows
-from sparse_pep.training import LBFGS, Adam, disturbed, kmeans_points
+from sparse_pep.training import LBFGS, Adam, disturbed
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 6.0, size=(40, 2))
@@ -70,14 +70,6 @@ def test_inducing_inputs_keep_codes_however_they_are_trained(way):
     model = kind(**arguments).fit(rows, y)
     assert set(model.features_.Z[:, 2]) == {0.0, 1.0} and model.x_mean_[2] == 0.0 and model.x_scale_[2] == 1.0
     assert np.any(model.x_mean_[:2]) == ("standardize" in arguments) and np.all(np.isfinite(model.predict(ROWS)))
-
-
-def test_cluster_centres_have_the_codes_of_rows_near_them():
-    rows = np.column_stack([RNG.normal(size=300), RNG.integers(0, 4, size=300)])
-    Z = kmeans_points(rows, 12, np.random.default_rng(0), codes=(1,))
-    assert len(Z) == 12 and set(Z[:, 1]) <= {0.0, 1.0, 2.0, 3.0}
-    nearest = np.argmin(np.abs(rows[:, :1] - Z[:, 0]) + 1e6 * (rows[:, 1:] != Z[:, 1]), axis=0)
-    assert np.max(np.abs(rows[nearest] - Z)) < 0.5
 
 
 def test_places_keep_their_degrees():

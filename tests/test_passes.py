@@ -21,7 +21,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.inference import fixed_point
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit, StudentT
-from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient, model_predict
+from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient
 from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import factorise, solve_lower
 from sparse_pep.streaming import remember
@@ -175,17 +175,6 @@ def test_memory_does_not_grow_with_the_data(alone, work, tmp_path):
 
 
 # --- prediction -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("case", ["regression", "outputs", "classes"])
-def test_predictions_come_in_order(case):
-    model, targets = CASES[case]
-    fit = model_evidence(model, ArraySource(X, targets, piece_rows=9), 0.5)
-    found = list(source_predict(model, fit.posteriors, ArraySource(X, piece_rows=9)))
-    assert [first for first, _, _ in found] == [0, 9, 18, 27, 36]
-    expected = model_predict(model, fit.posteriors, X)
-    for k in (0, 1):
-        assert error(np.concatenate([part[k + 1] for part in found], axis=-1), expected[k]) < 1e-12
 
 
 # --- moments and training ----------------------------------------------------------------------------------------------

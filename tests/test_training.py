@@ -59,13 +59,6 @@ def test_greedy_points_follow_the_diagonal_and_stop_when_nothing_is_left_to_expl
     assert len(greedy_points(Linear(1.0), X, 6)) == 2  # the rank
 
 
-def test_kmeans_looks_at_a_sample_of_many_rows(monkeypatch):
-    X = np.random.default_rng(0).normal(size=(100, 2))
-    monkeypatch.setattr(training, "SAMPLE_ROWS", 10)
-    sample = kmeans_points(X, 10, np.random.default_rng(0))
-    assert len(sample) == 10 and all(np.any(np.all(X == row, axis=1)) for row in sample)
-
-
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_the_starting_values_have_the_units_of_the_data(scale):
     X = np.random.default_rng(0).normal(size=(60, 2))
