@@ -194,15 +194,15 @@ def test_an_edge_out_of_a_folder_is_seen():
 
 # A budget is lowered when something leaves, and never raised: a new feature names what leaves for it.
 BUDGETS = {
-    "lines": 17142,
-    "code_lines": 10631,
-    "lines_of_tests": 15913,
-    "entered_by_regressor": 157,
-    "entered_by_classifier": 191,
-    "entered_by_command_line": 231,
+    "lines": 16823,
+    "code_lines": 10381,
+    "lines_of_tests": 13328,
+    "entered_by_regressor": 129,
+    "entered_by_classifier": 163,
+    "entered_by_command_line": 203,
     "constructor_arguments": 18,
     "options_of_fit": 25,
-    "public_names": 143,
+    "public_names": 142,
     "floors": 11,
     "circles": 0,
     "modules": 43,
