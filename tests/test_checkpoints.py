@@ -208,10 +208,10 @@ def test_estimators_take_a_checkpoint(estimator, targets, tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_fit_killed_by_the_system_goes_on(tmp_path):
     """kill -9 in the middle, twice; the model is the one of a run left in peace."""
-    inputs = np.random.default_rng(0).normal(size=(300, 4))
+    inputs = np.random.default_rng(0).normal(size=(200, 4))
     labels = np.sin(3 * inputs[:, 0]) * inputs[:, 1] + 0.1 * inputs[:, 2] > 0
     np.savetxt(tmp_path / "data.csv", np.column_stack([inputs, labels]), delimiter=",", header="a,b,c,d,y", comments="", fmt="%.17g")
-    words = "fit data.csv --target y --likelihood auto --inducing 15 --max-iter 40 --quiet".split()
+    words = "fit data.csv --target y --likelihood auto --inducing 8 --max-iter 30 --quiet".split()
     code = "import sparse_pep.training as training; training.SECONDS_BETWEEN_SAVES = 0.0; from sparse_pep.cli import main; main()"
     run = [sys.executable, "-c", code, *words]
     here = {"cwd": tmp_path, "env": os.environ | {"OMP_NUM_THREADS": "1"}, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
