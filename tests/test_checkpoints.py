@@ -210,12 +210,10 @@ import sparse_pep.training as training
 from sparse_pep.cli import main
 from sparse_pep.numerics import files
 training.SECONDS_BETWEEN_SAVES = files.RARELY = 0.0
-left, write = int(os.environ.get("SAVES", 0)), files.write_archive
+saves, write = [], files.write_archive
 def counted(*arguments):
-    global left
-    write(*arguments)
-    left -= 1
-    if left == 0:
+    saves.append(write(*arguments))
+    if len(saves) == int(os.environ.get("SAVES", 0)):
         os.kill(os.getpid(), signal.SIGKILL)
 files.write_archive = counted
 main()
