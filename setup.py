@@ -3,11 +3,23 @@ from configparser import ConfigParser
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 here = Path(__file__).parent
 parser = ConfigParser(delimiters=["="], interpolation=None)
 parser.read(here / "settings.ini", encoding="utf-8")
 settings = parser["DEFAULT"]
+url = settings["git_url"] % settings
+INDEX = "_modidx"  # nbdev's index of names, which links back-ticked names and sources: of use where the notebooks are
+checkout = (here / settings["nbs_path"]).is_dir()
+
+
+class Build(build_py):
+    """What a wheel holds: every module but nbdev's index."""
+
+    def find_package_modules(self, package, package_dir):
+        return [found for found in super().find_package_modules(package, package_dir) if found[1] != INDEX]
+
 
 setup(
     name=settings["lib_name"],
@@ -27,15 +39,23 @@ setup(
         "tables": settings["tables_requirements"].split(),
         "distributed": settings["distributed_requirements"].split(),
     },
-    # nbdev finds its index of names, which links back-ticked names and sources, by this entry point
+    cmdclass={"build_py": Build},
+    # nbdev finds its index by this entry point
     entry_points={
         "console_scripts": settings["console_scripts"].split(),
-        "nbdev": [f"{settings['lib_name']}={settings['lib_name']}._modidx:d"],
+        **({"nbdev": [f"{settings['lib_name']}={settings['lib_name']}.{INDEX}:d"]} if checkout else {}),
     },
+    url=url,
+    project_urls={"Source": url, "Issues": f"{url}/issues", "Changes": f"{url}/blob/{settings['branch']}/CHANGELOG.md"},
     classifiers=[
+        "Development Status :: 4 - Beta",
         "Intended Audience :: Science/Research",
         "License :: OSI Approved :: Apache Software License",
-        "Programming Language :: Python :: 3",
-        "Topic :: Scientific/Engineering",
+        "Operating System :: OS Independent",
+        "Programming Language :: Python :: 3 :: Only",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in range(10, 14)),
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Scientific/Engineering :: Mathematics",
+        "Typing :: Typed",
     ],
 )
