@@ -280,6 +280,8 @@ def fit_command(**options: object) -> None:
 @click.argument("data")
 @click.option("--out", show_default="predictions.csv; none with --json",
     help="CSV file to write; - stands for standard output.")
+@number_option("--interval", default=None, kind=FiniteRange(0, 1, min_open=True, max_open=True), metavar="LEVEL",
+    help="Write also the columns lower and upper, between which the target lies with this probability.")
 @click.option("--in-pieces", is_flag=True,
     help="For data larger than memory: read a file or a folder of files, and write to a file, piece by piece.")  # fmt: skip
 @decimal_option
@@ -289,8 +291,8 @@ def predict_command(**options: object) -> None:
 
     Writes one row for each row of DATA, in the same order. A row holds the predictive mean of
     the target and its standard deviation, which includes the noise, both in the units of the
-    target. If the model is right and the noise is gaussian, about 95 % of new targets lie
-    within two standard deviations of the mean. For labels, a row holds the most probable
+    target. With --interval 0.9 it also holds the ends of an interval in which nine of ten new targets lie
+    if the model is right, whatever the likelihood. For labels, a row holds the most probable
     label and the probability of each label, in columns named p_LABEL. A DATA of - stands for
     standard input.
 

@@ -500,18 +500,20 @@ def fit(
     print_fit(model, len(y) - len(test), target, more, as_json)
 
 # %% ../nbs/internals/commands.ipynb #e27c8cf8
-def predicted_rows(model: PowerEPEstimator, layout: Layout, found: Counter) -> Iterator[tuple]:
-    """Yield the predictions for the rows of a table, whose layout has the inputs in the order of training. What of
-    them training did not see is added to `found`.
+def predicted_rows(model: PowerEPEstimator, layout: Layout, found: Counter, interval: float | None = None) -> Iterator[tuple]:
+    """Yield the predictions for the rows of a table, whose layout has the inputs in the order of training, with the
+    ends of an interval of this probability. What of the rows training did not see is added to `found`.
     """
     for batch in layout.batches():
         if layout.encoded_by is not None:
             found.update(layout.encoded_by.unforeseen(batch))
-        first, second = predictions(model, ArraySource(batch[""]))
-        yield from zip(first.tolist(), *np.atleast_2d(second.T).tolist())
+        rows = ArraySource(batch[""])
+        first, second = predictions(model, rows)
+        ends = () if interval is None else model.predict_interval(rows, interval)
+        yield from zip(first.tolist(), *np.atleast_2d(second.T).tolist(), *(end.tolist() for end in ends))
 
 # %% ../nbs/internals/commands.ipynb #e52ee02d
-def predict(model: str, data: str, out: str | None, in_pieces: bool, decimal: str, as_json: bool) -> None:
+def predict(model: str, data: str, out: str | None, interval: float | None, in_pieces: bool, decimal: str, as_json: bool) -> None:
     """Write the predictions of a model file for the rows of a file, or print them as JSON."""
     if out is None and not as_json:
         out = "predictions.csv"
@@ -536,8 +538,12 @@ def predict(model: str, data: str, out: str | None, in_pieces: bool, decimal: st
     if isinstance(fitted, SparsePEPClassifier):
         names = ["label", *(f"p_{label}" for label in fitted.classes_.tolist())]
         what = "label and probabilities"
+    if interval is not None:
+        if isinstance(fitted, SparsePEPClassifier):
+            raise ValueError("--interval is for numbers: this model predicts labels, whose probabilities are written anyway.")
+        names, what = [*names, "lower", "upper"], f"mean, standard deviation and {interval:g} interval"
     found = Counter()
-    rows, result = predicted_rows(fitted, layout, found), {"target": extra["target"], "n_rows": 0, "file": out}
+    rows, result = predicted_rows(fitted, layout, found, interval), {"target": extra["target"], "n_rows": 0, "file": out}
     if out is None:
         result["rows"] = [dict(zip(names, row)) for row in rows]
         result["n_rows"] = len(result["rows"])

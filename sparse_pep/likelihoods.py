@@ -11,11 +11,11 @@ from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import digamma, erfcx, expit, gammaln, log_ndtr, logit, ndtr
+from scipy.special import betainc, digamma, erfcx, expit, gammainc, gammaincc, gammaln, log_ndtr, logit, ndtr, ndtri, stdtr
 
 from .numerics.parameters import Parametric
 from .numerics.validation import as_floats, is_number, shown
-from .quadrature import STRICT, Accuracy, Tilted, interpolated, tilted_moments
+from .quadrature import STRICT, Accuracy, Tilted, gaussian_average, interpolated, inverse_cdf, tilted_moments
 from .sites import gaussian_tilted
 
 # %% ../nbs/08_likelihoods.ipynb #996c0157
@@ -37,6 +37,7 @@ class Likelihood(Parametric):
     mean_from_mean = False  # whether the mean that `predict` returns depends on the mean of f only
     widest = np.inf  # largest variance of f in training; beyond it the quadrature would take too long
     codes = ()  # columns of X whose codes determine the noise
+    whole = False  # whether y is a whole number
     closed_powers = 1.0, 0.0  # lowest and highest power at which `closed_form` replaces the quadrature
 
     def __post_init__(self):
@@ -146,6 +147,33 @@ class Likelihood(Parametric):
         """log E[p(y|f)] (S,) for f ~ N(mean, var), in nats: z at power 1."""
         return self.tilted(y, mean, var, 1.0).log_z
 
+    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """P(Y ≤ y | f), of the shape to which y and f broadcast, for whole numbers continued to real y."""
+        raise NotImplementedError(f"the likelihood {type(self).__name__} defines no `cdf`, so its predictions have no quantiles.")
+
+    def detail(self, y: np.ndarray) -> float | np.ndarray:
+        """The length, () or (S,), over which `cdf` bends at y (S,), in units of f."""
+        return self.width
+
+    def average_cdf(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+        """P(Y ≤ y) (S,) for f ~ N(mean, var)."""
+        return gaussian_average(lambda rows, f: self.cdf(y[rows][:, None], f), mean, var, self.detail(y))
+
+    def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+        """The smallest y (S,) with P(Y ≤ y) ≥ q for f ~ N(mean, var), 0 < q < 1."""
+
+        def cdf(rows: np.ndarray, y: np.ndarray) -> np.ndarray:
+            return self.average_cdf(y, mean[..., rows], var[..., rows])
+
+        first, second = self.predict(mean, var)
+        if not self.whole:
+            return inverse_cdf(cdf, q, first, second, self.support)
+        out = np.zeros(len(first))
+        more = np.flatnonzero(self.average_cdf(out, mean, var) < q)
+        y = inverse_cdf(lambda rows, y: cdf(more[rows], y), q, first[more], second[more], self.support)
+        out[more] = np.ceil(y - 1e-9 * (1.0 + y))
+        return out
+
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One random draw of y for each entry of f, of the shape of f."""
         raise NotImplementedError
@@ -181,6 +209,9 @@ class Gaussian(Likelihood):
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return mean, var + self.noise_variance
+
+    def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+        return mean + ndtri(q) * np.sqrt(var + self.noise_variance)
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return f + np.sqrt(self.noise_variance) * rng.normal(size=np.shape(f))
@@ -223,6 +254,9 @@ class Binary(Likelihood):
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         minus, plus = self.predict_proba(mean, var).T
         return plus - minus, 4.0 * minus * plus
+
+    def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+        return np.where(self.predict_proba(mean, var)[:, 0] >= q, -1.0, 1.0)
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         plus = np.exp(self.log_density(np.ones(np.shape(f)), np.asarray(f))[0])
@@ -319,6 +353,11 @@ def mean_rates(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarra
 class Counts(Likelihood):
     """Base class of likelihoods for counts y = 0, 1, 2, … with mean exp(f)."""
 
+    whole, support = True, (-1.0, np.inf)
+
+    def detail(self, y: np.ndarray) -> np.ndarray:
+        return np.minimum(self.width, 1.0 / np.sqrt(1.0 + np.maximum(y, 0.0)))
+
     def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
         return whole_numbers(y, np.inf), "counts (0, 1, 2, ...)"
 
@@ -354,6 +393,9 @@ class Poisson(Counts):
         rate, square = mean_rates(mean, var)
         return rate, rate - square * np.expm1(-var)
 
+    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        return gammaincc(y + 1.0, rate_of(f))
+
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return self.draw(rate_of(f), rng)
 
@@ -384,6 +426,9 @@ class NegativeBinomial(Counts):
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rate, square = mean_rates(mean, var)
         return rate, rate + square / self.dispersion - square * np.expm1(-var)
+
+    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        return betainc(self.dispersion, y + 1.0, expit(np.log(self.dispersion) - f))
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         share = rng.gamma(self.dispersion, 1 / self.dispersion, np.shape(f))
@@ -440,6 +485,9 @@ class StudentT(Likelihood):
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         noise = self.scale**2 * self.df / (self.df - 2.0) if self.df > 2.0 else np.inf
         return mean if self.df > 1.0 else np.full_like(mean, np.nan), var + noise
+
+    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        return stdtr(self.df, (y - f) / self.scale)
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return f + self.scale * rng.standard_t(self.df, size=np.shape(f))
@@ -559,6 +607,9 @@ class Ordinal(Likelihood):
         first = proba @ classes
         return first, np.sum(proba * (classes - first[:, None]) ** 2, axis=1)
 
+    def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self.cut_points, mean + ndtri(q) * np.sqrt(1.0 + var)).astype(float)
+
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.searchsorted(self.cut_points, f + rng.normal(size=np.shape(f))).astype(float)
 
@@ -608,6 +659,9 @@ class Beta(Likelihood):
         first, second = Binomial.moments(mean, var)
         spread = np.maximum(second - first**2, 0.0)
         return first, (first - second) / (1.0 + self.concentration) + spread
+
+    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        return betainc(*(np.maximum(exponent, 1e-300) for exponent in self.exponents(f)), y)
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One random fraction for each entry of f, of the shape of f, kept from rounding to 0 or 1."""
@@ -697,6 +751,14 @@ class HeteroscedasticGaussian(Likelihood):
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return mean[0], var[0] + self.noise(mean[1] + 0.5 * self.gain * var[-1])
 
+    def average_cdf(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+        """P(Y ≤ y) (S,): given g, the target is Gaussian with the variance of f and of the noise."""
+
+        def given_g(rows: np.ndarray, g: np.ndarray) -> np.ndarray:
+            return ndtr((y - mean[0])[rows][:, None] / np.sqrt(var[0][rows][:, None] + self.noise(g)))
+
+        return gaussian_average(given_g, mean[1], var[-1], 0.6 / self.gain)
+
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One random draw of y for each pair of f and g in f (2, ...), of the shape of f[0]."""
         return f[0] + np.sqrt(self.noise(f[1])) * rng.normal(size=np.shape(f[0]))
@@ -783,6 +845,12 @@ class Gamma(Positive):
         first, square = mean_rates(mean, var)
         return first, square * (1.0 / self.shape - np.expm1(-var))
 
+    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        return gammainc(self.shape, self.shape * y * rate_of(-f))
+
+    def detail(self, y: np.ndarray) -> float:
+        return min(self.width, self.shape**-0.5)
+
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return rate_of(f) / self.shape * rng.gamma(self.shape, size=np.shape(f))
 
@@ -819,6 +887,9 @@ class Weibull(Positive):
         first, square = mean_rates(mean, var)
         one, two = np.exp(gammaln(1.0 + np.array([1.0, 2.0]) / self.shape))
         return first * one, square * (two - one**2 - one**2 * np.expm1(-var))
+
+    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        return -np.expm1(-rate_of(self.shape * (np.log(y) - f)))
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One random duration, observed to its end, for each entry of f, of the shape of f."""
@@ -894,6 +965,9 @@ class Tobit(Likelihood):
         second = x[0] ** 2 * beyond[0] + x[1] ** 2 * beyond[1] + inside
         return mean + std * first, std**2 * np.maximum(second - first**2, 0.0)
 
+    def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+        return np.clip(Gaussian(self.noise_variance).quantile(q, mean, var), *self.limits)
+
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.clip(Gaussian(self.noise_variance).sample(f, rng), *self.limits)
 
@@ -905,6 +979,11 @@ class Binomial(Likelihood):
     """
 
     trials: int = 1
+    whole = True
+
+    @property
+    def support(self) -> tuple[float, float]:
+        return -1.0, float(self.trials)
 
     def __post_init__(self):
         if not is_number(self.trials) or self.trials < 1 or self.trials % 1:
@@ -927,12 +1006,17 @@ class Binomial(Likelihood):
     @staticmethod
     def moments(mean: np.ndarray, var: np.ndarray) -> list[np.ndarray]:
         """E[χ] and E[χ²], each (S,), for f ~ N(mean, var)."""
-        some = [(k, np.full(mean.shape, float(k))) for k in (1, 2)]
-        return [np.exp(Binomial(k).predict_log_density(all_k, mean, var)) for k, all_k in some]
+        return [gaussian_average(lambda _, f: expit(f) ** k, mean, var, 1.0) for k in (1, 2)]
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         n, (first, second) = self.trials, self.moments(mean, var)
         return n * first, n * (first - second) + n**2 * np.maximum(second - first**2, 0.0)
+
+    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        return betainc(self.trials - y, y + 1.0, expit(-f))
+
+    def detail(self, y: np.ndarray) -> np.ndarray:
+        return 1.0 / np.sqrt(1.0 + np.maximum(y * (self.trials - y) / self.trials, 0.0))
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return rng.binomial(self.trials, expit(f), size=np.shape(f)).astype(float)

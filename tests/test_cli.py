@@ -116,6 +116,8 @@ def test_fit_then_predict_recovers_the_function_in_the_units_of_the_target(model
     assert np.all(found["std"] > 0.4) and np.all(found["std"] < 0.9)
     mean, std = predictions(load("model.npz"), np.c_[dose, 0 * dose, 0 * dose + 7])  # to the last digit
     np.testing.assert_array_equal([found["mean"], found["std"]], [mean, std])
+    ends = numbers(accept("predict", "model.npz", "new.csv", "--interval", 0.8, "--out", "-").stdout)
+    np.testing.assert_allclose([ends["lower"], ends["upper"]], mean + 1.2815515655446004 * np.array([[-1], [1]]) * std, rtol=1e-12)
     text = Path("trial.csv").read_text()
     accept("fit", "-", *TRAIN, "--out", "piped.npz", stdin=text)
     piped = accept("predict", "piped.npz", "-", "--out", "-", stdin=text).stdout

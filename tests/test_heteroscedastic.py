@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from reference import quantiles as exact
 from reference.compare import error
 
 from sparse_pep import SparsePEP
@@ -24,6 +25,13 @@ def test_derivatives_and_the_heat_equation(power):
         up, down = (LIKELIHOOD.tilted(y, mean, var * np.exp(step * one), power).log_z for step in (h, -h))
         assert error((up - down) / (2 * h) / var[c], 0.5 * (here.d2[c] + power * here.d1[c] ** 2), 1.0) < 1e-5
     assert power > 0.0 or np.all(here.d2 < 0.0)
+
+
+@pytest.mark.parametrize("q", [0.05, 0.8])
+def test_quantiles_are_those_of_the_exact_distribution(q):
+    mean, var = np.array([[0.4], [-0.7]]), np.array([[0.3], [1.2]])
+    (y,) = LIKELIHOOD.quantile(q, mean, var)
+    assert exact.noise_cdf(LIKELIHOOD, y - 1e-6, mean[:, 0], var[:, 0]) < q < exact.noise_cdf(LIKELIHOOD, y + 1e-6, mean[:, 0], var[:, 0])
 
 
 @pytest.mark.parametrize("power", [0.0, 1e-12, 0.5, 1.0])

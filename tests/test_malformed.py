@@ -307,6 +307,7 @@ OPTIONS = {  # command line, words of the message; tests of the command line hav
     "predict model.npz good.csv --out good.csv": ["--out", "good.csv"],
     "predict model.npz good.csv --out model.npz": ["--out", "model.npz"],
     "predict model.npz - --quiet": ["--quiet"],
+    "predict model.npz good.csv --interval 1": ["--interval"],
     "predict model.npz nan.csv": ["row 2", "'age'", "missing"],
     "predict model.npz text.csv": ["row 2", "'age'", "'old'"],
     "compare --data diabetes --data-dir good.csv": ["good.csv", "not a folder"],
@@ -429,6 +430,8 @@ LATER = {  # call, words of the message, kind of the error
        for name in ("sample_weight", "known_variance") for kind, (bad, word) in WEIGHTS.items()},
     **{f"{name}, {bad}": (lambda name=name, kind=kind, X=X: getattr(fitted(kind), name)(X), words)
        for name, kind in DOORS.items() for bad, (X, words) in INPUTS.items()},
+    "a level": (lambda: fitted().predict_interval(X, 90), ["`level`", "between 0 and 1", "90"]),
+    "a quantile": (lambda: fitted().predict_quantiles(X, [0.5, 1.0]), ["`q`", "between 0 and 1"]),
     "all weights zero": (lambda: estimator().fit(X, y, np.zeros(12)), ["`sample_weight`", "two rows"]),
     "weights within a block": (lambda: estimator(blocks=BLOCKS).fit(X, y, np.arange(12) + 1.0), ["`weight`", "same for all data of a block"]),
     "one class of positive weight": (lambda: estimator("classifier").fit(X, changed(UP, 3, "b"), changed(np.ones(12), 3, 0.0)), ["`y`", "one class"]),

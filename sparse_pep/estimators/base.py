@@ -30,7 +30,7 @@ from ..likelihoods import GaussianByRow, Likelihood
 from ..local import local_covariance, local_predict
 from ..model import Model, model_evidence, model_gradient, model_leave_one_out, model_left_out, model_mean, model_posterior, one_or_all, predictive_log_density
 from ..numerics.parameters import from_vector, to_vector
-from ..numerics.validation import as_floats, inputs_2d, require_each, require_finite, require_real, require_rows, shown
+from ..numerics.validation import as_floats, inputs_2d, is_number, require_each, require_finite, require_real, require_rows, shown
 from ..shards import Rows
 from ..streaming import remember
 from ..training import SAMPLE_ROWS, TimeLimit, check_fixed, greedy_points
@@ -813,6 +813,28 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         if y is not scaled.
     {attributes}
     """
+
+    def predict_quantiles(self, X: ArrayLike, q: ArrayLike) -> np.ndarray:
+        """Quantiles (S, Q) of the predictive distribution of y at X (S, D), for each of the probabilities q (Q,)
+        between 0 and 1: the smallest y with P(Y ≤ y) ≥ q, noise included. (S, K, Q) for K outputs. They are exact
+        to about 1e-8 and cost a few hundred evaluations of a distribution function for each row, in addition to `predict_f`.
+        """
+        q = np.atleast_1d(as_floats(q, "q"))
+        if q.ndim != 1 or not np.all((q > 0.0) & (q < 1.0)):
+            raise ValueError(f"`q` must hold probabilities between 0 and 1, such as [0.05, 0.95]; got {shown(q.tolist())}.")
+        mean, var = self._latent(X)
+        likelihood = self._likelihood_at(X)
+        return np.stack([self._encoding.back(likelihood.quantile(p, mean, var).T) for p in q], axis=-1)
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """The lower and upper ends, each (S,), or (S, K) for K outputs, of intervals in which y at X (S, D) lies with
+        the probability `level`, and beyond each end with half of the rest. Where y is a whole number, the probability
+        is at least this.
+        """
+        if not is_number(level) or not 0.0 < level < 1.0:
+            raise ValueError(f"`level` must be a probability between 0 and 1, such as 0.9; got {shown(level)}.")
+        ends = self.predict_quantiles(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
+        return ends[..., 0], ends[..., 1]
 
     def _checked_targets(self, y: ArrayLike) -> np.ndarray:
         """y as an array of finite numbers, float64."""

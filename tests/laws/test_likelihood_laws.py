@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reference import quantiles as exact
 from reference import tilted as reference
 from reference.compare import error
 from scipy.special import expit, gammaln, stdtr
@@ -129,6 +130,23 @@ def test_predicted_mean_and_variance(likelihood, ys, refused):
             first, spread = p @ y, p @ y**2 - (p @ y) ** 2
         expected.append((share @ first, share @ spread + share @ (first - share @ first) ** 2))
     np.testing.assert_allclose(likelihood.predict(means, variances), np.transpose(expected), rtol=1e-6)
+
+
+@every_likelihood
+def test_quantiles_are_those_of_the_exact_distribution(likelihood, ys, refused):
+    mean, var = np.array([-1.2, 0.9]), np.array([0.8, 0.02])
+    if isinstance(likelihood, Durations):
+        with pytest.raises(NotImplementedError, match="Durations defines no `cdf`"):
+            likelihood.quantile(0.5, mean, var)
+        return
+    for q in (0.05, 0.8):
+        for y, m, v in zip(likelihood.quantile(q, mean, var), mean, var):
+            if likelihood.whole or isinstance(likelihood, (Binary, Ordinal)):
+                assert exact.cdf(likelihood, y - (2.0 if isinstance(likelihood, Binary) else 1.0), m, v) < q <= exact.cdf(likelihood, y, m, v)
+                continue
+            cut = isinstance(likelihood, Tobit) and y in likelihood.limits  # where the distribution function jumps
+            below, above = (exact.cdf(likelihood, y + side * 1e-6 * (0.1 + abs(y)), m, v) for side in (-1, 1))
+            assert below < q < above and (above - below < 1e-5 or cut)
 
 
 @every_likelihood
