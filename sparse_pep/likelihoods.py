@@ -11,7 +11,7 @@ from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc, digamma, erfcx, expit, gammainc, gammaincc, gammaln, log_ndtr, logit, ndtr, ndtri, stdtr
+from scipy.special import betainc, digamma, erfcx, expit, gammaincc, gammaln, log_ndtr, logit, ndtr, ndtri, stdtr
 
 from .numerics.parameters import Parametric
 from .numerics.validation import as_floats, is_number, shown
@@ -819,6 +819,9 @@ class Positive(Likelihood):
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
         """Mean square of log |y|, the variance that a function of mean 0 needs to reach the data."""
         return float(np.average(np.log(np.abs(y)) ** 2, weights=weight)) or 1.0
+
+# %% ../nbs/positive.ipynb #82fa407d
+from scipy.special import gammainc
 
 # %% ../nbs/positive.ipynb #82fa407e
 @dataclass(frozen=True)
