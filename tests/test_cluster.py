@@ -1,7 +1,7 @@
 """Sums over data that lie with Dask workers, one of which dies now and then."""
 
 import gc
-import json
+import logging
 import os
 import signal
 import sys
@@ -24,16 +24,16 @@ from distributed import Client, LocalCluster, default_client
 
 from sparse_pep import SparsePEPRegressor
 from sparse_pep.data import cluster as module
-from sparse_pep.data.cluster import ALONE, ClusterLost, DaskSource, connect
+from sparse_pep.data.cluster import ClusterLost, DaskSource
 from sparse_pep.data.columns import Columns
 from sparse_pep.data.sources import ArraySource, Largest, Rows
-from sparse_pep.data.tables import convert_table
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.model import Model, model_evidence, model_gradient, to_vector
 from sparse_pep.training import LBFGS, train
 
+ALONE = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
 N, D, PIECES = 1200, 2, 6
 rng = np.random.default_rng(0)
 X = rng.uniform(-2.0, 2.0, size=(N, D))
@@ -87,33 +87,20 @@ def no_test_waits_for_ever():
 def processes():
     """Two workers that can be killed; on a busy machine others take long to come. Nobody calls the dead for half a minute."""
     how = {"distributed.deploy.lost-worker-timeout": "2 minutes", "distributed.comm.timeouts.connect": "6 s"}
-    with dask.config.set(how), connect(2) as client:
+    with dask.config.set(how), Client(n_workers=2, **ALONE) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def client():
     """Two workers, threads of this process."""
-    with connect(2, processes=False) as client:
+    with Client(n_workers=2, processes=False, **ALONE) as client:
         yield client
 
 
 @pytest.fixture
 def source(client):
     return DaskSource(rows(X), rows(y), client=client)
-
-
-@pytest.fixture
-def cluster():
-    """One worker, which can be sent away."""
-    with LocalCluster(1, threads_per_worker=1, processes=False, **ALONE) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def alone(cluster):
-    with Client(cluster) as client:
-        yield client
 
 
 def tasks_of(client):
@@ -285,9 +272,6 @@ def test_a_task_cannot_spoil_what_others_need(source):
         source.sweep(spoil, state)
 
 
-# --- results in order ---------------------------------------------------------------------------------------------
-
-
 # --- collections --------------------------------------------------------------------------------------------------
 
 
@@ -352,29 +336,6 @@ def test_blocks(client):
     assert_all_there(DaskSource(table, "y", blocks="place", client=client), blocks=numbers)
 
 
-def test_parquet_is_read_by_the_workers(client, tmp_path):
-    for k in range(12):  # 10 and 11 come after 9
-        TABLE[100 * k : 100 * (k + 1)].to_parquet(tmp_path / f"part.{k}.parquet")
-    source = DaskSource.from_parquet(str(tmp_path), "y", client=client, weight="w", known_variance="n")
-    assert_all_there(source, weight=weight, known_variance=known)
-    one = DaskSource.from_parquet(str(tmp_path / "part.3.parquet"), "y", ["b"], client=client)
-    assert (one.n_data, one.n_dims) == (100, 1)
-
-
-@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask, to pandas
-@pytest.mark.parametrize("names", [["depth"], ["depth", "time"], [None], None])
-def test_an_index_with_a_name_is_an_input_as_in_pieces(client, tmp_path, names):
-    index = pd.RangeIndex(len(X), name="number")  # which pandas keeps in a note, not in a column
-    if names is not None:
-        index = pd.MultiIndex.from_arrays([X[:, k] for k in range(len(names))], names=names)
-    pd.DataFrame({"a": X[:, 0], "y": y}, index=index).to_parquet(tmp_path / "all.parquet")
-    source = DaskSource.from_parquet(str(tmp_path / "all.parquet"), "y", client=client)
-    pieces = convert_table(tmp_path / "all.parquet", "y")
-    assert source.feature_names == pieces.feature_names == (*filter(None, names or ()), "a")
-    own, others = (np.vstack([piece.X for piece in one.pieces()]) for one in (source, pieces))
-    assert np.array_equal(own, others)
-
-
 BAD = X.copy()
 BAD[[777, 1111], 1] = np.nan
 SOME = TABLE.assign(kind=pd.Series(np.where(labels > 0.0, "a", "b")).mask(TABLE.index == 901))
@@ -415,7 +376,6 @@ STRADDLING = np.where(np.arange(N) < 450, "north", "south")
         (lambda: DaskSource(rows(X), blocks=3), r"`blocks` must be the name of a column, or labels \(N,\); got 3"),
         (lambda: DaskSource(frame(), "y", blocks="place"), r"no column 'place'"),
         (lambda: DaskSource(ArraySource(X, y), blocks=STRADDLING), r"`blocks` belongs to the source: give it where"),
-        (lambda: DaskSource.from_parquet("/nowhere/at/all", "y"), r"`path`.*/nowhere/at/all"),
     ],
 )
 def test_collections_that_do_not_do(client, make, message):
@@ -428,7 +388,7 @@ def test_collections_that_do_not_do(client, make, message):
 
 
 def test_the_scheduler_is_gone():
-    cluster = LocalCluster(1, threads_per_worker=1, processes=False, **ALONE)
+    cluster = LocalCluster(1, processes=False, **ALONE)
     client = Client(cluster, timeout=1, set_as_default=False)  # Dask does not take back one whose scheduler is gone
     source = DaskSource(rows(X), rows(y), client=client)
     state, _ = source.sweep(begin, None)
@@ -441,49 +401,16 @@ def test_the_scheduler_is_gone():
         client.close()
 
 
-# --- connections --------------------------------------------------------------------------------------------------
-
-
-def test_connections(processes, tmp_path):
-    assert connect(processes) is processes
-    with connect(processes.scheduler.address) as other:
-        assert other.nthreads() == processes.nthreads()
-        with other.as_current():
-            assert connect() is other
-    file = tmp_path / "scheduler.json"
-    file.write_text(json.dumps({"address": processes.scheduler.address}))
-    with connect(file) as other:
-        assert other.scheduler.address == processes.scheduler.address
-
-
-@pytest.mark.parametrize(
-    "address, message",
-    [
-        ("nowhere", r"`address` must be that of a Dask scheduler.*got 'nowhere'"),
-        ("0", r"`address` must be .*got '0'"),
-        (-2, r"`address` must be .*got '-2'"),
-        ("tcp://127.0.0.1:9", r"no Dask scheduler answers at 'tcp://127.0.0.1:9'"),
-        ("carrier-pigeon://roof", r"no Dask scheduler answers at 'carrier-pigeon://roof'"),
-    ],
-)
-def test_connections_that_fail(address, message):
-    with pytest.raises(ValueError, match=message):
-        connect(address, timeout=0.3)
-
-
-def test_without_dask_or_a_client(client, monkeypatch):
+def test_without_dask_or_a_client(monkeypatch):
     def no_client():
         raise ValueError("No clients found")
 
-    monkeypatch.setattr("distributed.get_client", no_client)
-    with pytest.raises(ValueError, match="need a `client`, and there is none yet"):
+    monkeypatch.setattr("distributed.default_client", no_client)
+    with pytest.raises(ValueError, match="need a `client`; make one first"):
         DaskSource(rows(X))
-    with monkeypatch.context() as patch, pytest.raises(ValueError, match=r"pip install 'sparse_pep\[tables\]'"):
-        patch.setitem(sys.modules, "dask.dataframe", None)
-        DaskSource.from_parquet("/nowhere", client=client)
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ValueError, match=r"pip install 'sparse_pep\[distributed\]'"):
-        connect(2)
+        DaskSource(rows(X))
 
 
 # --- processes once more, whose new worker is there by now ---------------------------------------------------------
@@ -526,10 +453,8 @@ def test_a_mixed_table_on_workers_is_that_in_memory(client, tmp_path):
     mixed.to_parquet(tmp_path / "t.parquet")
     inputs = ["a", "word", "day", "note"]
     expected = Columns.of(mixed[inputs])
-    for source in (
-        DaskSource(frame(mixed), "y", client=client, columns=inputs, column_types={}),
-        DaskSource.from_parquet(str(tmp_path), "y", client=client, columns=inputs, column_types={}),
-    ):
+    for table in (frame(mixed), dd.read_parquet(tmp_path)):
+        source = DaskSource(table, "y", client=client, columns=inputs, column_types={})
         assert source.encoded_by.used == expected.used and list(source.feature_names) == expected.names
         found = np.concatenate([piece.X for piece in source.pieces()])
         np.testing.assert_allclose(found, expected.transform(mixed), rtol=1e-13)

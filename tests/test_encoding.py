@@ -262,15 +262,13 @@ def test_what_does_not_go_with_a_source(case):
 
 
 def test_collections_of_dask(monkeypatch):
-    pytest.importorskip("distributed")
+    Client = pytest.importorskip("distributed").Client
     import dask.array as da
-
-    from sparse_pep.data.cluster import connect
 
     rows, targets = da.from_array(X, chunks=(200, 2)), da.from_array(Y, chunks=200)
     words, weight = np.where(X[:, 0] > 0.0, "yes", "no"), np.maximum(WEIGHT, 1.0)
-    with connect(1, processes=False) as client:
-        monkeypatch.setattr("distributed.get_client", lambda: client)
+    with Client(n_workers=1, processes=False, dashboard_address=None) as client:
+        monkeypatch.setattr("distributed.default_client", lambda: client)
         scaled = REGRESSOR(**KEPT, standardize=True)
         model = clone(scaled).fit(rows, targets, da.from_array(weight, chunks=200))
         arrays = scaled.fit(X, Y, weight)

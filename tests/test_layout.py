@@ -171,7 +171,7 @@ def test_estimators_compute_nothing(module):
         ("from .kernels import Kernel", {"kernels"}),
         ("from sparse_pep.numerics import linalg", {"numerics.linalg"}),
         ("import sparse_pep.model as m", {"model"}),
-        ("def f():\n    from sparse_pep.data.cluster import connect", {"data.cluster"}),
+        ("def f():\n    from sparse_pep.data.cluster import DaskSource", {"data.cluster"}),
         ("def __getattr__(name):\n    return getattr(import_module('sparse_pep.plots'), name)", {"plots"}),
         ("if TYPE_CHECKING:\n    from sparse_pep.estimators.base import load", set()),
         ("from . import __version__", set()),

@@ -13,7 +13,6 @@ from reference import dense
 from reference.compare import error, gradient_error, slopes
 from threadpoolctl import threadpool_limits
 
-from sparse_pep.data.cluster import connect
 from sparse_pep.features import InducingPoints
 
 X_TEST = np.random.default_rng(2).uniform(-2.0, 2.0, size=(6, 2))
@@ -107,7 +106,7 @@ def test_the_order_of_rows_and_of_inducing_points_does_not_matter(name):
 
 @pytest.fixture(scope="module")
 def client():
-    with connect(2, processes=False) as client:
+    with pytest.importorskip("distributed").Client(n_workers=2, processes=False, dashboard_address=None) as client:
         yield client
 
 
