@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .data.tables import gathered, labels_from, table_files, table_layout
-from .numerics.validation import as_floats, is_number, shown
+from .numerics.validation import check_vectors, is_number, shown
 from .regression import gaussian_log_density
 
 # %% ../nbs/internals/datasets.ipynb #dcd51214
@@ -243,21 +243,6 @@ def banana_like(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X, 2 * arc - 1
 
 # %% ../nbs/internals/datasets.ipynb #195ecf89
-def check_vectors(**vectors: ArrayLike) -> list[np.ndarray]:
-    """The arguments as float vectors (S,). ValueError for one that is empty, has not the shape of the first, or is not finite."""
-    out: list[np.ndarray] = []
-    for name, values in vectors.items():
-        values = as_floats(values, name)
-        if out and values.shape != out[0].shape:
-            raise ValueError(f"`{name}` must have the shape of `{next(iter(vectors))}`, {out[0].shape}; its shape is {values.shape}.")
-        if values.ndim != 1 or len(values) == 0:
-            raise ValueError(f"`{name}` must be a vector with at least one value; its shape is {values.shape}.")
-        if not np.isfinite(values).all():
-            raise ValueError(f"`{name}` holds NaN or infinity at position {int(np.argmin(np.isfinite(values)))}.")
-        out.append(values)
-    return out
-
-
 def spread_of(values: np.ndarray, name: str, use: str) -> float:
     """The variance of the targets. ValueError if they are all the same."""
     if not np.var(values) > 0.0:

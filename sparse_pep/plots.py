@@ -19,10 +19,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 from scipy.special import erf
 from scipy.stats import binom, binomtest
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
-from .numerics.validation import as_floats, is_number, shown
+from .numerics.validation import as_floats, check_vectors, is_number, shown
 
 # %% ../nbs/internals/plots.ipynb #7feff0af
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -39,48 +37,15 @@ def axes_of(ax: Axes | None, size: tuple[float, float]) -> Axes:
     return ax
 
 
-def in_own_units(model: object, points: np.ndarray) -> np.ndarray:
-    """Points (..., D), given in the standardised inputs of a model, in the inputs' own units."""
-    return getattr(model, "x_mean_", 0.0) + getattr(model, "x_scale_", 1.0) * points
-
-
 def inducing_inputs(model: object) -> np.ndarray | None:
     """The inducing points (M, D) of a model in the units of its inputs, or None if it has none."""
     Z = getattr(getattr(model, "features_", None), "Z", None)
-    return None if Z is None else in_own_units(model, Z)
-
-
-def require_model(model: object, *methods: str) -> None:
-    """Raise a ValueError unless `model` has these methods, and a NotFittedError if it is an
-    estimator that has not been fitted.
-    """
-    if isinstance(model, type) or not all(hasattr(model, name) for name in methods):
-        wanted = ", ".join(f"`{name}`" for name in methods)
-        raise ValueError(f"`model` must be a trained model with {wanted}; got {shown(model)}.")
-    if isinstance(model, BaseEstimator):
-        check_is_fitted(model)
-
-
-def one_column(X: ArrayLike, name: str = "X") -> np.ndarray:
-    """X, (N,) or (N, 1), as a vector (N,), for a plot with one input. ValueError unless it is one
-    column of finite values with at least one row.
-    """
-    X = as_floats(X, name)
-    if X.ndim == 2 and X.shape[1] > 1:
-        raise ValueError(f"`{name}` has {X.shape[1]} columns; this plot is for one input, (N,) or (N, 1).")
-    if X.ndim not in (1, 2) or X.size == 0:
-        raise ValueError(f"`{name}` must have shape (N,) or (N, 1) with N at least 1; its shape is {X.shape}.")
-    if not np.isfinite(X).all():
-        raise ValueError(f"`{name}` holds NaN or infinity.")
-    return X.ravel()
+    return None if Z is None else getattr(model, "x_mean_", 0.0) + getattr(model, "x_scale_", 1.0) * Z
 
 # %% ../nbs/internals/plots.ipynb #e312ced3
 def posterior_curves(model: object, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """The predictive mean and the standard deviations of y and of f, each (S,), at the inputs x,
-    (S,) or (S, D).
-
-    The last is None if the model does not distinguish f from y. This is so if it has neither a
-    `predict_f` with the same mean as `predict`, nor a `noise_variance_`.
+    """The predictive mean and the standard deviations of y and of f, each (S,), at the inputs x, (S,) or (S, D). The last is None
+    if the model does not distinguish f from y: it has no `predict_f` with the same mean as `predict`, nor a `noise_variance_`.
     """
     x = x[:, None] if x.ndim == 1 else x
     mean, std = model.predict(x, return_std=True)
@@ -94,23 +59,24 @@ def posterior_curves(model: object, x: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return mean, std, None
 
 # %% ../nbs/internals/plots.ipynb #02685c15
-def mark_points(ax: Axes, Z: ArrayLike, height: float, marker: str, color: str, label: str) -> None:
-    """Draw inducing inputs Z (M,) as a row of marks at a height from 0 (bottom of the axes) to 1
-    (top). Those beyond the limits of x are counted in the label.
+def mark_points(ax: Axes, Z: np.ndarray, height: float, marker: str, color: str, label: str) -> None:
+    """Draw inducing inputs Z (M, 1) as a row of marks at a height from 0 (bottom of the axes) to 1 (top), or Z (M, 2) as points.
+    Those beyond the limits of the axes are counted in the label.
     """
-    Z = one_column(Z, "Z")
-    low, high = ax.get_xlim()
-    shown = Z[(Z >= low) & (Z <= high)]
-    beyond = len(Z) - len(shown)
-    label += f" ({beyond} more beyond)" if beyond else ""
-    heights = np.full(len(shown), height)
-    style = {"color": color, "ms": 6, "mew": 1.4, "label": label}
-    ax.plot(shown, heights, marker, **style, transform=ax.get_xaxis_transform())
+    limits = np.transpose([ax.get_xlim(), ax.get_ylim()])[:, : Z.shape[1]]
+    inside = Z[np.all((limits[0] <= Z) & (Z <= limits[1]), axis=1)]
+    beyond = len(Z) - len(inside)
+    style = {"color": color, "ms": 7, "mew": 1.6, "label": label + (f" ({beyond} more beyond)" if beyond else "")}
+    style["path_effects"] = [withStroke(linewidth=3.5, foreground="white")]  # seen on dark colours too
+    if Z.shape[1] == 1:
+        ax.plot(inside[:, 0], np.full(len(inside), height), marker, **style, transform=ax.get_xaxis_transform())
+    else:
+        ax.plot(*inside.T, marker, **style)
 
 # %% ../nbs/internals/plots.ipynb #8c184c47
 def grid_around(X: np.ndarray, n_grid: int, margin: float) -> np.ndarray:
-    """Equally spaced values (D, n_grid) along each axis of X (N, D), from below the data to above
-    them. The distance is `margin` times their range, or `margin` if the range is 0.
+    """Equally spaced values (D, n_grid) along each axis of X (N, D), from below the data to above them: by `margin` times their range,
+    or by `margin` if the range is 0.
     """
     if not is_number(n_grid) or n_grid % 1 or n_grid < 2:
         raise ValueError(f"`n_grid` must be a whole number, at least 2; got {shown(n_grid)}.")
@@ -137,26 +103,18 @@ def plot_posterior_1d(
     Parameters
     ----------
     model : object
-        A trained model, see `posterior_curves`. Its inducing inputs are drawn if it has
-        `features_.Z`.
-    X : array_like, shape (N,) or (N, 1)
-        Inputs of the data.
-    y : array_like, shape (N,)
-        Targets.
+        A trained model, see `posterior_curves`. Its inducing inputs are drawn if it has `features_.Z`.
+    X, y : array_like, shape (N,) or (N, 1)
+        Inputs and targets of the data.
     ax : Axes, optional
         Where to draw; new axes by default.
     Z_start : array_like, shape (M,) or (M, 1), optional
         Inducing inputs before training.
-    n_grid : int
-        Number of test inputs along x, at least 2.
-    margin : float
-        How far the curves extend beyond the data, as a fraction of their range.
+    n_grid, margin : int and float
+        Number of test inputs, and how far they extend beyond the data, as a fraction of their range.
     """
-    require_model(model, "predict")
-    x, y = one_column(X), one_column(y, "y")
-    if len(x) != len(y):
-        raise ValueError(f"`X` and `y` must have the same length; they have {len(x)} and {len(y)}.")
-    Z_start = None if Z_start is None else one_column(Z_start, "Z_start")
+    x, y = check_vectors(X=X, y=y)
+    Z_start = None if Z_start is None else check_vectors(Z_start=Z_start)[0][:, None]
     grid = grid_around(x[:, None], n_grid, margin)[0]
     mean, std_y, std_f = posterior_curves(model, grid)
     ax = axes_of(ax, (6.0, 3.2))
@@ -173,10 +131,8 @@ def plot_posterior_1d(
     return ax
 
 # %% ../nbs/internals/plots.ipynb #17efe534
-def two_columns(X: ArrayLike) -> np.ndarray:
-    """X as an array (N, 2), for a plot with two inputs. ValueError unless it is two columns of
-    finite values with at least one row.
-    """
+def check_plane(X: ArrayLike) -> np.ndarray:
+    """X as an array (N, 2), for a plot with two inputs. ValueError unless it is finite and has a row."""
     X = as_floats(X, "X")
     if X.ndim != 2 or X.shape[1] != 2 or len(X) == 0:
         raise ValueError(f"`X` must have two columns and at least one row, (N, 2); its shape is {X.shape}.")
@@ -189,31 +145,22 @@ def pairs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """All points (B·A, 2) of the grid of a (A,) and b (B,); the values of a vary fastest."""
     return np.stack(np.meshgrid(a, b), axis=2).reshape(-1, 2)
 
-# %% ../nbs/internals/plots.ipynb #7843da03
-def mark_points_2d(ax: Axes, Z: ArrayLike) -> None:
-    """Draw inducing inputs Z (M, 2) as crosses. Those beyond the limits of the axes are counted in
-    the label.
-    """
-    Z = np.asarray(Z, dtype=float)
-    low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
-    shown = Z[np.all((low <= Z) & (Z <= high), axis=1)]
-    beyond = len(Z) - len(shown)
-    label = "inducing points" + (f" ({beyond} more beyond)" if beyond else "")
-    halo = [withStroke(linewidth=3.5, foreground="white")]  # seen on dark colours too
-    style = {"color": "black", "ms": 7, "mew": 1.8, "path_effects": halo}
-    ax.plot(*shown.T, "x", **style, label=label)
 
-# %% ../nbs/internals/plots.ipynb #23f85f4a
+def frame_plane(ax: Axes, a: np.ndarray, b: np.ndarray, model: object) -> None:
+    """Name the axes, end them at the grid of a (A,) and b (B,), and mark the inducing points of a model."""
+    ax.set(xlabel="x1", ylabel="x2", xlim=(a[0], a[-1]), ylim=(b[0], b[-1]))
+    if (Z := inducing_inputs(model)) is not None:
+        mark_points(ax, Z, 0.0, "x", "black", "inducing points")
+
+# %% ../nbs/internals/plots.ipynb #7843da03
 def fill_map(ax: Axes, a: np.ndarray, b: np.ndarray, values: np.ndarray, cmap: str, label: str) -> object:
-    """Fill the plane with colours for `values` (B·A,) at the points `pairs(a, b)`, and add a colour
-    bar. Returns the filled contours.
-    """
+    """Fill the plane with colours for `values` (B·A,) at the points `pairs(a, b)`, add a colour bar, and return the contours."""
     grid = values.reshape(len(b), len(a))
     filled = ax.contourf(a, b, grid, 12, cmap=cmap)
     ax.figure.colorbar(filled, ax=ax, label=label)
     return filled
 
-# %% ../nbs/internals/plots.ipynb #c22db85b
+# %% ../nbs/internals/plots.ipynb #23f85f4a
 def plot_posterior_2d(
     model: object, X: ArrayLike, y: ArrayLike, axes: Sequence[Axes] | None = None, n_grid: int = 60, margin: float = 0.08
 ) -> np.ndarray:
@@ -223,23 +170,17 @@ def plot_posterior_2d(
     Parameters
     ----------
     model : object
-        A trained model, see `posterior_curves`. Its inducing inputs are drawn if it has
-        `features_.Z`.
-    X : array_like, shape (N, 2)
-        Inputs of the data.
-    y : array_like, shape (N,)
-        Targets.
+        A trained model, see `posterior_curves`. Its inducing inputs are drawn if it has `features_.Z`.
+    X, y : array_like, shape (N, 2) and (N,)
+        Inputs and targets of the data.
     axes : two Axes, optional
         Where to draw; new ones by default. Each gets a colour bar beside it.
-    n_grid : int
-        Number of grid points along each axis, at least 2.
-    margin : float
-        How far the maps extend beyond the data, as a fraction of their range.
+    n_grid, margin : int and float
+        Number of grid points along each axis, and how far they extend beyond the data, as a fraction of their range.
     """
-    require_model(model, "predict")
-    X, y = two_columns(X), one_column(y, "y")
+    X, y = check_plane(X), check_vectors(y=y)[0]
     if len(X) != len(y):
-        raise ValueError(f"`X` and `y` must have the same length; they have {len(X)} and {len(y)}.")
+        raise ValueError(f"`y` must hold one value for each of the {len(X)} rows of `X`; it holds {len(y)}.")
     a, b = grid_around(X, n_grid, margin)
     mean, std_y, std_f = posterior_curves(model, pairs(a, b))
     if axes is None:
@@ -253,9 +194,7 @@ def plot_posterior_2d(
     axes[0].scatter(*X.T, s=14, **colors, edgecolors="black", linewidths=0.4, label="data")
     axes[1].plot(*X.T, ".", color="black", ms=3, label="data")
     for ax in axes:
-        ax.set(xlabel="x1", ylabel="x2", xlim=(a[0], a[-1]), ylim=(b[0], b[-1]))
-        if (Z := inducing_inputs(model)) is not None:
-            mark_points_2d(ax, Z)
+        frame_plane(ax, a, b, model)
     return np.asarray(axes)
 
 # %% ../nbs/internals/plots.ipynb #ccbedb72
@@ -264,13 +203,6 @@ def require_known(y: np.ndarray, known: list) -> None:
     unknown = [label for label in y.tolist() if label not in known]
     if unknown:
         raise ValueError(f"`y` holds the label {unknown[0]!r}, which is not one of the classes {known}.")
-
-
-def require_labels(x: np.ndarray, y: np.ndarray, classes: np.ndarray) -> None:
-    """Raise a ValueError unless y (N,) holds one of the `classes` (C,) for each row of x."""
-    if y.shape != x.shape[:1]:
-        raise ValueError(f"`y` must hold one label for each of the {len(x)} rows of `X`; its shape is {y.shape}.")
-    require_known(y, classes.tolist())
 
 # %% ../nbs/internals/plots.ipynb #f59c1330
 CLASS_COLORS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#F0E442")
@@ -286,8 +218,8 @@ LEVELS = np.linspace(0.5, 1.0, 6)  # of a probability, from white to the full co
 
 
 def shade_classes(ax: Axes, a: np.ndarray, b: np.ndarray, proba: np.ndarray) -> None:
-    """Fill the plane with colours for the probabilities `proba` (G, G, C), where `proba[i, j]`
-    belongs to the point (a[j], b[i]), and draw the boundary between classes.
+    """Fill the plane with colours for the probabilities `proba` (G, G, C), where `proba[i, j]` belongs to the point (a[j], b[i]), and
+    draw the boundary between classes.
     """
     for c in range(proba.shape[2]):
         own, others = proba[:, :, c], np.delete(proba, c, axis=2).max(axis=2)
@@ -308,55 +240,41 @@ def plot_classification_2d(
     Parameters
     ----------
     model : object
-        A trained classifier with `predict_proba(X)` and `classes_`. Its inducing inputs are
-        drawn if it has `features_.Z`.
-    X : array_like, shape (N, 2)
-        Inputs of the data.
-    y : array_like, shape (N,)
-        Labels of any type, each one of `classes_`.
+        A trained classifier with `predict_proba(X)` and `classes_`. Its inducing inputs are drawn if it has `features_.Z`.
+    X, y : array_like, shape (N, 2) and (N,)
+        Inputs, and labels of any type, each one of `classes_`.
     ax : Axes, optional
         Where to draw; new axes by default.
-    n_grid : int
-        Number of grid points along each axis, at least 2.
-    margin : float
-        How far the picture extends beyond the data, as a fraction of their range.
+    n_grid, margin : int and float
+        Number of grid points along each axis, and how far they extend beyond the data, as a fraction of their range.
     """
-    require_model(model, "predict_proba")
-    X, y, classes = two_columns(X), np.asarray(y), np.asarray(model.classes_)
-    require_labels(X, y, classes)
+    X, y, classes = check_plane(X), np.asarray(y), np.asarray(model.classes_)
+    if y.shape != X.shape[:1]:
+        raise ValueError(f"`y` must hold one label for each of the {len(X)} rows of `X`; its shape is {y.shape}.")
+    require_known(y, classes.tolist())
     a, b = grid_around(X, n_grid, margin)
     proba = np.asarray(model.predict_proba(pairs(a, b)))
     ax = axes_of(ax, (5.0, 4.0))
     shade_classes(ax, a, b, proba.reshape(n_grid, n_grid, -1))
     for c, label in enumerate(classes):
         ax.plot(*X[y == label].T, ls="", **class_style(c), label=str(label))
-    ax.set(xlabel="x1", ylabel="x2", xlim=(a[0], a[-1]), ylim=(b[0], b[-1]))
-    if (Z := inducing_inputs(model)) is not None:
-        mark_points_2d(ax, Z)
+    frame_plane(ax, a, b, model)
     return ax
 
 # %% ../nbs/internals/plots.ipynb #a4716a1c
 def check_predictions(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Targets, predicted means and standard deviations as vectors (N,). ValueError unless they are
-    finite and of the same length, and the standard deviations are positive.
+    """Targets, predicted means and standard deviations as vectors (N,). ValueError unless they are finite, of the same length, and
+    the standard deviations are positive.
     """
-    y, mean, std = one_column(y, "y"), one_column(mean, "mean"), one_column(std, "std")
-    for name, values in (("mean", mean), ("std", std)):
-        if len(values) != len(y):
-            raise ValueError(f"`{name}` must hold one value for each of the {len(y)} targets; it has {len(values)}.")
+    y, mean, std = check_vectors(y=y, mean=mean, std=std)
     if not np.all(std > 0.0):
-        raise ValueError(
-            f"`std` must be positive (pass standard deviations of y, noise included); "
-            f"its smallest value is {std.min():g}."
-        )
+        raise ValueError(f"`std` must be positive (of y, noise included); its smallest value is {std.min():g}.")
     return y, mean, std
 
 # %% ../nbs/internals/plots.ipynb #37c9cdc6
 def draw_calibration(level: np.ndarray, ax: Axes | None = None) -> Axes:
-    """Draw the fraction of targets whose `level` (N,) is at most p, as a function of p.
-
-    The level |2u − 1| of a target is the probability of the smallest central interval that
-    contains it. It is uniform on [0, 1] if the model is right.
+    """Draw the fraction of targets whose `level` (N,) is at most p, as a function of p. The level |2u − 1| of a target is the probability
+    of the smallest central interval that contains it, and is uniform on [0, 1] if the model is right.
     """
     n, level = len(level), np.sort(level)
     nominal = np.linspace(0.0, 1.0, 201)
@@ -376,17 +294,13 @@ def plot_calibration(y: ArrayLike, mean: ArrayLike, std: ArrayLike, ax: Axes | N
     """Draw the fraction of test targets inside the central interval of each probability, and
     return the axes.
 
-    The curve of an over-confident model runs below the diagonal, and that of an under-confident
-    one above. At any single probability, the curve of a right model lies in the grey band with
-    probability 0.95 or a little more, because counts are integers. This holds if the targets
-    are independent.
+    The curve of an over-confident model runs below the diagonal, and that of an under-confident one above. At any single
+    probability, the curve of a right model lies in the grey band with probability 0.95, if the targets are independent.
 
     Parameters
     ----------
-    y : array_like, shape (N,)
-        Test targets.
-    mean, std : array_like, shape (N,)
-        Gaussian predictions of them, noise included: `predict(X, return_std=True)`.
+    y, mean, std : array_like, shape (N,)
+        Test targets, and Gaussian predictions of them, noise included: `predict(X, return_std=True)`.
     ax : Axes, optional
         Where to draw; new axes by default.
     """
@@ -400,10 +314,8 @@ def plot_residuals(y: ArrayLike, mean: ArrayLike, std: ArrayLike, ax: Axes | Non
 
     Parameters
     ----------
-    y : array_like, shape (N,)
-        Test targets.
-    mean, std : array_like, shape (N,)
-        Gaussian predictions of them, noise included: `predict(X, return_std=True)`.
+    y, mean, std : array_like, shape (N,)
+        Test targets, and Gaussian predictions of them, noise included: `predict(X, return_std=True)`.
     ax : Axes, optional
         Where to draw; new axes by default.
     """
@@ -428,9 +340,8 @@ def wilson_interval(hits: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.
 
 # %% ../nbs/internals/plots.ipynb #9f0385c5
 def binary_cases(y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: object = None) -> tuple[np.ndarray, np.ndarray, str]:
-    """Predicted probabilities, whether each came true, and the name of the class. The arrays are
-    (N,) for one class and (N C,) for all classes pooled. Arguments and errors are those of
-    `plot_reliability`.
+    """Predicted probabilities, whether each came true, and the name of the class: (N,) for one class and (N C,) for all classes pooled.
+    Arguments and errors are those of `plot_reliability`.
     """
     y, proba = np.asarray(y), as_floats(proba, "proba")
     known = np.asarray(classes).tolist()
@@ -440,10 +351,7 @@ def binary_cases(y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: o
         raise ValueError(f"`y` must be a vector with at least one label; its shape is {y.shape}.")
     require_known(y, known)
     if proba.shape != (len(y), len(known)):
-        raise ValueError(
-            f"`proba` must have shape {(len(y), len(known))}, a row for each label and a column "
-            f"for each class; its shape is {proba.shape}."
-        )
+        raise ValueError(f"`proba` must have shape {(len(y), len(known))}, a column for each class; its shape is {proba.shape}.")
     if not (np.all(proba >= 0.0) and np.all(np.abs(proba.sum(axis=1) - 1.0) <= 1e-6)):
         raise ValueError("`proba` must hold probabilities that are not negative; each row must sum to 1.")
     if positive is not None and positive not in known:
@@ -456,10 +364,8 @@ def binary_cases(y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: o
 
 # %% ../nbs/internals/plots.ipynb #5d4f5ea1
 def reliability_bins(p: np.ndarray, hit: np.ndarray, n_bins: int) -> np.ndarray:
-    """Midpoint, mean prediction, hits and count (B, 4) of each bin that is not empty, for
-    probabilities p (K,) and whether they came true. The bins have equal width on [0, 1].
-
-    A prediction on an edge belongs to the bin above (up to rounding), and 1 to the last bin.
+    """Midpoint, mean prediction, hits and count (B, 4) of each bin that is not empty, for probabilities p (K,) and whether they came
+    true. The bins have equal width on [0, 1]. A prediction on an edge belongs to the bin above, and 1 to the last bin.
     """
     place = np.minimum((p * n_bins).astype(int), n_bins - 1)
     counts, sums, hits = (np.bincount(place, weights, n_bins) for weights in (np.ones(len(p)), p, hit))
@@ -477,10 +383,8 @@ def plot_reliability(
 
     Parameters
     ----------
-    y : array_like, shape (N,)
-        Test labels.
-    proba : array_like, shape (N, C)
-        Predicted probabilities: `predict_proba(X)`.
+    y, proba : array_like, shape (N,) and (N, C)
+        Test labels, and their predicted probabilities: `predict_proba(X)`.
     classes : array_like, shape (C,)
         The label of each column of `proba`: `classes_`.
     ax : Axes, optional
@@ -512,9 +416,7 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
 
 def trace_style(ax: Axes) -> dict:
-    """A colour and a dash pattern that no line in the axes has yet, as arguments of Matplotlib's
-    `plot`. When all are taken, those of the first line are used again.
-    """
+    """A colour and a dash pattern for Matplotlib's `plot`, which no line in the axes has yet; those of the first when all are taken."""
     used = {line.get_color() for line in ax.lines}
     free = [c for c, color in enumerate(TRACE_COLORS) if color not in used]
     place = free[0] if free else 0
@@ -532,11 +434,8 @@ def plot_energy_trace(values: ArrayLike, ax: Axes | None = None, label: str | No
         the line.
     ax : Axes, optional
         Where to draw; new axes by default. Several traces may share axes.
-    label : str, optional
-        Name of this trace in a legend.
-    step : str
-        Label of the horizontal axis: "iteration" for training, or "sweep" for inference
-        (`Fit.trace`).
+    label, step : str
+        Name of this trace in a legend, and label of the horizontal axis: "iteration", or "sweep" for inference (`Fit.trace`).
     """
     values = as_floats(values, "values")
     if values.ndim != 1 or not np.isfinite(values).any():
@@ -552,11 +451,8 @@ def plot_energy_trace(values: ArrayLike, ax: Axes | None = None, label: str | No
 
 # %% ../nbs/internals/plots.ipynb #136362d6
 def sweep_lines(table: Iterable[Mapping], metric: str) -> dict[str, np.ndarray]:
-    """Mean score and standard error (0 for a single row) at each power, for each data set.
-
-    The rows of the table have the keys `power` and `metric`, and optionally `data`. The result
-    maps the name of each data set to an array (P, 3) of power, mean and error, in the order of
-    increasing power.
+    """Mean score and standard error (0 for a single row) at each power, for each data set: name → (P, 3) of power, mean and error. The rows
+    of the table have the keys `power` and `metric`, and optionally `data`.
     """
     rows, lines = pd.DataFrame(table), {}
     if rows.empty:
@@ -572,9 +468,7 @@ def sweep_lines(table: Iterable[Mapping], metric: str) -> dict[str, np.ndarray]:
 
 # %% ../nbs/internals/plots.ipynb #f2c90425
 def score_label(metric: str) -> str:
-    """The axis label of a score: its name, its units if it has any, and whether smaller or larger
-    is better.
-    """
+    """The axis label of a score: its name, its units if it has any, and whether smaller or larger is better."""
     units = {
         "log ml/n": "log ML/N (nats per data point, larger is better)",
         "smll": "SMLL (nats per data point, smaller is better)",

@@ -17,6 +17,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from . import __version__, plots
 from .data.columns import is_table
@@ -195,7 +196,7 @@ def fit_report(
     command : str, optional
         Command that made the model, for the foot of the page.
     """
-    plots.require_model(model, "predict", "predict_f")
+    check_is_fitted(model)
     names, parts = input_names(model, names), [("What was fitted", table([("target", target), *model.summary_rows()]))]
     if scores:
         parts.append(("Scores on held-out rows", table(scores.items())))

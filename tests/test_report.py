@@ -135,7 +135,6 @@ def test_many_rows_are_taken_at_even_steps_and_a_table_by_its_columns():
         ({"X": X3[:0], "y": REAL[:0]}, "`X` must have at least one row"),
         ({"y": REAL[:-1]}, "`y` must hold one target for each of the 60 rows"),
         ({"names": ["a"]}, "`names` must hold one name for each of the 3 inputs; got 1"),
-        ({"model": "model"}, "`model` must be a trained model"),
     ],
 )
 def test_what_does_not_fit_the_model_is_refused(change, words):

@@ -164,6 +164,21 @@ def require_each(values: ArrayLike, name: str, n_data: int, what: str) -> np.nda
         raise ValueError(f"`{name}` must be finite and not negative; got {values[bad[0]]} in row {bad[0]}.")
     return values
 
+# %% ../../nbs/internals/numerics/validation.ipynb #92a185d1
+def check_vectors(**vectors: ArrayLike) -> list[np.ndarray]:
+    """The arguments as float vectors (S,). ValueError for one that is empty, has another length than the first, or is not finite."""
+    out: list[np.ndarray] = []
+    for name, values in vectors.items():
+        values = as_floats(values, name)
+        if values.shape not in ((values.size,), (values.size, 1)) or values.size == 0:
+            raise ValueError(f"`{name}` must be a vector with at least one value, or one column; its shape is {values.shape}.")
+        if out and values.size != out[0].size:
+            raise ValueError(f"`{name}` must hold {out[0].size} values, as `{next(iter(vectors))}` does; it holds {values.size}.")
+        if not np.isfinite(values).all():
+            raise ValueError(f"`{name}` holds NaN or infinity at position {int(np.argmin(np.isfinite(values)))}.")
+        out.append(values.ravel())
+    return out
+
 # %% ../../nbs/internals/numerics/validation.ipynb #bf37c81a
 def require_kind(part: object, kinds: dict[str, type], argument: str) -> None:
     """Raise a ValueError unless `part` is of one of the `kinds` (name to class) itself, not of
