@@ -205,7 +205,7 @@ class ApiCells(Processor):
 
     def with_imports_folded(self, cells: list) -> Iterable:
         """The cells, those of imports that follow each other as one."""
-        for imports, run in groupby(cells, key=lambda cell: self.nb.explains_ and only_imports(cell)):
+        for imports, run in groupby(cells, key=only_imports):
             first, *others = run
             if imports:
                 first.source = "\n".join(cell.source for cell in (first, *others))
@@ -235,7 +235,7 @@ def process(path: Path):
         raise SystemExit(f"docs: {path.name}: the first cell should be `# Title` and `> subtitle`; nbdev would drop anything else.")
     into = re.findall(r"^#\| export (\S+)", "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code"), flags=re.MULTILINE)
     notebook.module_ = next(iter(into), None) or _default_exp(notebook)  # the underscore: kept in memory, not written
-    notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d_|power_ep|bounds|errata", path.name) is not None  # imports matter less than on pages for users
+    notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d|power_ep|errata", path.name) is not None
     Filter()(notebook)
     for cell in notebook.cells:
         cell.source = unnested(cell.source) if cell.cell_type == "markdown" else cell.source

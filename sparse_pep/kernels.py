@@ -675,7 +675,7 @@ KINDS = {
     )
 }
 
-# %% ../nbs/structured_kernels.ipynb #9257ffdb
+# %% ../nbs/01b_structured_kernels.ipynb #9257ffdb
 @dataclass(frozen=True, eq=False)
 class SphericalMatern32(Kernel):
     """The Matérn 3/2 kernel of the distance through the sphere: functions of latitude and longitude
@@ -737,14 +737,14 @@ class SphericalMatern32(Kernel):
 
         return K, pull
 
-# %% ../nbs/structured_kernels.ipynb #a401884d
+# %% ../nbs/01b_structured_kernels.ipynb #a401884d
 def on_sphere(angles: np.ndarray) -> np.ndarray:
     """The points (N, 3) of the unit sphere at latitude and longitude (N, 2) in radians."""
     cosine, sine = np.cos(angles), np.sin(angles)
     level = cosine[:, :1]
     return np.concatenate([level * cosine[:, 1:], level * sine[:, 1:], sine[:, :1]], axis=1)
 
-# %% ../nbs/structured_kernels.ipynb #5a4a7ad5
+# %% ../nbs/01b_structured_kernels.ipynb #5a4a7ad5
 class Coded(Kernel):
     """A kernel of the code that one column of X holds."""
 
@@ -762,7 +762,7 @@ class Coded(Kernel):
             )
         return column
 
-# %% ../nbs/structured_kernels.ipynb #e7aabd44
+# %% ../nbs/01b_structured_kernels.ipynb #e7aabd44
 @dataclass(frozen=True, eq=False)
 class Categorical(Coded):
     """k = variance for equal codes, variance · correlation for different ones: exchangeable
@@ -819,7 +819,7 @@ class Categorical(Coded):
 
         return K, pull
 
-# %% ../nbs/structured_kernels.ipynb #b2a90f48
+# %% ../nbs/01b_structured_kernels.ipynb #b2a90f48
 @dataclass(frozen=True, eq=False)
 class Coregion(Coded):
     """k = Ω[code, code′] with Ω = weights weightsᵀ + diag(variance): outputs, or categories, that
@@ -911,7 +911,7 @@ class Coregion(Coded):
         H = self.indicators(X)
         return H @ np.diag(self.covariance), lambda kff_bar: self.pull_back(np.diag(kff_bar @ H))
 
-# %% ../nbs/structured_kernels.ipynb #077e7c8d
+# %% ../nbs/01b_structured_kernels.ipynb #077e7c8d
 def starting_weights(n_outputs: int | None, rank: int) -> np.ndarray:
     """Weights (K, R) with orthogonal columns, the first of equal numbers, and with squares whose
     mean over the outputs is ½.
@@ -924,7 +924,7 @@ def starting_weights(n_outputs: int | None, rank: int) -> np.ndarray:
     waves = np.cos(np.pi * np.outer(np.arange(n_outputs) + 0.5, np.arange(rank)) / n_outputs)
     return waves / np.sqrt(2.0 * np.sum(waves**2, axis=0) * rank / n_outputs)
 
-# %% ../nbs/structured_kernels.ipynb #ecaaa8a7
+# %% ../nbs/01b_structured_kernels.ipynb #ecaaa8a7
 def output_rows(X: ArrayLike, n_outputs: int) -> np.ndarray:
     """The rows (KN, D + 1) that ask for each of K outputs at each row of X (N, D): first all rows
     of output 0. Their last column holds the number of the output.
@@ -978,5 +978,5 @@ def unstack_outputs(values: ArrayLike, n_outputs: int) -> np.ndarray:
     """
     return as_floats(values, "values").reshape(n_outputs, -1).T
 
-# %% ../nbs/structured_kernels.ipynb #a1c0de04
+# %% ../nbs/01b_structured_kernels.ipynb #a1c0de04
 KINDS = KINDS | {kind.__name__: kind for kind in (SphericalMatern32, Categorical, Coregion)}

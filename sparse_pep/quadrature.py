@@ -489,7 +489,7 @@ def interpolated(likelihood: Any, mean: np.ndarray, var: np.ndarray, power: floa
 
 
 
-# %% ../nbs/intervals.ipynb #1a7e0004
+# %% ../nbs/09c_intervals.ipynb #1a7e0004
 from scipy.special import expit, logit, ndtri
 
 REACH = 7.0  # standard deviations
@@ -513,7 +513,7 @@ def gaussian_average(
             out[rows] = function(rows, mean[rows, None] + std[rows, None] * x) @ (weight / weight.sum())
     return out
 
-# %% ../nbs/intervals.ipynb #1a7e0008
+# %% ../nbs/09c_intervals.ipynb #1a7e0008
 MOST_STEPS = 60
 SCORE_TOL = 1e-6  # of z, before the last secant step
 

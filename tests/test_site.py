@@ -317,10 +317,9 @@ def test_notebooks_are_notebooks_and_exported_imports_stand_alone(path):
                 assert only_imports(SimpleNamespace(cell_type="code", source=source))
 
 
-def test_code_that_is_not_the_argument_is_folded_where_code_is_explained(documents):
+def test_imports_and_code_that_is_not_the_argument_are_folded(documents):
     folded = {page for page, document in documents.items() if ("details", {"class": "folded"}) in document.tags}
-    assert {"regression.html", "power_ep_in_one_page.html", "internals/plots.html"} <= folded
-    assert not [page for page in folded if page.startswith(("tutorials/", "gallery/", "howto/"))]  # there one needs them
+    assert {"regression.html", "power_ep_in_one_page.html", "internals/plots.html", "gallery/counts.html"} <= folded
 
 
 def test_code_is_folded_with_its_options_and_its_output_is_not():
