@@ -489,9 +489,10 @@ def interpolated(likelihood: Any, mean: np.ndarray, var: np.ndarray, power: floa
 
 
 
-# %% ../nbs/09c_intervals.ipynb #1a7e0004
+# %% ../nbs/09c_intervals.ipynb #1a7e0104
 from scipy.special import expit, logit, ndtri
 
+# %% ../nbs/09c_intervals.ipynb #1a7e0004
 REACH = 7.0  # standard deviations
 LARGEST_BLOCK = 200_000  # numbers in one array
 
@@ -514,8 +515,7 @@ def gaussian_average(
     return out
 
 # %% ../nbs/09c_intervals.ipynb #1a7e0008
-MOST_STEPS = 60
-SCORE_TOL = 1e-6  # of z, before the last secant step
+MOST_STEPS, SCORE_TOL = 60, 1e-6  # the tolerance is that of z, before the last secant step
 
 
 def inverse_cdf(
