@@ -21,17 +21,16 @@ from pathlib import Path
 import pygments.lexers
 import pypandoc
 import yaml
-from execnb.nbio import write_nb
+from execnb.nbio import nb2str
 from nbdev.config import get_config
 from nbdev.quarto import refresh_quarto_yml
 from pygments.token import Token
 
 from docs import reference
 from docs.notebook import markdown, process, without_html
+from docs.quarto import ROOT, STAGED
 
-ROOT = Path(__file__).resolve().parent.parent
 ASSETS = ("site.css", "frame.css", "search.js")
-STAGED = "SPARSE_PEP_DOCS_STAGED"  # set where `_proc/` is complete: the hook has nothing to do
 
 
 @dataclass(frozen=True)
@@ -230,12 +229,16 @@ class Sections(HTMLParser):
         return [{**entry, "heading": entry["heading"].removesuffix(" #")} for entry in tidy]
 
 
+def processed(source: str, nbs: Path):
+    """The notebook of a page: one of `nbs`, processed, or one made of docstrings."""
+    return reference.made(source) if source.startswith(f"{reference.FOLDER}/") else process(nbs / source)
+
+
 def load_pages(config: dict, nbs: Path) -> dict[Page, object]:
     """Every page of the sidebar with its processed notebook, in reading order."""
     loaded = {}
-    made = reference.sources()
-    for source in page_list(config, nbs, made):
-        notebook = reference.made(source) if source in made else process(nbs / source)
+    for source in page_list(config, nbs, reference.sources()):
+        notebook = processed(source, nbs)
         target = (Path(source).parent / notebook.frontmatter_["output-file"]).as_posix()
         title = re.sub(r"[`$*]", "", notebook.frontmatter_["title"])
         loaded[Page(source, target, title)] = notebook
@@ -275,14 +278,28 @@ def write_site(root: Path, out: Path) -> None:
         shutil.copy(Path(__file__).parent / name, out / name)
 
 
-def stage(root: Path, folder: Path) -> None:
-    """The pages that Quarto renders into `folder`, processed notebooks and the reference, and the styles."""
-    for page, notebook in load_pages(read_config(root), root / "nbs").items():
-        target = folder / page.source
+def put(target: Path, text: str) -> None:
+    """Write a file where that changes it: Quarto's preview renders what was written again."""
+    if not target.exists() or target.read_text(encoding="utf-8") != text:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_nb(without_html(notebook), target)
+        target.write_text(text, encoding="utf-8")
+
+
+def stage(root: Path, folder: Path) -> None:
+    """The pages that Quarto renders into `folder`, processed notebooks and the reference, and the styles.
+
+    A page that is older than what it is made of is made again; `folder/.made` keeps them, since nbdev writes over those in `folder`.
+    """
+    makers = [path for part in (root / "docs", root / "sparse_pep") for path in part.rglob("*.py")]
+    newest = max(path.stat().st_mtime for path in [root / "_quarto.yml", *makers])
+    for source in page_list(read_config(root), root / "nbs", reference.sources()):
+        kept, notebook = folder / ".made" / source, root / "nbs" / source
+        if not kept.exists() or kept.stat().st_mtime < max(newest, notebook.stat().st_mtime if notebook.exists() else 0.0):
+            put(kept, nb2str(without_html(processed(source, root / "nbs"))))
+            os.utime(kept)
+        put(folder / source, kept.read_text(encoding="utf-8"))
     for name in ("site.css", "quarto.scss"):
-        shutil.copy(Path(__file__).parent / name, folder / name)
+        put(folder / name, (Path(__file__).parent / name).read_text(encoding="utf-8"))
 
 
 def run_quarto(root: Path, out: Path) -> None:
@@ -304,9 +321,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m docs.build", description="Build the documentation site.")
     parser.add_argument("--out", type=Path, default=ROOT / "_docs", help="folder to write, replaced (default: _docs)")
     parser.add_argument("--no-quarto", action="store_true", help="use Pandoc even where there is a Quarto")
+    parser.add_argument("--stage", type=Path, metavar="FOLDER", help="only put what Quarto renders into this folder, where it changes")
     args = parser.parse_args()
     out = args.out.resolve()
     os.chdir(ROOT)
+    if args.stage:
+        stage(ROOT, args.stage)
+        return
     shutil.rmtree(out, ignore_errors=True)
     if shutil.which("quarto") and not args.no_quarto:
         run_quarto(ROOT, out)

@@ -237,8 +237,9 @@ def process(path: Path):
     notebook.module_ = next(iter(into), None) or _default_exp(notebook)  # the underscore: kept in memory, not written
     notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d|power_ep|errata", path.name) is not None
     Filter()(notebook)
-    for cell in notebook.cells:
+    for number, cell in enumerate(notebook.cells):
         cell.source = unnested(cell.source) if cell.cell_type == "markdown" else cell.source
+        cell.id = f"cell-{number}"  # those of cells that nbdev makes are random
     return notebook
 
 

@@ -446,8 +446,8 @@ def made(source: str):
     front = {"title": title, "description": subtitle, "output-file": f"{stem}.html", "order": sources().index(source)}
     head = "---\n" + "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in front.items()) + "---\n"
     cells = [
-        {"cell_type": "raw", "metadata": {}, "source": head},
-        {"cell_type": "markdown", "metadata": {}, "source": text},
+        {"cell_type": "raw", "id": "front", "metadata": {}, "source": head},
+        {"cell_type": "markdown", "id": "text", "metadata": {}, "source": text},
     ]
     notebook = dict2nb({"cells": cells, "metadata": {"kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}}, "nbformat": 4, "nbformat_minor": 5})
     notebook.frontmatter_, notebook.module_ = front, None if stem == "index" else stem

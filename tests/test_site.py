@@ -1,7 +1,6 @@
 """The site that `python -m docs.build --no-quarto` writes, read as files: links, anchors, search, structure."""
 import ast
 import base64
-import hashlib
 import html
 import json
 import os
@@ -26,7 +25,7 @@ pytest.importorskip("pypandoc", reason="the site is built with the development d
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an installed package
 
-from docs import quarto, reference
+from docs import quarto
 from docs.build import Page as SitePage
 from docs.build import finish, listed, page_list, pandoc, read_config, sidebar_html, stage, steps_html
 from docs.notebook import fence, markdown, only_imports, process, unnested, without_html
@@ -141,20 +140,32 @@ def test_every_exported_name_has_its_anchor_and_every_public_one_its_source(docu
         assert sum(f"/{file}#L" in link for link in lines) >= sources, module
 
 
-def test_pages_do_not_depend_on_the_order_of_sets(tmp_path):
-    """What makes them is run again with other hashes of texts; the whole site would take minutes."""
-    program = """
-import hashlib, sys
-from pathlib import Path
-from docs import reference
-from docs.notebook import markdown, process
-for page in (process(Path("nbs/15_surrogate.ipynb")), reference.made("reference/sites.ipynb"), reference.made("reference/index.ipynb")):
-    print(hashlib.sha256(markdown(page, Path(sys.argv[1])).encode()).hexdigest())
-"""
-    again = [sys.executable, "-c", program, str(tmp_path)]
-    other = subprocess.run(again, cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": "1"}, capture_output=True, text=True, check=True).stdout
-    pages = process(ROOT / "nbs/15_surrogate.ipynb"), reference.made("reference/sites.ipynb"), reference.made("reference/index.ipynb")
-    assert [hashlib.sha256(markdown(page, tmp_path).encode()).hexdigest() for page in pages] == other.split()
+STAGED = ["15_surrogate.ipynb", "index.ipynb", "reference/index.ipynb", "reference/sites.ipynb"]
+
+
+def test_staging_again_changes_nothing_whatever_the_order_of_sets(tmp_path, monkeypatch):
+    """One edited page is one rendered page: nbdev writes it anew, and staging brings ours back and writes no other."""
+    monkeypatch.setattr("docs.build.page_list", lambda *_: STAGED)
+    first, second = tmp_path / "_proc", tmp_path / "again"
+    stage(ROOT, first)
+    program = f"import docs.build as b; from pathlib import Path; b.page_list = lambda *_: {STAGED}; b.stage(b.ROOT, Path({str(second)!r}))"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": "1"}, check=True)
+    bits = {path.relative_to(first): path.read_bytes() for path in first.rglob("*.*") if path.is_file()}
+    assert {path.as_posix() for path in bits if path.parts[0] != ".made"} == {*STAGED, "site.css", "quarto.scss"}
+    assert bits == {path.relative_to(second): path.read_bytes() for path in second.rglob("*.*") if path.is_file()}
+    (first / "index.ipynb").write_text("as nbdev makes it")
+    times = {path: path.stat().st_mtime_ns for path in first.rglob("*.*")}
+    stage(ROOT, first)
+    assert (first / "index.ipynb").read_bytes() == bits[Path("index.ipynb")]
+    assert [path for path, time in times.items() if path.is_file() and path.stat().st_mtime_ns != time] == [first / "index.ipynb"]
+
+
+def test_nbdev_itself_processes_every_notebook(tmp_path):
+    """What `nbdev_docs` and `nbdev_preview` do before they call Quarto."""
+    for name in ("settings.ini", "nbs", "sparse_pep"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    subprocess.run([sys.executable, "-c", "import nbdev.serve; nbdev.serve.proc_nbs(n_workers=0)"], cwd=tmp_path, check=True)
+    assert len(list((tmp_path / "_proc").rglob("*.ipynb"))) == len(list((ROOT / "nbs").rglob("*.ipynb")))
 
 
 def test_listed_pages_exist_and_notebooks_are_listed(tmp_path):
@@ -336,32 +347,20 @@ def test_code_is_folded_with_its_options_and_its_output_is_not():
 # --- Quarto ---
 
 
-def test_the_hooks_find_the_package_wherever_quarto_is_called(tmp_path):
-    """As Quarto runs them: split at spaces outside double quotes, at the top level or in `_proc/`."""
+def test_the_hook_stages_with_the_python_that_runs_nbdev(tmp_path):
+    """As Quarto runs it: split at spaces outside double quotes, in `_proc/`, by any Python, here one with nothing but its library."""
     (tmp_path / "docs").symlink_to(ROOT / "docs")
-    stage_folder = tmp_path / "_proc"
-    stage_folder.mkdir()
-    hooks = read_config(ROOT)["project"]
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"SPARSE_PEP_DOCS_STAGED": "1"}
-    commands = [shlex.split(hooks[when]) for when in ("pre-render", "post-render")]
-    assert [command[:2] for command in commands] == [["python", "-c"]] * 2
-    subprocess.run([sys.executable, "-c", "\n".join(program for *_, program in commands)], cwd=stage_folder, env=env, check=True)
-
-
-def test_nbdev_docs_gets_our_pages_and_styles(tmp_path, monkeypatch):
-    """`nbdev_docs` fills `_proc/` by itself and calls Quarto there: the hook puts our pages in their place."""
-    monkeypatch.delenv("SPARSE_PEP_DOCS_STAGED", raising=False)
-    folder, staged = tmp_path / "_proc", []
-    folder.mkdir()
-    monkeypatch.setattr(quarto, "stage", lambda root, here: staged.append((root, here)))
-    monkeypatch.chdir(folder)
-    quarto.before_render()
-    assert staged == [(ROOT, folder)]
-    pages = {SitePage("reference/index.ipynb", "reference/index.html", "All names"): reference.made("reference/index.ipynb")}
-    monkeypatch.setattr("docs.build.load_pages", lambda config, nbs: pages)
-    monkeypatch.setattr("docs.build.read_config", lambda root: {})
-    stage(ROOT, folder)
-    assert {path.relative_to(folder).as_posix() for path in folder.rglob("*.*")} == {"site.css", "quarto.scss", "reference/index.ipynb"}
+    (stage_folder := tmp_path / "_proc").mkdir()
+    commands = [shlex.split(read_config(ROOT)["project"][when]) for when in ("pre-render", "post-render")]
+    assert [command[:2] for command in commands] == [["python3", "-c"]] * 2
+    bare = [sys.executable, "-S", "-c", "\n".join(f"import subprocess; subprocess.run = lambda *a, **k: print(a[0], k['cwd'])\n{program}" for *_, program in commands)]
+    nbdev = tmp_path / "nbdev_docs"
+    nbdev.write_text(f"import subprocess; subprocess.run({bare!r}, cwd={str(stage_folder)!r}, check=True)")
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    said = subprocess.run([python, nbdev], capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]}).stdout
+    assert said.split("\n")[0] == f"{[str(python), '-m', 'docs.build', '--stage', str(stage_folder)]} {ROOT}"
 
 
 def test_a_formula_left_as_tex_ends_the_build_with_quarto(tmp_path, monkeypatch):
