@@ -276,8 +276,9 @@ def figure(png: str, option: dict, files: Path, number: int, place: int) -> str:
 
 
 def html_block(output) -> str:
-    """An HTML output as a block of Markdown that scrolls; styles are left to the site."""
+    """An HTML output as a block of Markdown that scrolls; styles are left to the site, and its headings are none of the page."""
     table = re.sub(r"<style.*?</style>", "", "".join(output["data"]["text/html"]), flags=re.DOTALL)
+    table = re.sub(r"(</?)h[1-4]\b", r"\1h5", table)
     return f'```{{=html}}\n<div class="table-box" tabindex="0">{table}</div>\n```\n'
 
 
