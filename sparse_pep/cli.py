@@ -326,7 +326,6 @@ def predict_command(**options: object) -> None:
 @click.option("--likelihood", metavar="NAME", type=click.Choice(LIKELIHOODS),
     help="Distribution of the target, see `fit`. Default: auto for named data sets with labels, otherwise gaussian.")
 @click.option("--out", help="CSV file to write, with the scores of every split.")
-@click.option("--figure", help="PNG file to write, with the scores plotted against the power.")  # fmt: skip
 @table_options
 @training_options
 @json_option

@@ -559,18 +559,13 @@ def predict(model: str, data: str, out: str | None, interval: float | None, in_p
 # %% ../nbs/internals/commands.ipynb #5ec54623
 def load_named(name: str, likelihood: str | None, data_dir: str | None) -> tuple[Dataset, str]:
     """A data set by name, and its likelihood: the given one, or gaussian for numbers and auto for labels."""
-    known = {kind: list_datasets(data_dir, kind) for kind in ("regression", "classification")}
-    labels = name in known["classification"]
-    if not labels and name not in known["regression"]:
-        there = "; ".join(f"for {kind}: {', '.join(names)}" for kind, names in known.items())
-        more = " Name a data folder (--data-dir or SPARSE_PEP_DATA) for more."
-        hint = "" if data_dir else more
-        raise ValueError(f"--data: there is no data set {name!r}; there are {there}.{hint}")
+    labels = name in list_datasets(data_dir, "classification")
+    data = (load_classification if labels else load_regression)(name, data_dir)
     likelihood = likelihood or ("auto" if labels else "gaussian")
     if labels != (likelihood in CLASSIFIERS):
         what, fitting = ("labels", CLASSIFIERS) if labels else ("numbers", ("gaussian", *NUMERIC))
         raise ValueError(f"--likelihood {likelihood}: the target of {name!r} is {what}; choose one of {', '.join(fitting)}.")
-    return (load_classification if labels else load_regression)(name, data_dir), likelihood
+    return data, likelihood
 
 
 def chosen_data(
@@ -635,11 +630,11 @@ def score_tables(rows: Sequence[Mapping]) -> str:
 # %% ../nbs/internals/commands.ipynb #c37b5b8d
 def compare(
     data: str | None, target: str | None, names: Sequence[str], data_dir: str | None, powers: str, splits: int,
-    likelihood: str | None, out: str | None, figure: str | None, columns: Sequence[str], drop: Sequence[str], decimal: str,
+    likelihood: str | None, out: str | None, columns: Sequence[str], drop: Sequence[str], decimal: str,
     quiet: bool, as_json: bool, **training: object,
 ) -> None:
     """Score each power on held-out rows of each data set, print tables and write files."""
-    check_files([data], {"--out": out, "--figure": figure}, as_json)
+    check_files([data], {"--out": out}, as_json)
     chosen = {}  # each power once, in this order
     for part in powers.split(","):
         try:
@@ -663,15 +658,3 @@ def compare(
     if out is not None:
         columns = list(dict.fromkeys(key for row in rows for key in row))
         write_csv(out, columns, [[row.get(key, "") for key in columns] for row in rows])
-    if figure is not None:
-        from matplotlib.figure import Figure
-
-        from sparse_pep.plots import plot_power_sweep
-
-        scores = [key for key, spec in SCORES.items() if spec and key != "seconds" and any(key in row for row in rows)]
-        page = Figure(figsize=(4.0 * len(scores), 3.2), layout="constrained")
-        for ax, score in zip(np.atleast_1d(page.subplots(1, len(scores))), scores):
-            plot_power_sweep([row for row in rows if score in row], score, ax=ax)
-        save_figure(figure, page)
-
-

@@ -156,13 +156,14 @@ def load_set(name: str, kind: str, data_dir: str | os.PathLike | None) -> Datase
 
         bunch = getattr(sklearn.datasets, f"load_{name}")()
         return Dataset(name, bunch.data, bunch.target, tuple(map(str, bunch.feature_names)), random_splits(len(bunch.target)))
-    folder, known = data_directory(data_dir), list_datasets(data_dir, kind)
-    if name not in known:
-        for other in SHIPPED:
-            if name in list_datasets(data_dir, other):
+    folder, known = data_directory(data_dir), {other: list_datasets(data_dir, other) for other in SHIPPED}
+    if name not in known[kind]:
+        for other, names in known.items():
+            if name in names:
                 raise ValueError(f"`name`: {name!r} is a {other} set; use `load_{other}`.")
-        where = "" if folder else " Name a data folder (`data_dir` or SPARSE_PEP_DATA) for more."
-        raise ValueError(f"`name`: there is no data set {name!r}; there are: {', '.join(known)}.{where}")
+        there = "; ".join(f"for {other}: {', '.join(names)}" for other, names in known.items())
+        where = "" if folder else " Name a data folder (`--data-dir`, `data_dir` or SPARSE_PEP_DATA) for more."
+        raise ValueError(f"there is no data set {name!r}; there are {there}.{where}")
     if name == "banana":  # 400 training rows, followed by 4900 test rows
         train = read_table(folder / "toy" / BANANA[0], target="y", labels=True)
         test = read_table(folder / "toy" / BANANA[1], "y", train.feature_names, labels=True)

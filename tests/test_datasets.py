@@ -51,8 +51,7 @@ def test_diabetes_needs_no_folder(monkeypatch):
     np.testing.assert_array_equal(data.splits[9][0], order[:398])
     np.testing.assert_array_equal(data.splits[9][1], order[398:])
     for loader, name, words in (
-        (load_regression, "yacht", "there are: diabetes. Name a data folder"),
-        (load_classification, "iono", "there are: breast_cancer, digits, iris, wine. Name a data folder"),
+        (load_regression, "yacht", "there are for regression: diabetes; for classification: breast_cancer, digits, iris, wine. Name a data folder"),
         (load_regression, "iris", "'iris' is a classification set; use `load_classification`"),
         (load_classification, "diabetes", "'diabetes' is a regression set; use `load_regression`"),
     ):
@@ -87,7 +86,7 @@ def test_a_folder_of_data(tmp_path, monkeypatch):
     np.testing.assert_array_equal(tiny.splits[0][0], [0, 1, 3])
     np.testing.assert_array_equal(tiny.splits[1][0], [3])
     np.testing.assert_array_equal(tiny.y, [0, -1, -2, -3])
-    with pytest.raises(ValueError, match="there are: diabetes, tiny.$"):
+    with pytest.raises(ValueError, match="there are for regression: diabetes, tiny; for classification: breast_cancer, digits, iris, wine.$"):
         load_regression("tidy")
     assert list_datasets(kind="classification") == ("breast_cancer", "digits", "iris", "wine")
     with pytest.raises(ValueError, match="`kind` must be one of regression, classification; got 'clustering'"):
@@ -175,7 +174,7 @@ def test_a_folder_of_labelled_data(tmp_path, monkeypatch):
     assert words.name == "words" and words.y.tolist() == ["yes", "no"] and words.feature_names == ("a",)
     np.testing.assert_array_equal(words.splits[0][0], [0])
     np.testing.assert_array_equal(words.splits[0][1], [1])
-    with pytest.raises(ValueError, match=f"no data set 'word'; there are: {', '.join(known)}.$"):
+    with pytest.raises(ValueError, match=f"no data set 'word'; .* for classification: {', '.join(known)}.$"):
         load_classification("word")
     data = load_classification("banana")  # one set with one split
     assert data.name == "banana" and data.feature_names == ("x1", "x2") and data.y.dtype == np.int64
@@ -242,11 +241,11 @@ def test_scores_equal_independent_numbers(vectors):
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: smse([1, 2], [1]), "`mean` must have the shape"),
+        (lambda: smse([1, 2], [1]), "`mean` must hold 2 values"),
         (lambda: smse([[1, 2]], [[1, 2]]), "`y_true` must be a vector"),
         (lambda: smse([1, 2], [1, math.nan]), "`mean` holds NaN or infinity at position 1"),
         (lambda: smse([2, 2], [1, 2]), "`y_true` must hold at least two"),
-        (lambda: smll([1, 2], [1, 2], [1], [1, 2]), "`var` must have the shape"),
+        (lambda: smll([1, 2], [1, 2], [1], [1, 2]), "`var` must hold 2 values"),
         (lambda: smll([1, 2], [1, 2], [1, 0], [1, 2]), "`var` must be positive"),
         (lambda: smll([1, 2], [1, 2], [1, 1], [3, 3]), "`y_train` must hold at least two"),
     ],

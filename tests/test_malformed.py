@@ -317,7 +317,6 @@ OPTIONS = {  # command line, words of the message; tests of the command line hav
     }.items()},
     f"{COMPARE} --powers 0,,1": ["--powers", "''"],
     f"{COMPARE} --out good.csv": ["--out", "good.csv", "data"],
-    f"{COMPARE} --figure .": ["--figure", "'.'"],
     "compare --data diabetes --likelihood auto": ["--likelihood", "numbers"],
     "demo extra": ["extra"],
     "predictt": ["No such command", "predict"],

@@ -14,6 +14,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from pathlib import Path
 from typing import BinaryIO
 
@@ -34,24 +35,17 @@ RANGES = {  # of what a row may have besides its numbers
 
 
 def checked(piece: Rows, n_dims: int, numbers: np.ndarray | None = None) -> Rows:
-    """The piece, after a check that its values are finite and in range and that X has `n_dims`
-    columns. ValueError, which names the row, otherwise. `numbers` (n,) are the row numbers, if
-    they are not consecutive.
+    """The piece, after a check that its values are finite and in range and that X has `n_dims` columns. ValueError, which names the
+    row, otherwise. `numbers` (n,) are the row numbers, if they are not consecutive.
     """
     n = len(piece.X)
     if piece.X.shape != (n, n_dims):
-        raise ValueError(
-            f"`X` must have {n_dims} columns, as the first rows have; "
-            f"from row {piece.first} on its shape is {piece.X.shape}."
-        )
+        raise ValueError(f"`X` must have {n_dims} columns, as the first rows have; from row {piece.first} on its shape is {piece.X.shape}.")
     for name, value in zip(piece._fields[:-1], piece[:-1]):
         if value is None:
             continue
         if np.ndim(value) and len(value) != n:
-            raise ValueError(
-                f"`{name}` must have as many rows as `X`; from row {piece.first} on "
-                f"there are {n} of `X` and {len(value)} of `{name}`."
-            )
+            raise ValueError(f"`{name}` must have as many rows as `X`; from row {piece.first} on there are {n} of `X` and {len(value)} of it.")
         low, high = RANGES.get(name, (-LARGEST, LARGEST))
         good = np.isfinite(value) & (value >= low) & (value <= high)
         if not np.all(good):
@@ -61,9 +55,8 @@ def checked(piece: Rows, n_dims: int, numbers: np.ndarray | None = None) -> Rows
             number = piece.first + row if numbers is None else numbers[row]
             where = f", column {column[0]}" if column else ""
             raise ValueError(
-                f"`{name}`, row {number} (counted from 0){where}: a finite number in "
-                f"[{low:g}, {high:g}] is expected; got {value[(row, *column)]}. "
-                "Correct the row or leave it out."
+                f"`{name}`, row {number} (counted from 0){where}: a finite number in [{low:g}, {high:g}] is expected; "
+                f"got {value[(row, *column)]}. Correct the row or leave it out."
             )
     return piece
 
@@ -98,12 +91,8 @@ def read_array(file: BinaryIO, dtype: str, shape: Sequence[int], checksum: int) 
 
 
 class Shelf:
-    """A list with a tuple of arrays for each piece, stored in files. One tuple at a time is in memory.
-
-    Parameters
-    ----------
-    folder : str or path
-        The folder in which the shelf makes a folder of its own. This is removed with the object.
+    """A list with a tuple of arrays for each piece, stored in files of a folder, which is made in `folder` and removed with the object.
+    One tuple at a time is in memory.
     """
 
     def __init__(self, folder: str | Path):
@@ -138,10 +127,8 @@ class Shelf:
                 kinds = json.loads(file.readline())
                 return tuple(read_array(file, *kind) for kind in kinds)
         except (OSError, ValueError, TypeError) as error:
-            raise ValueError(
-                f"`sites_dir`: '{self.path(k)}' is gone or damaged; something else has "
-                "changed the folder. Begin again."
-            ) from error
+            fault = f"'{self.path(k)}' is gone or damaged; something else has changed the folder"
+            raise ValueError(f"`sites_dir`: {fault}. Begin again.") from error
 
 # %% ../../nbs/internals/data/sources.ipynb #eaaf7396
 PIECE_ENTRIES = 1_000_000  # numbers of X in one piece: 8 MB
@@ -167,10 +154,8 @@ class Source:
 
     Attributes
     ----------
-    n_dims : int
-        The number D of inputs.
-    n_data : int
-        The number N of rows, counted in one pass if it is not known.
+    n_dims, n_data : int
+        The number D of inputs, and the number N of rows, counted in one pass if it is not known.
     """
 
     n_dims: int
@@ -196,10 +181,7 @@ class Source:
         """The sum Σ work(piece, *arguments) over the pieces. `work` is a function of a module that
         returns a tuple of numbers, arrays and `Largest`. The order of summation is fixed.
         """
-        total = None
-        for piece in ahead(self.pieces()):
-            total = added_parts(total, work(piece, *arguments))
-        return self.unless_empty(total)
+        return self.unless_empty(reduce(added_parts, self.each(work, *arguments), None))
 
     def sweep(self, work: Callable, state: object, *arguments: object) -> tuple:
         """The new state, and the sum of the parts, where work(piece, own, *arguments) returns own, part.
