@@ -79,7 +79,7 @@ def train_once(n_data: int, n_inducing: int, power: float) -> str:
         seconds = time.perf_counter() - start
     share = clock.seconds / seconds  # of one thread's time; two threads may both be in it
     return (
-        f"{n_data:>7} {n_inducing:>5} {power:>6g} {seconds:>8.2f} {result.n_iter:>6} {result.counts["n_evaluations"]:>6} "
+        f"{n_data:>7} {n_inducing:>5} {power:>6g} {seconds:>8.2f} {result.n_iter:>6} {result.counts['n_evaluations']:>6} "
         f"{result.n_sweeps:>7} {share:>7.0%} {result.log_evidence:>12.2f}  {'yes' if result.converged else 'no'}"
     )
 

@@ -144,9 +144,9 @@ class Factor:
 
     def __post_init__(self):
         object.__setattr__(self, "half_log_det", float(np.log(np.diag(self.lower)).sum()))
-        rcond, _ = lapack.dtrcon(self.lower.T, norm="1", uplo="U")
-        if rcond > PRODUCT_RCOND:  # it may be NaN
-            inverse, _ = lapack.dtrtri(self.lower.T, lower=0)
+        inverse, _ = lapack.dtrtri(self.lower.T, lower=0)
+        condition = np.linalg.norm(self.lower, np.inf) * np.linalg.norm(inverse, 1)
+        if condition * PRODUCT_RCOND < 1.0:  # it may be NaN
             object.__setattr__(self, "inverse", np.ascontiguousarray(inverse.T))
 
     @property
