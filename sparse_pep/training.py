@@ -9,12 +9,12 @@ __all__ = ['kmeans_points', 'greedy_points', 'initial_kernel', 'LBFGS', 'Adam', 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
-from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from tqdm import tqdm
@@ -33,7 +33,17 @@ from .streaming import Memory
 
 # %% ../nbs/18_training.ipynb #2ab56600
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from sparse_pep.data.sources import Source
+
+    class BaseEstimator:  # scikit-learn has no type annotations: what a type checker should know of its class
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...
+        def set_params(self, **params: object) -> Self: ...
+        def __sklearn_tags__(self) -> Any: ...
+        def __getstate__(self) -> dict[str, Any]: ...
+else:
+    from sklearn.base import BaseEstimator
 
 # %% ../nbs/18_training.ipynb #792eb54f
 SAMPLE_ROWS = 20_000  # k-means and comparisons of starting values use at most this many rows
@@ -132,7 +142,10 @@ class LBFGS(BaseEstimator):
         be the same; only `max_iter`, `max_time` and `tol` may differ.
     """
 
-    def __init__(self, *, max_iter=2000, tol=1e-4, n_restarts=0, max_time=None, checkpoint=None):
+    def __init__(
+        self, *, max_iter: int = 2000, tol: float = 1e-4, n_restarts: int = 0,
+        max_time: float | None = None, checkpoint: str | PathLike[str] | None = None,
+    ) -> None:
         self.max_iter, self.tol, self.n_restarts = max_iter, tol, n_restarts
         self.max_time, self.checkpoint = max_time, checkpoint
 
@@ -159,7 +172,10 @@ class Adam(BaseEstimator):
         As in `LBFGS`; it is saved at the end of an epoch. `n_epochs` must be the same as well.
     """
 
-    def __init__(self, *, batch_size=500, learning_rate=0.03, n_epochs=100, tol=1e-4, max_time=None, checkpoint=None):
+    def __init__(
+        self, *, batch_size: int = 500, learning_rate: float = 0.03, n_epochs: int = 100, tol: float = 1e-4,
+        max_time: float | None = None, checkpoint: str | PathLike[str] | None = None,
+    ) -> None:
         self.batch_size, self.learning_rate, self.n_epochs = batch_size, learning_rate, n_epochs
         self.tol, self.max_time, self.checkpoint = tol, max_time, checkpoint
 

@@ -101,7 +101,7 @@ def test_constructors_show_what_they_take():
         assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in inspect.signature(kind).parameters.values())
         assert sorted(names) == sorted(kind().get_params()) and "standardize" in names
         described = section_of(kind.__doc__, "Parameters")
-        assert [name for name in names if f"\n    {name} :" not in f"\n    {described}"] == []
+        assert [name for name in names if f"\n{name} :" not in f"\n{described}"] == []
         assert "{" not in kind.__doc__.partition("Examples")[0]
 
 

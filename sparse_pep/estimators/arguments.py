@@ -13,13 +13,13 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import cleandoc
 from numbers import Real
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from ..blocks import Partition
@@ -29,27 +29,16 @@ from ..likelihoods import GroupedGaussian, Likelihood
 from ..means import ZeroMean
 from ..numerics.validation import as_floats, is_number, shown
 from ..priors import Prior
-from ..training import LBFGS, Adam
+from ..training import LBFGS, Adam, BaseEstimator
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #aa4062e6
 def section_of(docstring: str, name: str) -> str:
-    """The entries of a section of a numpydoc docstring, verbatim, or "" if it has no such section."""
-    found = re.search(rf"^    {name}\n    -+\n(.*?)(?=\n\n    \w+\n    -+\n|\Z)", docstring, re.S | re.M)
+    """The entries of a section of a numpydoc docstring without indentation, or "" if it has no such section."""
+    found = re.search(rf"^{name}\n-+\n(.*?)(?=\n\n\w+\n-+\n|\Z)", docstring, re.S | re.M)
     return found[1].strip() if found else ""
 
-
-def estimator(cls: type) -> type:
-    """The class with a constructor that takes its fields by name. Where its docstring says
-    `{parameters}` or `{attributes}`, that section of its parent's docstring is inserted.
-    """
-    above = [base.__doc__ or "" for base in cls.__mro__[1:] if issubclass(base, BaseEstimator)]
-    for name in ("Parameters", "Attributes"):
-        nearest = next(filter(None, (section_of(text, name) for text in above)), "")
-        cls.__doc__ = cls.__doc__.replace(f"{{{name.lower()}}}", nearest)
-    return dataclass(eq=False, repr=False, kw_only=True)(cls)
-
 # %% ../../nbs/internals/estimators/arguments.ipynb #13ca29ba
-@estimator
+@dataclass(eq=False, repr=False, kw_only=True)
 class Arguments(BaseEstimator):
     """The arguments that all estimators have.
 
@@ -159,6 +148,14 @@ class Arguments(BaseEstimator):
     mean: ZeroMean | str | None = None
     local: int | str | None = None
     column_types: str | dict = "from_dtype"
+
+    def __init_subclass__(cls, **options: object) -> None:
+        """Insert the entries of the nearest ancestor where the docstring says `{parameters}` or `{attributes}`."""
+        super().__init_subclass__(**options)
+        cls.__doc__ = cleandoc(cls.__doc__ or "")
+        for name in ("Parameters", "Attributes"):
+            above = (section_of(cleandoc(base.__doc__ or ""), name) for base in cls.__mro__[1:] if issubclass(base, Arguments))
+            cls.__doc__ = cls.__doc__.replace(f"{{{name.lower()}}}", next(filter(None, above), ""))
 
     @property
     def _trainer(self) -> LBFGS | Adam | None:

@@ -7,12 +7,12 @@ __all__ = []
 
 # %% ../../nbs/internals/estimators/base.ipynb #96353822
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
@@ -21,7 +21,7 @@ from ..data.passes import mean_piece, noise_piece, source_predict
 from ..data.sources import Source, require_counted, require_targets
 from ..draws import SampledFunctions, sampled_functions
 from . import diagnostics, persistence
-from .arguments import Arguments, all_or_nothing, check_arguments, estimator, require_count, require_power, seeded, warn_caller
+from .arguments import Arguments, all_or_nothing, check_arguments, require_count, require_power, seeded, warn_caller
 from .encoding import EncodedSource, Encoding, source_of, targets_of
 from .fitting import Data, Outcome, choose_power, diagnostics_of, distinct_rows, grown, rows_for_prediction, rows_of_arrays, starting_model, trained, with_priors
 from .relevance import Relevance, relevance
@@ -35,8 +35,22 @@ from ..shards import Rows
 from ..streaming import remember
 from ..training import SAMPLE_ROWS, TimeLimit, check_fixed, greedy_points
 
+# %% ../../nbs/internals/estimators/base.ipynb #5ca1e0b1
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from sparse_pep.training import BaseEstimator
+
+    class ClassifierMixin(BaseEstimator):
+        def score(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float: ...
+
+    class RegressorMixin(BaseEstimator):
+        def score(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float: ...
+else:
+    from sklearn.base import ClassifierMixin, RegressorMixin
+
 # %% ../../nbs/internals/estimators/base.ipynb #1c9a108b
-@estimator
+@dataclass(eq=False, repr=False, kw_only=True)
 class PowerEPEstimator(Arguments):
     """The base class of the estimators. A subclass adds arguments to the constructor, and defines
     `_checked_targets` and `_encoding_of`.
@@ -103,7 +117,7 @@ class PowerEPEstimator(Arguments):
     def fit(
         self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
         known_variance: ArrayLike | None = None,
-    ) -> "PowerEPEstimator":
+    ) -> "Self":
         """Train on X (N, D) and y (N,) or (N, K), and return this estimator. Training takes some hundred
         evaluations at 7NM² flops each, and more flops where sites have to be found by iteration.
 
@@ -137,7 +151,7 @@ class PowerEPEstimator(Arguments):
     def partial_fit(
         self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
         known_variance: ArrayLike | None = None,
-    ) -> "PowerEPEstimator":
+    ) -> "Self":
         """Update the fitted model with new data, without the earlier ones, and return this
         estimator.
 
@@ -158,7 +172,7 @@ class PowerEPEstimator(Arguments):
         """
         return self._fit(X, y, sample_weight, known_variance, first=not hasattr(self, "_model"))
 
-    def _fit(self, X, y, sample_weight, known_variance=None, first=True) -> "PowerEPEstimator":
+    def _fit(self, X, y, sample_weight, known_variance=None, first=True) -> "Self":
         """`fit`, or with `first=False` `partial_fit`: check, encode, start, train, conclude. Then the
         summary of the earlier data stands in for them.
         """
@@ -728,7 +742,7 @@ class PowerEPEstimator(Arguments):
         asked = self._training_data(what).asked(self._jitter, self._tight)
         return {name: value for name, value in asked.items() if name != "jitter"}
 
-    def add_inducing(self, points: int | ArrayLike) -> "PowerEPEstimator":
+    def add_inducing(self, points: int | ArrayLike) -> "Self":
         """Add inducing points to the fitted model; its other parameters are unchanged. Cost O(NM²).
 
         Parameters
@@ -753,7 +767,7 @@ class PowerEPEstimator(Arguments):
             )
         return self._with_points(all_points)
 
-    def remove_inducing(self, points: int | ArrayLike) -> "PowerEPEstimator":
+    def remove_inducing(self, points: int | ArrayLike) -> "Self":
         """Remove inducing points from the fitted model; its other parameters are unchanged. Cost
         O(NM²).
 
@@ -782,7 +796,7 @@ class PowerEPEstimator(Arguments):
             raise ValueError(f"only inducing points can be added or removed; the features are {type(self.features_).__name__}.")
         return self.features_.Z
 
-    def _with_points(self, Z: np.ndarray) -> "PowerEPEstimator":
+    def _with_points(self, Z: np.ndarray) -> "Self":
         """This estimator with inducing points Z (M, D), given in the model's units."""
         data = self._data
         if data.memory is not None:
@@ -798,7 +812,7 @@ class PowerEPEstimator(Arguments):
 FAR = 10.0  # standard deviations from zero
 
 
-@estimator
+@dataclass(eq=False, repr=False, kw_only=True)
 class RealTargets(RegressorMixin, PowerEPEstimator):
     """An estimator whose targets are numbers.
 

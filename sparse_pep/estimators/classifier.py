@@ -6,17 +6,17 @@
 __all__ = ['SparsePEPClassifier']
 
 # %% ../../nbs/internals/estimators/classifier.ipynb #8030b42f
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..data.sources import Source, class_numbers
-from .arguments import estimator, likelihood_named
-from .base import PowerEPEstimator
+from .arguments import likelihood_named
+from .base import ClassifierMixin, PowerEPEstimator
 from .encoding import Encoding, classes_of
 from .fitting import Data
 from ..likelihoods import Binary, Likelihood, Logit, NoisyProbit, Probit
@@ -60,7 +60,7 @@ def require_classes(classes: ArrayLike) -> np.ndarray:
     return np.unique(labels)
 
 # %% ../../nbs/internals/estimators/classifier.ipynb #f038291d
-@estimator
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
     """Sparse Gaussian process classification by Power EP, from variational (power 0) to EP
     (power 1).

@@ -6,12 +6,15 @@
 __all__ = ['SparsePEP']
 
 # %% ../../nbs/internals/estimators/general.ipynb #11b73bb0
+from dataclasses import dataclass
+from typing import Literal, overload
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.sources import Source
-from .arguments import estimator, likelihood_named
+from .arguments import likelihood_named
 from .base import RealTargets
 from .encoding import classes_of
 from .fitting import Data, counted
@@ -20,7 +23,7 @@ from ..multiclass import Softmax
 from ..shards import Rows
 
 # %% ../../nbs/internals/estimators/general.ipynb #98307893
-@estimator
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparsePEP(RealTargets):
     """A sparse Gaussian process model with any likelihood except those of several classes, by Power EP.
 
@@ -85,6 +88,12 @@ class SparsePEP(RealTargets):
             classes = np.unique(rows.y) if isinstance(rows, Rows) else classes_of(rows)
             return Ordinal.from_targets(np.append(data.few.y, classes))
         return likelihood
+
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> np.ndarray: ...
+
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
 
     def predict(self, X: ArrayLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Mean (S,) of the predictive distribution of y at X (S, D), and with `return_std` also its

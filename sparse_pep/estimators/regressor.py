@@ -6,12 +6,15 @@
 __all__ = ['SparsePEPRegressor']
 
 # %% ../../nbs/internals/estimators/regressor.ipynb #9a3c6eba
+from dataclasses import dataclass
+from typing import Literal, overload
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.sources import Source
-from .arguments import estimator, require_count, seeded
+from .arguments import require_count, seeded
 from .base import RealTargets
 from .fitting import Data
 from ..likelihoods import Gaussian, GroupedGaussian
@@ -20,7 +23,7 @@ from ..model import model_bounds
 from ..numerics.validation import require_real, require_rows
 
 # %% ../../nbs/internals/estimators/regressor.ipynb #0000ac9c
-@estimator
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparsePEPRegressor(RealTargets):
     """Sparse Gaussian process regression by Power EP, from variational (power 0) to FITC
     (power 1). Targets may have several columns. These outputs share one kernel, one noise
@@ -144,6 +147,15 @@ class SparsePEPRegressor(RealTargets):
         rows, (G, K) for both.
         """
         return np.multiply.outer(np.sqrt(self.noise_variance_), self.y_scale_)
+
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[False] = False, return_cov: Literal[False] = False) -> np.ndarray: ...
+
+    @overload
+    def predict(self, X: ArrayLike, return_std: Literal[True], return_cov: bool = False) -> tuple[np.ndarray, np.ndarray]: ...
+
+    @overload
+    def predict(self, X: ArrayLike, return_std: bool = False, *, return_cov: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, return_cov: bool = False
