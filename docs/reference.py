@@ -37,13 +37,14 @@ def homes() -> dict[str, str]:
 
 @functools.cache
 def modules() -> list[str]:
-    """The modules with public names: those of the package's own first, then in the order of their pages on the site."""
+    """The modules with public names: those of the package's own first, in its order, then in the order of their pages on the site."""
     config = get_config()
     menu = re.findall(r"[\w/]+\.ipynb", (config.config_path / "_quarto.yml").read_text(encoding="utf-8"))
     package = importlib.import_module(config.lib_name)
-    first = {getattr(package, name).__module__ for name in package.__all__}
+    first = list(dict.fromkeys(getattr(package, name).__module__ for name in package.__all__))
     found = [module for module in homes() if loaded(module).__all__]
-    return sorted(found, key=lambda module: (f"{config.lib_name}.{module}" not in first, menu.index(homes()[module])))
+    place = {name.removeprefix(f"{config.lib_name}."): i for i, name in enumerate(first)}
+    return sorted(found, key=lambda module: (place.get(module, len(place)), menu.index(homes()[module])))
 
 
 def sources() -> list[str]:

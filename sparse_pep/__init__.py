@@ -13,7 +13,7 @@ HOMES = {
     **dict.fromkeys(("LBFGS", "Adam"), "training"),
     **dict.fromkeys(("SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"), "estimators"),
 }
-__all__ = ["LBFGS", "Adam", "SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"]
+__all__ = ["SparsePEPRegressor", "SparsePEPClassifier", "SparsePEP", "LBFGS", "Adam", "load"]
 
 
 def __getattr__(name: str):
