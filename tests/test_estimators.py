@@ -20,7 +20,6 @@ from sklearn.model_selection import KFold, cross_val_score
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import sparse_pep
 from sparse_pep import training
 from sparse_pep.blocks import Partition
 from sparse_pep.data.sources import ArraySource
@@ -103,13 +102,6 @@ def test_constructors_show_what_they_take():
         described = section_of(kind.__doc__, "Parameters")
         assert [name for name in names if f"\n{name} :" not in f"\n{described}"] == []
         assert "{" not in kind.__doc__.partition("Examples")[0]
-
-
-def test_top_level_names():
-    names = ["Adam", "LBFGS", "SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"]
-    assert sorted(sparse_pep.__all__) == [getattr(sparse_pep, name).__name__ for name in names] == names
-    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
-        _ = sparse_pep.nothing_of_the_kind
 
 
 WITHOUT_DEVELOPMENT = """
@@ -286,24 +278,6 @@ def test_fewer_data_than_inducing_points_warns_and_reduces(recwarn):
     assert len(model.features_) == 6 and model.q_mean_.shape == (6,)
     SparsePEPRegressor(n_inducing=6, training=None).fit(*again)
     assert not recwarn.list
-
-
-def test_masked_values_are_not_taken_for_data():
-    fits, masked = SparsePEPRegressor(**KEPT), np.ma.masked_array(X, mask=X > 1.0)
-    for name, given in {"X": (masked, y), "y": (X, masked[:, 0]), "sample_weight": (X, y, masked[:, 0] ** 2)}.items():
-        with pytest.raises(ValueError, match=f"`{name}` is a masked array with [0-9]+ masked values"):
-            fits.fit(*given)
-    with pytest.raises(ValueError, match="`X` is a masked array"):
-        fits.fit(np.ma.masked_array(X), y).predict(masked)
-    with pytest.raises(ValueError, match="`y` is a masked array"):
-        SparsePEPClassifier(**KEPT).fit(X, np.ma.masked_array(SIDE, mask=X[:, 0] > 1.0))
-
-
-def test_messages_quote_text_as_python_does():
-    for kind, targets in ((SparsePEPRegressor, np.full(40, "red")), (partial(SparsePEPRegressor, power=np.str_("red")), y)):
-        with pytest.raises(ValueError, match="'red'") as caught:
-            kind().fit(X, targets)
-        assert "np.str_" not in str(caught.value)
 
 
 @pytest.mark.parametrize("factor", [1e-140, 1e-100, 1e70, 1e100, 1e140])
@@ -727,10 +701,6 @@ def test_neighbours_have_one_weight_and_one_power():
     assert 2 < np.mean(partition.sizes) and partition.sizes.max() <= 4
     same = SparsePEPRegressor(**KEPT, blocks=partition.labels, power=power).fit(X, y, weight)
     assert model.log_marginal_likelihood_value_ == same.log_marginal_likelihood_value_
-
-
-def test_a_list_of_features_is_a_mixture():
-    assert len(fixed_model(features=[InducingPoints(X[:4]), GaussianBlur(X[4:8], [0.3, 0.2])]).q_mean_) == 8
 
 
 # ---- Adam -----------------------------------------------------------------------------------------------------------

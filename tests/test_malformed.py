@@ -136,6 +136,9 @@ TABLES = {  # content, words of the message
     "slashes.csv": (mixed("01/02/2024", "03/04/2024"), ["'dose'", "'01/02/2024'", "--columns dose=D/M/Y"]),
     "infinite.csv": (mixed("1", "inf", "none"), ["'dose'", "finite"]),
     "huge_and_text.csv": (mixed("a", "b").replace("1,", "1e200,", 1), ["too large"]),
+    "true.csv": ("x,response\n1,True\n2,False\n", ["row 2", "'response'", "'True'"]),
+    "unit.csv": ("x,response\n1,2\n2,988 CHF\n", ["'988 CHF'; a number is expected, without a unit"]),
+    "tiny.csv": ("x,response\n1,2e-200\n2,3e-200\n", ["`y` spreads over 1e-200"]),
     "nothing_left.csv": (csv("a,b,response", *(f"x,,{i}" for i in range(12))), ["'a'", "'b'", "no values"]),
 }
 TRAINED = {  # odd tables that are trained with a note: content, words of the note
@@ -348,6 +351,7 @@ BAD_X = {  # X, words of the message
     "no rows": (X[:0], ["`X`", "(0, 2)"]),
     "ragged": ([[1.0, 2.0], [3.0]] * 6, ["`X`"]),
     "sparse": (scipy.sparse.csr_matrix(X), ["`X`", "parse"]),
+    "masked": (np.ma.masked_array(X, mask=X > 1.0), ["`X` is a masked array with", "masked values"]),
     "a frame of words": (pd.DataFrame({"a": ["x"] * 12, "b": [1.0] * 12}), ["`X`", "'x'"]),
 }
 BAD_Y = {  # estimator, y, words of the message
@@ -361,6 +365,8 @@ BAD_Y = {  # estimator, y, words of the message
     "complex": ("regressor", y + 1j, ["`y`", "omplex"]),
     "ragged": ("regressor", [[1.0], [1.0, 2.0]] * 6, ["`y`"]),
     "sparse": ("regressor", scipy.sparse.csr_matrix(y[:, None]), ["`y`"]),
+    "masked": ("regressor", np.ma.masked_array(y, mask=X[:, 0] > 1.0), ["`y` is a masked array"]),
+    "masked labels": ("classifier", np.ma.masked_array(LABELS, mask=X[:, 0] > 1.0), ["`y` is a masked array"]),
     "two columns of counts": ("counts", np.column_stack([COUNTS] * 2), ["`y`", "(12, 2)"]),
     "negative counts": ("counts", changed(COUNTS, 4, -1.0), ["`y`", "counts", "-1", "row 4"]),
     "one class": ("classifier", np.full(12, "a"), ["`y`", "one class", "'a'"]),

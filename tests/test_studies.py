@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import multivariate_normal, norm, wilcoxon
+from scipy.stats import multivariate_normal, norm
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -162,27 +162,6 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
     assert low < mean < high
     with pytest.raises(ValueError, match="two splits"):
         statistics.interval(values[values.index.get_level_values("split") == 0])
-
-
-def test_sets_count_the_same_however_many_runs_they_have():
-    rows = made_up({0.0: 0.3, 0.5: 0.0, 1.0: 0.1}, n_sets=3)
-    more = pd.concat([rows, rows[rows["data"] == "set 0"].assign(M=lambda table: table["M"] + 100)])
-    for function in (statistics.average_ranks, statistics.win_matrix):
-        once, often = (function(statistics.paired(one, "smse")) for one in (rows, more))
-        np.testing.assert_allclose(once, often, atol=1e-12)
-    table = statistics.paired(rows, "smse")
-    share, low, high = statistics.win_matrix(table)
-    assert np.allclose(share + share.T, 1.0) and (low <= share).all() and (share <= high).all()
-    assert np.allclose(statistics.average_ranks(table).mean, 1.0 + (share - 0.5 * np.eye(3)).sum(axis=0))  # a rank counts who is better
-
-
-def test_wilcoxon_on_means_with_holms_correction():
-    table = statistics.paired(made_up({0.0: 0.4, 0.5: 0.0, 1.0: 0.1}, n_sets=7), "smse")
-    tests = statistics.pairwise_wilcoxon(table, [(0.5, 0.0), (0.5, 1.0), (1.0, 0.0)])
-    means = table.groupby("data").mean()
-    assert tests["pvalue"][0] == wilcoxon(means[0.5], means[0.0]).pvalue and tests["won"][0] == (means[0.5] < means[0.0]).sum()
-    p = np.sort(tests["pvalue"])
-    assert np.allclose(np.sort(tests["corrected"]), np.minimum(1.0, np.maximum.accumulate(p * [3, 2, 1])))
 
 
 def test_a_claim_is_checked_with_the_numbers_of_its_pair():
