@@ -230,7 +230,7 @@ def demo_command(**options: object) -> None:
 @fit_options
 @training_options
 @json_option
-def fit_command(**options: object) -> None:
+def fit_command(**options: object) -> int:
     """Train on the CSV or Parquet file DATA and write a model file.
 
     A CSV file has a header line and then rows. It may be gzipped, and - stands for standard
@@ -245,9 +245,10 @@ def fit_command(**options: object) -> None:
     constant columns and those that only identify rows are left out. --columns overrides this.
 
     The model file holds the scaling and the column names, so `predict` needs no other file.
-    It is written when training is done. If the command is stopped before, an older model file
-    stays as it was. With --checkpoint, the same command resumes where it was stopped and ends
-    with the same model as an uninterrupted run.
+    It is written when training is done. Ctrl-C ends training, and the best model so far is
+    written. If the command is stopped before there is one, an older model file stays as it was.
+    With --checkpoint, the same command resumes where it was stopped and ends with the same model
+    as an uninterrupted run.
 
     With --test-fraction 0.1, the model is trained on nine tenths of the rows and scored on
     the rest by SMSE and SMLL. The best constant prediction has an SMSE of 1 and an SMLL of 0;
@@ -260,8 +261,8 @@ def fit_command(**options: object) -> None:
 
     The model is written first; if scores or a report fail afterwards, a warning says so.
 
-    Exit status: 0 if a model was written, 2 if the input was wrong, 130 if it was stopped
-    (143 by SIGTERM).
+    Exit status: 0 if a model was written, 3 if Ctrl-C ended its training, 2 if the input was
+    wrong, 130 if it was stopped without a model (143 by SIGTERM).
 
     \b
     Example: sparse-pep fit mydata.csv --target price --power 0.5 --out model.npz
@@ -272,7 +273,7 @@ def fit_command(**options: object) -> None:
     """
     from sparse_pep import commands
 
-    commands.fit(**options)
+    return commands.fit(**options)
 
 # %% ../nbs/internals/cli.ipynb #3f3c126c
 @main.command("predict")

@@ -205,6 +205,13 @@ def power_name(power: float, likelihood: str = "gaussian") -> str:
     return {0.0: "VFE", 1.0: last}.get(float(power), "Power EP")
 
 # %% ../nbs/internals/commands.ipynb #879a6ec4
+def uninterrupted(model: PowerEPEstimator) -> PowerEPEstimator:
+    """The fitted model; KeyboardInterrupt if Ctrl-C ended its training, which then ends a command of several fits too."""
+    if model.diagnostics_["interrupted"]:
+        raise KeyboardInterrupt
+    return model
+
+
 def run_split(data: Dataset, split: int, power: float, **options: object) -> tuple[dict, PowerEPEstimator]:
     """Train on one split of a data set at one power, with `options` of `estimator_for`, and score it: a row of results,
     with the evidence in nats per data point of the standardised target and the seconds of training, and the model.
@@ -214,7 +221,7 @@ def run_split(data: Dataset, split: int, power: float, **options: object) -> tup
     with one_line_warnings(label):
         start = time.perf_counter()
         try:
-            model = estimator_for(power=power, **options).fit(data.X[train], data.y[train])
+            model = uninterrupted(estimator_for(power=power, **options).fit(data.X[train], data.y[train]))
         except np.linalg.LinAlgError as error:
             raise np.linalg.LinAlgError(f"{label}{error}") from error
         seconds = time.perf_counter() - start
@@ -247,7 +254,7 @@ def draw_demo(folder: Path, n: int, max_iter: int) -> None:
     X, y = snelson_like()
     Z_start = np.linspace(2.4, 3.6, 12)  # all in the gap
     with one_line_warnings("one-dimensional set: "):
-        model = SparsePEPRegressor(features=InducingPoints(Z_start[:, None]), power=0.5, noise_variance=0.1).fit(X, y)
+        model = uninterrupted(SparsePEPRegressor(features=InducingPoints(Z_start[:, None]), power=0.5, noise_variance=0.1).fit(X, y))
     figure = Figure(figsize=(7.0, 4.0), layout="constrained")  # needs no display
     ax = plot_posterior_1d(model, X, y, ax=figure.subplots(), Z_start=Z_start)
     ax.set_title("Power EP, power 0.5: 200 data points, 12 inducing points")
@@ -258,7 +265,8 @@ def draw_demo(folder: Path, n: int, max_iter: int) -> None:
     figure = Figure(figsize=(11.0, 4.0), layout="constrained")
     for ax, power in zip(figure.subplots(1, 3, sharex=True, sharey=True), (0.0, 0.5, 1.0)):
         with one_line_warnings(f"two-dimensional set, power {power:g}: "):
-            model = SparsePEPClassifier(power=power, n_inducing=12, training=LBFGS(max_iter=max_iter), random_state=0).fit(X, y)
+            model = SparsePEPClassifier(power=power, n_inducing=12, training=LBFGS(max_iter=max_iter), random_state=0)
+            uninterrupted(model.fit(X, y))
         plot_classification_2d(model, X, y, ax=ax)
         ax.set_title(f"power {power:g} ({power_name(power, 'probit')})")
     handles, labels = ax.get_legend_handles_labels()
@@ -293,7 +301,7 @@ def demo(out: str, n_inducing: int, max_iter: int, quick: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     model, held_out = folder / "model.npz", folder / "held_out.csv"
     diabetes, cancer = load_regression("diabetes"), load_classification("breast_cancer")
-    with tqdm(total=8, desc="demo", unit="step") as bar:
+    with tqdm(total=8, desc="demo", unit="step", disable=None) as bar:
         first, models = demo_scores(diabetes, bar, **options)
         models[1].save(model, extra={"feature_names": list(diabetes.feature_names), "target": "progression"})
         rows = np.c_[diabetes.X, diabetes.y][diabetes.splits[0][1]]
@@ -378,7 +386,9 @@ def print_fit(model: PowerEPEstimator, n_rows: int, target: str, more: Mapping, 
         **more,
     }
     units, end = f" ({target} divided by {scale:.4g})", "converged"
-    if not model.converged_:
+    if model.diagnostics_["interrupted"]:
+        end = "interrupted; this is the best model so far"
+    elif not model.converged_:
         end = f"NOT converged; raise --{result['limit'].replace('_', '-')} or --tol"
     if gaussian:
         result["noise_std"] = scale * np.sqrt(model.noise_variance_)
@@ -436,8 +446,8 @@ def fit(
     data: str, target: str, out: str, weight: str | None, censored: str | None, test_fraction: float | None,
     standardize: bool, report: str | None, in_pieces: bool, cache_dir: str | None, columns: Sequence[str],
     drop: Sequence[str], decimal: str, quiet: bool, as_json: bool, **training: object,
-) -> None:
-    """Train on a file, and write the model and, if requested, a report."""
+) -> int:
+    """Train on a file, write the model and, if requested, a report, and return the exit status."""
     likelihood, checkpoint = training["likelihood"], training["checkpoint"]
     check_files([data], {"--out": out, "--report": report, "--checkpoint": checkpoint})
     if censored is not None and likelihood != "weibull":
@@ -447,7 +457,7 @@ def fit(
     for option, named in (("--test-fraction", test_fraction), ("--report", report), ("standard input", data == "-" or None)):
         if in_pieces and named is not None:
             raise ValueError(f"{option} does not go with --in-pieces; leave it out.")
-    training |= {"verbose": int(not quiet), "local": "auto" if training["local"] else None}
+    training |= {"verbose": int(not quiet and sys.stderr.isatty()), "local": "auto" if training["local"] else None}
     with one_line_warnings() as said:
         cache_dir = (cache_dir or tempfile.gettempdir()) if in_pieces else None
         rows = read_training(data, target, likelihood, columns, drop, decimal, weight, censored, in_pieces, cache_dir, not quiet)
@@ -470,7 +480,8 @@ def fit(
             model.take_columns(encoder)
     names = rows.feature_names if encoder is None else encoder.used
     model.save(check_output(out), extra={"feature_names": list(names), "target": target})
-    if checkpoint is not None:
+    interrupted = model.diagnostics_["interrupted"]
+    if checkpoint is not None and not interrupted:
         Path(checkpoint).unlink(missing_ok=True)
     more = {"file": out}
     if encoder is not None:
@@ -498,6 +509,7 @@ def fit(
             write_aside(check_output(report, "--report"), lambda file: file.write(page.encode()))
             more["report"] = report
     print_fit(model, len(y) - len(test), target, more, as_json)
+    return 3 if interrupted else 0
 
 # %% ../nbs/internals/commands.ipynb #e27c8cf8
 def predicted_rows(model: PowerEPEstimator, layout: Layout, found: Counter, interval: float | None = None) -> Iterator[tuple]:
@@ -647,7 +659,7 @@ def compare(
     sets = chosen_data(data, target, names, data_dir, splits, likelihood, columns, drop, decimal)
     jobs = [(one, kind, power, split) for one, kind in sets for power in chosen for split in range(len(one.splits))]
     rows = []
-    with tqdm(jobs, desc="compare", unit="fit", disable=quiet) as bar:
+    with tqdm(jobs, desc="compare", unit="fit", disable=quiet or None) as bar:
         for one, kind, power, split in bar:
             bar.set_postfix_str(f"{one.name}, power {power:g}, split {split}")
             rows.append(run_split(one, split, power, **training | {"likelihood": kind})[0])

@@ -74,10 +74,6 @@ def exchange(A: Pair, D: Pair, mean: np.ndarray, site: Pair, on_f: Pair, signed:
         proper &= np.linalg.eigvals(ratio).real.min(axis=1, keepdims=True) > 0.0
     return np.where(proper[:, :, None], mean, np.nan), np.where(proper, var, np.nan)
 
-
-
-
-
 # %% ../nbs/20_local.ipynb #e94996b1
 def apart(D: Pair, share: np.ndarray) -> Pair:
     """D, as `exchange` expects it, with the block's part multiplied by `share` (G, b, b), and without
@@ -159,9 +155,6 @@ class LocalRows:
 TOGETHER = 128  # blocks whose matrices are computed together
 ROOM = 4_000_000  # entries of V at the rows of a group: 32 MB
 FEWEST_AND_MOST = 20, 200  # test points of a block that are predicted together
-
-
-
 
 
 def products(rows: np.ndarray, numbers: np.ndarray, b: int, room: np.ndarray) -> Pair:

@@ -203,23 +203,27 @@ def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
     return to_vector(units)
 
 # %% ../nbs/18_training.ipynb #4e8d2a91
-@dataclass(frozen=True)
+@dataclass
 class TimeLimit:
-    """A limit of time, which begins when it is made, on the clock of `perf_counter`; without `seconds`, none."""
+    """What ends training early: a number of `seconds`, if it is given, from `begun` on the clock of `perf_counter`, or Ctrl-C."""
 
     seconds: float | None = None
     begun: float = field(default_factory=perf_counter)
+    interrupted: bool = False
 
     @property
     def passed(self) -> bool:
-        """Whether the time is over."""
-        return self.seconds is not None and perf_counter() - self.begun >= self.seconds
+        """Whether training should end."""
+        return self.interrupted or (self.seconds is not None and perf_counter() - self.begun >= self.seconds)
+
+    def interrupt(self, found: object) -> None:
+        """Note that a KeyboardInterrupt was caught. It is raised again if nothing was `found` before, or if it is the second one."""
+        if self.interrupted or not found:
+            raise  # noqa: PLE0704
+        self.interrupted = True
 
     def __str__(self) -> str:
-        return "no limit of time" if self.seconds is None else f"the limit of {self.seconds:g} s"
-
-
-NO_LIMIT = TimeLimit()
+        return "it was interrupted" if self.interrupted else f"the limit of {self.seconds:g} s was reached"
 
 # %% ../nbs/18_training.ipynb #ed698853
 LOG_LIMIT = 100.0  # a line search that leaves ±100 in a log parameter is turned back
@@ -359,7 +363,7 @@ HISTORY_NUMBERS = 4_000_000  # in a history that is longer than the shortest
 class Ascent:
     """Minus the objective as a function of parameters in their units, in the form that L-BFGS expects, with
     a record of the run. Training has converged when 20 iterations gained less than `needed`, in nats,
-    and ends (`late`) at the first iteration after the `limit`.
+    and ends (`late`) at the first iteration after the `limit`. The `trace` has the value and the log prior of each.
     """
 
     def __init__(self, objective: Objective, needed: float, limit: TimeLimit, bar: tqdm):
@@ -367,7 +371,7 @@ class Ascent:
         self.units = units_of(objective.trained)
         self.best = -np.inf, None, None, None  # value, vector, gradient and fit
         self.worst, self.converged, self.late = np.inf, False, False
-        self.history, self.log_priors = [], []
+        self.trace: list[tuple[float, float]] = []
         self.n_evaluations, self.n_rejected, self.n_sweeps, self.jitter = 0, 0, 0, 0.0
 
     def __call__(self, scaled: np.ndarray) -> tuple[float, np.ndarray]:
@@ -395,56 +399,63 @@ class Ascent:
 
     def record(self, intermediate_result: OptimizeResult) -> None:
         """Record the end of an iteration, and stop if training has converged or its time is over."""
-        self.history.append(-float(intermediate_result.fun))
-        at = self.units * intermediate_result.x
-        self.log_priors.append(self.objective.log_prior(at)[0] if self.objective.model.priors else 0.0)
-        iteration, last = len(self.history) - 1, self.history[-1 - WINDOW :]
-        self.bar.set_postfix_str(f"objective {self.history[-1]:.4g}")
+        value, at = -float(intermediate_result.fun), self.units * intermediate_result.x
+        self.trace.append((value, self.objective.log_prior(at)[0] if self.objective.model.priors else 0.0))
+        iteration, last = len(self.trace) - 1, self.trace[-1 - WINDOW :]
+        self.bar.set_postfix_str(f"objective {value:.4g}")
         self.bar.update(iteration - self.bar.n)
-        self.converged = len(last) > WINDOW and last[-1] - last[0] < self.needed
+        self.converged = len(last) > WINDOW and value - last[0][0] < self.needed
         self.late = iteration > 0 and not self.converged and self.limit.passed
         if self.converged or self.late:
             raise StopIteration
 
 
-def maximise(objective: Objective, options: LBFGS, n_data: float, limit: TimeLimit = NO_LIMIT, progress: bool = False) -> Training:
-    """The result of one run of L-BFGS from the start of the objective, for N data points (or Σ w)."""
-    needed = options.tol * n_data
+def maximise(objective: Objective, options: LBFGS, n_data: float, limit: TimeLimit | None = None, progress: bool = False) -> Training:
+    """The result of one run of L-BFGS from the start of the objective, for N data points (or Σ w). Ctrl-C ends it with the
+    best parameters so far, unless there are none yet.
+    """
+    needed, limit = options.tol * n_data, limit or TimeLimit()
     with tqdm(total=options.max_iter, disable=not progress, desc="training", unit="it") as bar:
         ascent = Ascent(objective, needed, limit, bar)
-        x, units, stalled = objective.start, ascent.units, 0
-        ascent.record(OptimizeResult(x=x / units, fun=ascent(x / units)[0]))
+        x, units, stalled, before, end = objective.start, ascent.units, 0, 1, OptimizeResult(success=False, status=0, message="")
         bounds = (objective.limits / units).T if np.any(np.isfinite(objective.limits)) else None
         memory = int(np.clip(HISTORY_NUMBERS // max(1, 2 * len(x)), *SHORTEST_AND_LONGEST))
-        while True:
-            before, left = len(ascent.history), max(1, options.max_iter + 1 - len(ascent.history))
-            rules = {"maxcor": memory, "ftol": 0.0, "gtol": 1e-3 * needed, "maxiter": left, "maxfun": 20 * left + 100}
-            end = minimize(ascent, x / units, jac=True, method="L-BFGS-B", bounds=bounds, callback=ascent.record, options=rules)
-            x, stalled = units * end.x, stalled + (end.status == STALLED)
-            if not (end.status == STALLED and stalled < 2) or ascent.late or len(ascent.history) > options.max_iter:
-                break  # otherwise once more, without the history
-    n_iter, flat = len(ascent.history) - 1, end.status == STALLED and not ascent.late
-    flat = flat and ascent.history[-1] - ascent.history[before - 1] < needed
-    message = str(end.message)
-    if ascent.converged:
-        message = f"the last {WINDOW} iterations gained less than {options.tol:g} nats per data point"
-    elif ascent.late:
-        message = f"{limit} was reached after {n_iter} iterations"
-    elif flat:
-        message = "the line search found no higher value, also without its history"
-    elif end.status == EXHAUSTED:
-        message = f"still rising after {n_iter} iterations"
-    value, vector, _, fit = ascent.best
+        try:
+            ascent.record(OptimizeResult(x=x / units, fun=ascent(x / units)[0]))
+            while True:
+                before, left = len(ascent.trace), max(1, options.max_iter + 1 - len(ascent.trace))
+                rules = {"maxcor": memory, "ftol": 0.0, "gtol": 1e-3 * needed, "maxiter": left, "maxfun": 20 * left + 100}
+                end = minimize(ascent, x / units, jac=True, method="L-BFGS-B", bounds=bounds, callback=ascent.record, options=rules)
+                x, stalled = units * end.x, stalled + (end.status == STALLED)
+                if not (end.status == STALLED and stalled < 2) or ascent.late or len(ascent.trace) > options.max_iter:
+                    break  # otherwise once more, without the history
+        except KeyboardInterrupt:
+            limit.interrupt(ascent.trace)
+            ascent.late = True
+        history, log_priors = np.transpose(ascent.trace)
+        n_iter, flat = len(history) - 1, end.status == STALLED and not ascent.late and history[-1] - history[before - 1] < needed
+        message, converged = str(end.message), bool(ascent.converged or flat or end.success)
+        if ascent.converged:
+            message = f"the last {WINDOW} iterations gained less than {options.tol:g} nats per data point"
+        elif ascent.late:
+            message = f"{limit} after {n_iter} iterations"
+        elif flat:
+            message = "the line search found no higher value, also without its history"
+        elif end.status == EXHAUSTED:
+            message = f"still rising after {n_iter} iterations"
+        value, vector, _, fit = ascent.best
+        bar.total = bar.n  # a full bar
+        bar.set_postfix_str(f"objective {value:.4g}, {'converged' if converged else message}")
     return Training(
         model=objective.model_at(vector),
         fit=fit,
         objective=value,
-        converged=ascent.converged or flat or bool(end.success),
+        converged=converged,
         message=message,
         limit="max_time" if ascent.late else "max_iter",
         n_iter=n_iter,
-        history=np.array(ascent.history),
-        log_prior=np.array(ascent.log_priors),
+        history=history,
+        log_prior=log_priors,
         counts={
             "n_evaluations": ascent.n_evaluations, "n_rejected": ascent.n_rejected, "n_sweeps": ascent.n_sweeps,
             "jitter_largest": ascent.jitter,
@@ -511,7 +522,8 @@ def train(
     `limit` is a limit of time that began before, instead of `max_time`, and callback(epoch) is called
     with an `Epoch` after each pass of Adam over the batches. The other arguments are those of
     `model_gradient`. Cost 6NM² flops for each evaluation, more if the sites have to be searched for.
-    LinAlgError if the evidence cannot be computed at the start.
+    Ctrl-C (KeyboardInterrupt) ends training with the best parameters so far, as the limit does, and is passed on
+    if there are none yet, or if it comes again. LinAlgError if the evidence cannot be computed at the start.
     """
     if fixed:
         check_fixed(model, fixed)
@@ -530,32 +542,32 @@ def train(
             model, data, power, jitter, training, fixed, memory, tight, rng, limit, progress, n_data, record, callback
         )
     results, starts = [], 0
-    while starts <= training.n_restarts and not (starts and limit.passed):
-        start = disturbed(model, rng, fixed) if starts else model
-        evidence = WarmEvidence(data, power, jitter, memory, tight, record)
-        try:
-            results.append(maximise(Objective(start, evidence, fixed), training, n_data, limit, progress))
-        except np.linalg.LinAlgError:
-            if not starts:  # a disturbed start may fail
-                raise
-        starts += 1
-    if record is not None:
-        record.save()
+    try:
+        while starts <= training.n_restarts and not (starts and limit.passed):
+            start, starts = disturbed(model, rng, fixed) if starts else model, starts + 1
+            evidence = WarmEvidence(data, power, jitter, memory, tight, record)
+            try:
+                results.append(maximise(Objective(start, evidence, fixed), training, n_data, limit, progress))
+            except np.linalg.LinAlgError:
+                if starts == 1:  # a disturbed start may fail
+                    raise
+        if record is not None:
+            record.save()
+    except KeyboardInterrupt:
+        limit.interrupt(results)
     best = results[0]
     for result in results[1:]:
         if (result.fit.converged, result.objective) > (best.fit.converged, best.objective):
             best = result
-    if best.converged and starts <= training.n_restarts:
-        message = f"{limit} was reached after {starts} of {1 + training.n_restarts} starts"
+    ended = starts - limit.interrupted
+    if ended <= training.n_restarts and (best.converged or limit.interrupted and training.n_restarts):
+        message = f"{limit} after {ended} of {1 + training.n_restarts} starts"
         best = replace(best, converged=False, message=message, limit="max_time")
     return best
 
 # %% ../nbs/18_training.ipynb #fbf10dff
 SHORTER = (1.0, 0.3, 0.1, 0.03)  # factors of the lengthscales
 NOISES = (0.5, 0.1, 0.01)  # in units of the kernel's variance
-
-
-
 
 
 def starting_lengthscale(model: Model, data: Rows) -> Model:
@@ -602,31 +614,35 @@ def held_out_power(
     """
     order = rng.permutation(np.flatnonzero(np.broadcast_to(data.weight, data.n_data)))
     judges, learners = np.split(order, [max(1, round(HELD_OUT * len(order)))])
-    learning, judging, trained, scores = data.at(learners), data.at(judges), [], []
-    for power in powers:
-        try:
-            result = train(model, learning, power, jitter, training, fixed, tight=tight, limit=limit, progress=progress)
-        except np.linalg.LinAlgError:  # this power cannot be judged
-            scores.append(-np.inf)
-            trained.append(model)
-            continue
-        model = result.model
-        fit = model_evidence(model, learning, power, jitter, result.fit.start, tight=tight)
-        mean, var = model_predict(model, fit.posteriors, judging.X)
-        var = var + judging.known_variance
-        density = predictive_log_density(model.likelihood.at(judging.X), judging.y, mean, var)
-        weight = np.broadcast_to(judging.weight, judging.n_data)
-        score = float(np.average(density, weights=weight))
-        scores.append(score if np.isfinite(fit.log_evidence) else -np.inf)
-        trained.append(model)
+    learning, judging, tried, limit = data.at(learners), data.at(judges), [], limit or TimeLimit()
+    weight = np.broadcast_to(judging.weight, judging.n_data)
+    try:
+        for power in powers:
+            try:
+                result = train(model, learning, power, jitter, training, fixed, tight=tight, limit=limit, progress=progress)
+            except np.linalg.LinAlgError:  # this power cannot be judged
+                tried.append((-np.inf, model))
+                continue
+            model = result.model
+            tried.append((-np.inf, model))
+            fit = model_evidence(model, learning, power, jitter, result.fit.start, tight=tight)
+            mean, var = model_predict(model, fit.posteriors, judging.X)
+            density = predictive_log_density(model.likelihood.at(judging.X), judging.y, mean, var + judging.known_variance)
+            if np.isfinite(fit.log_evidence):
+                tried[-1] = float(np.average(density, weights=weight)), model
+            if limit.interrupted:
+                break
+    except KeyboardInterrupt:
+        limit.interrupt(tried)
+    scores, models = zip(*tried)
     best = int(np.nanargmax(scores))
-    sweep = {"power": np.array(powers), "log_density": np.array(scores)}
-    return float(powers[best]), trained[best], sweep
+    return float(powers[best]), models[best], {"power": np.array(powers[: len(scores)]), "log_density": np.array(scores)}
 
 # %% ../nbs/19_stochastic.ipynb #f07915b0
 import json
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from .inference import FLOOR
@@ -937,65 +953,75 @@ def train_by_batches(
     vector, directions = objective.start, AdamDirections(len(objective.start))
     few = data.at(np.arange(0, data.n_data, -(-data.n_data // SAMPLE_ROWS)))
     units = options.learning_rate * step_lengths(objective.trained, few.X)
-    history, log_priors, drift, n_skipped, late, first = [], [], [], 0, False, 0
+    trace, n_skipped, late, first = [], 0, False, 0
     if record is not None and record.state is not None:
         saved, held = record.state, batches.held
         vector, n_skipped, first = saved["vector"], saved["n_skipped"], saved["epoch"] + 1
-        history, log_priors, drift = (list(saved[name]) for name in ("history", "log_prior", "drift"))
+        trace = list(zip(*(saved[name] for name in ("history", "log_prior", "drift"))))
         directions.mean, directions.square, directions.n_steps = saved["mean"], saved["square"], saved["n_steps"]
         held.precision, held.shift, batches.sites = saved["precision"], saved["shift"], saved["sites"]
         held.add_up()
         rng.bit_generator.state = json.loads(saved["rng"])
-    bar = tqdm(range(first, options.n_epochs + 1), disable=not progress, desc="epochs")
-    for epoch in bar:
-        for _ in range(1 if epoch else FIRST_PASSES):
-            values, stale = [], 0.0
-            for batches.next in rng.permutation(len(rows)):
-                try:
-                    value, slope, found = objective(vector)
-                except np.linalg.LinAlgError:
-                    n_skipped += 1
-                    continue
-                values.append(value)
-                stale = stale + found.stale
-                if epoch:
-                    size = units * decay(directions.n_steps / (options.n_epochs * len(rows)))
-                    vector = np.clip(vector + size * directions(slope / n_data), *objective.limits)
-            batches.held.add_up()
-        length = np.linalg.norm(batches.held.total[1])
-        drift.append(float(np.linalg.norm(stale) / length) if epoch and length > 0.0 else 0.0)
-        history.append(float(np.mean(values)) if values else np.nan)
-        log_priors.append(objective.log_prior(vector)[0] if model.priors else 0.0)
-        bar.set_postfix_str(f"objective per data point {history[-1] / n_data:.4f}")
-        if callback is not None and values:
-            seconds = perf_counter() - limit.begun
-            callback(Epoch(epoch, seconds, objective.model_at(vector), found.posteriors, history[-1]))
-        late = 0 < epoch < options.n_epochs and limit.passed
-        if record is not None and (late or epoch == options.n_epochs or record.due):
-            record.write({
-                "vector": vector, "n_skipped": n_skipped, "epoch": epoch, "history": np.array(history),
-                "log_prior": np.array(log_priors), "drift": np.array(drift), "mean": directions.mean,
-                "square": directions.square, "n_steps": directions.n_steps, "precision": batches.held.precision,
-                "shift": batches.held.shift, "sites": batches.sites, "rng": json.dumps(rng.bit_generator.state),
-            })  # fmt: skip
-        if late:
-            break
-    trained = objective.model_at(vector)
-    fit = replace(model_evidence(trained, data, power, jitter, batches.sites, memory=memory, tight=tight), shards=None)
-    converged, message = judged(np.array(history), n_data, options.tol)
-    if late:
-        converged, message = False, f"{limit} was reached after {epoch} epochs"
+    with tqdm(range(first, options.n_epochs + 1), disable=not progress, desc="epochs") as bar:
+        try:
+            for epoch in bar:
+                for _ in range(1 if epoch else FIRST_PASSES):
+                    values, stale = [], 0.0
+                    for batches.next in rng.permutation(len(rows)):
+                        try:
+                            value, slope, found = objective(vector)
+                        except np.linalg.LinAlgError:
+                            n_skipped += 1
+                            continue
+                        values.append(value)
+                        stale = stale + found.stale
+                        if epoch:
+                            size = units * decay(directions.n_steps / (options.n_epochs * len(rows)))
+                            vector = np.clip(vector + size * directions(slope / n_data), *objective.limits)
+                    batches.held.add_up()
+                value, length = float(np.mean(values)) if values else np.nan, np.linalg.norm(batches.held.total[1])
+                drift = float(np.linalg.norm(stale) / length) if epoch and length > 0.0 else 0.0
+                trace.append((value, objective.log_prior(vector)[0] if model.priors else 0.0, drift))
+                bar.set_postfix_str(f"objective per data point {value / n_data:.4f}")
+                if callback is not None and values:
+                    callback(Epoch(epoch, perf_counter() - limit.begun, objective.model_at(vector), found.posteriors, value))
+                late = 0 < epoch < options.n_epochs and limit.passed
+                if record is not None and (late or epoch == options.n_epochs or record.due):
+                    history, log_priors, drifts = np.transpose(trace)
+                    record.write({
+                        "vector": vector, "n_skipped": n_skipped, "epoch": epoch, "history": history, "log_prior": log_priors,
+                        "drift": drifts, "mean": directions.mean, "square": directions.square, "n_steps": directions.n_steps,
+                        "precision": batches.held.precision, "shift": batches.held.shift, "sites": batches.sites,
+                        "rng": json.dumps(rng.bit_generator.state),
+                    })  # fmt: skip
+                if late:
+                    break
+        except KeyboardInterrupt:
+            limit.interrupt(trace)
+        trained = objective.model_at(vector)
+        infer = partial(model_evidence, trained, data, power, jitter, batches.sites, memory=memory, tight=tight)
+        try:
+            fit = infer()
+        except KeyboardInterrupt:
+            limit.interrupt(trace)
+            fit = infer()
+        history, log_priors, drifts = np.transpose(trace)
+        converged, message = judged(history, n_data, options.tol)
+        if late := late or limit.interrupted:
+            converged, message = False, f"{limit} after {len(history) - 1} epochs"
+        bar.total = bar.n
+        bar.set_postfix_str(f"objective per data point {history[-1] / n_data:.4f}, {'converged' if converged else message}")
     return Training(
         model=trained,
-        fit=fit,
+        fit=replace(fit, shards=None),
         objective=fit.log_evidence + log_priors[-1],
         converged=bool(converged and fit.converged),
         message=message,
         limit="max_time" if late else "n_epochs",
         n_iter=len(history) - 1,
-        history=np.array(history),
-        log_prior=np.array(log_priors),
-        counts={"n_evaluations": directions.n_steps, "n_rejected": n_skipped, "drift_trace": np.array(drift)},
+        history=history,
+        log_prior=log_priors,
+        counts={"n_evaluations": directions.n_steps, "n_rejected": n_skipped, "drift_trace": drifts},
     )
 
 # %% ../nbs/19_stochastic.ipynb #d2bf7b66

@@ -192,8 +192,7 @@ def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tm
             raise KeyboardInterrupt
 
     given = case.model, case.data, case.power
-    with pytest.raises(KeyboardInterrupt):
-        train(*given, training=Adam(**options), callback=stop)
+    assert train(*given, training=Adam(**options), callback=stop).message == "it was interrupted after 2 epochs"
     resumed, whole = train(*given, training=Adam(**options), callback=stop), train(*given, training=Adam(**options | {"checkpoint": None}))
     assert counted == [0, 1, 2, 2, 3, 4, 5]  # the third epoch was not saved when it was stopped
     np.testing.assert_array_equal(resumed.model.theta, whole.model.theta)

@@ -12,7 +12,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep import SparsePEPRegressor, load
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Constant, Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
@@ -191,17 +191,6 @@ def test_saving_waits_for_its_time_and_for_ten_times_what_a_save_takes(tmp_path,
         now[0] = float(second)
         record.add(Answer("q", 0.0, np.zeros(1)))
     assert saved == [5.0, 10.0, 30.0]
-
-
-@pytest.mark.parametrize(("estimator", "targets"), [(SparsePEPRegressor, y), (SparsePEPClassifier, y > 0)])
-def test_estimators_take_a_checkpoint(estimator, targets, tmp_path):
-    few = LBFGS(max_iter=5, tol=1e-9, n_restarts=1)
-    saved = LBFGS(max_iter=5, tol=1e-9, n_restarts=1, checkpoint=tmp_path / "c.npz")
-    plain, first, second = (estimator(n_inducing=5, training=each, random_state=0).fit(X, targets) for each in (few, saved, saved))
-    for model in (first, second):
-        assert np.array_equal(np.array(model.predict_f(X)), np.array(plain.predict_f(X)))
-    first.save(tmp_path / "model.npz")
-    assert load(tmp_path / "model.npz").training.checkpoint is None
 
 
 KILLED = """

@@ -14,7 +14,6 @@ from laws import adapter
 from reference.compare import error, properties
 
 import sparse_pep.model
-from sparse_pep import training
 from sparse_pep.data.passes import Moments, moments_piece, source_predict
 from sparse_pep.data.sources import ArraySource, Rows, Source
 from sparse_pep.features import InducingPoints
@@ -211,33 +210,6 @@ def test_training_is_that_of_all_rows(case):
     expected, found = (train(model, data, **how) for data in (Rows(X, targets, **columns), ArraySource(X, targets, **columns, piece_rows=9)))
     assert found.counts == expected.counts and error(found.history, expected.history) < 1e-7
     assert np.array_equal(found.model.features.Z, points.Z)
-
-
-@pytest.mark.parametrize("case", ["regression", "probit"])
-@pytest.mark.parametrize("pieces", [False, True])
-def test_training_goes_on_after_a_stop(case, pieces, tmp_path, monkeypatch):
-    model, targets = CASES[case]
-    source, through = ArraySource(X, targets, piece_rows=9 if pieces else None), training.evidence_and_gradient
-    saved = LBFGS(max_iter=8, checkpoint=tmp_path / "c.npz")
-    whole, calls = train(model, source, 0.5, training=LBFGS(max_iter=8)), []
-
-    def stopping(*arguments, **options):
-        calls.append(1)
-        if len(calls) == 5:
-            raise KeyboardInterrupt
-        return through(*arguments, **options)
-
-    monkeypatch.setattr(training, "evidence_and_gradient", stopping)
-    monkeypatch.setattr(training, "SECONDS_BETWEEN_SAVES", 0.0)
-    monkeypatch.setattr("sparse_pep.numerics.files.RARELY", 0.0)
-    with pytest.raises(KeyboardInterrupt):
-        train(model, source, 0.5, training=saved)
-    found = train(model, source, 0.5, training=saved)
-    assert len(calls) == 1 + whole.counts["n_evaluations"]  # none twice, but for the one that was stopped
-    np.testing.assert_array_equal(found.history, whole.history)
-    other = ArraySource(X, -targets, piece_rows=9)
-    with pytest.raises(ValueError, match="other data or arguments"):
-        train(model, other, 0.5, training=LBFGS(checkpoint=tmp_path / "c.npz"))
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

@@ -2,17 +2,19 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from itertools import count
 
 import numpy as np
 import pytest
 from reference import dense
 from reference.compare import error
-from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
+from sparse_pep import SparsePEPRegressor, training
 from sparse_pep import model as models
-from sparse_pep import training
 from sparse_pep.data.sources import ArraySource
+from sparse_pep.estimators import base
 from sparse_pep.features import GaussianBlur, InducingPoints, Wavelet
 from sparse_pep.kernels import Linear, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, NegativeBinomial, NoisyProbit, Poisson, Probit, StudentT
@@ -118,12 +120,6 @@ def test_where_the_latent_function_starts():
     assert NegativeBinomial(7.0).within_range(counts) == NegativeBinomial(7.0)
 
 
-def test_the_optimisers_are_parameters_of_scikit_learn():
-    for optimiser in (LBFGS(tol=1e-3), Adam(batch_size=7)):
-        assert clone(optimiser).get_params() == optimiser.get_params()
-    assert LBFGS().set_params(max_iter=3).max_iter == 3
-
-
 # ---- the way up
 
 
@@ -193,6 +189,8 @@ def test_training_ends_at_the_first_iteration_after_its_time(rows, monkeypatch, 
     assert late.log_evidence == four.log_evidence == max(late.history)
     resumed, whole = train(start(), data, 0.5, training=saved), train(start(), data, 0.5)
     assert resumed.converged and resumed.log_evidence == whole.log_evidence and resumed.counts == whole.counts
+    with pytest.raises(ValueError, match="other data or arguments"):
+        train(start(), ArraySource(DATA.X, -DATA.y, piece_rows=25), 0.5, training=saved)
 
 
 def test_restarts_for_which_no_time_is_left_are_left_out(monkeypatch):
@@ -203,6 +201,46 @@ def test_restarts_for_which_no_time_is_left_are_left_out(monkeypatch):
     assert first.converged and result.log_evidence == first.log_evidence
     assert (result.converged, result.limit) == (False, "max_time")
     assert result.message.endswith("was reached after 1 of 4 starts")
+
+
+HOLDS = {"n_inducing": 5, "random_state": 0}
+STOPPED = {  # what calls `evidence_and_gradient` or `visit`, and when it is stopped
+    "memory": ({"training": LBFGS(max_iter=9)}, [2, 5]),
+    "pieces": ({"training": LBFGS(max_iter=9)}, [2, 5]),
+    "restarts": ({"training": LBFGS(max_iter=5, tol=1e-9, n_restarts=2)}, [3, 9, 16]),
+    "growth": ({"training": LBFGS(max_iter=5, tol=1e-9), "n_inducing": "auto"}, [3, 8, 15]),
+    "search for a power": ({"training": LBFGS(max_iter=5, tol=1e-9), "power": "held_out"}, [3, 8, 33]),
+    "batches": ({"training": Adam(batch_size=30, n_epochs=5)}, [7, 12]),
+}
+
+
+@pytest.mark.parametrize("case", STOPPED)
+def test_ctrl_c_keeps_the_best_model_so_far(case, monkeypatch):
+    (options, moments), calls, stops = STOPPED[case], [], set()
+    given = (ArraySource(DATA.X, DATA.y, piece_rows=25),) if case == "pieces" else (DATA.X, DATA.y)
+
+    def stopping(through, *arguments, **named):
+        if calls.append(0) or len(calls) in stops:
+            raise KeyboardInterrupt
+        return through(*arguments, **named)
+
+    def fitted(*when):
+        calls.clear(), stops.clear(), stops.update(when)
+        return SparsePEPRegressor(**HOLDS | options).fit(*given)
+
+    for name in ("evidence_and_gradient", "visit"):
+        monkeypatch.setattr(training, name, partial(stopping, getattr(training, name)))
+    monkeypatch.setattr(base, "model_evidence", partial(stopping, models.model_evidence))  # the last inference
+    whole, last = fitted(), len(calls)
+    for moment in (*moments, last):
+        with pytest.warns(ConvergenceWarning, match="it was interrupted.*the model is the best so far"):
+            model = fitted(moment)
+        assert model.diagnostics_["interrupted"] and not model.converged_ and "training was interrupted" in model.summary()
+        assert case == "batches" or model.log_marginal_likelihood_value_ > max(model.diagnostics_["log_evidence_trace"]) - 1e-6
+    assert np.array_equal(model.predict(DATA.X), whole.predict(DATA.X)) and not whole.diagnostics_["interrupted"]
+    for passed_on in ((1,), (last, last + 1)):  # there is nothing to keep, or it comes again
+        with pytest.raises(KeyboardInterrupt):
+            fitted(*passed_on)
 
 
 # ---- steps that fail
@@ -269,24 +307,6 @@ def test_a_likelihood_at_the_edge_of_its_range_is_turned_back_from():
     vector[2] = 40.0
     with pytest.raises(np.linalg.LinAlgError, match="out of range"):
         objective(vector)
-
-
-@pytest.mark.parametrize("case", ["duplicates", "constant column", "large offset", "y tiny", "two data"])
-@pytest.mark.parametrize("power", [0.0, 1.0])
-def test_odd_data_train_without_an_exception(case, power):
-    X, y = wave(20)
-    X = np.column_stack([X, np.cos(3 * X)])
-    X, y = {
-        "duplicates": (np.vstack([X, X]), np.concatenate([y, y])),
-        "constant column": (np.column_stack([X[:, 0], np.full(20, 7.0)]), y),
-        "large offset": (X + 1e6, y),
-        "y tiny": (X, 1e-9 * y),
-        "two data": (X[:2], y[:2]),
-    }[case]
-    Z = InducingPoints(kmeans_points(X, 5, np.random.default_rng(0)))
-    first = Model(initial_kernel(X, y), Z, Gaussian(float(np.var(y))))
-    result = train(first, Rows(X, y), power, training=LBFGS(max_iter=25))
-    assert result.log_evidence > model_evidence(first, Rows(X, y), power, 1e-8).log_evidence
 
 
 # ---- sites that are searched for

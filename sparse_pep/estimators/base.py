@@ -144,7 +144,9 @@ class PowerEPEstimator(Arguments):
         Warns
         -----
         ConvergenceWarning
-            If training or inference did not converge.
+            If training or inference did not converge, or was ended by Ctrl-C (KeyboardInterrupt): the model is then
+            the best so far, and `diagnostics_["interrupted"]` is True. Before there is one, and if it comes again,
+            the interrupt is passed on, and the estimator is what it was before.
         """
         return self._fit(X, y, sample_weight, known_variance)
 
@@ -201,12 +203,20 @@ class PowerEPEstimator(Arguments):
                 start, data = self._start_again(data.encoded(self._encoding.of_later(data.rows)))
             grows = self.n_inducing == "auto" and self.features is None and first
             outcome = (grown if grows else trained)(start, data, self, rng, limit)
-            if not outcome.converged:
-                reason, limit = outcome.entries["message"], outcome.entries["limit"]
-                warn_caller(f"training stopped before it converged ({reason}); raise `{limit}` or `tol`.", ConvergenceWarning)
-            self._conclude(outcome, data, self.jitter, self.tight, self.local)
+            final = outcome, data, self.jitter, self.tight, self.local
+            try:
+                self._conclude(*final)
+            except KeyboardInterrupt:
+                limit.interrupt("n_evaluations" in outcome.entries)
+                self._conclude(*final)
             self.n_samples_seen_ = n_before + (self.diagnostics_["n_samples"] if first else n_new)
-            self.diagnostics_ |= found
+            self.diagnostics_ |= found | {"interrupted": limit.interrupted}
+            reason, remedy = outcome.entries["message"], f"raise `{outcome.entries.get('limit')}` or `tol`"
+            if limit.interrupted:
+                reason = reason if str(limit) in reason else f"{limit}; the best result before: {reason}"
+                remedy, self.converged_, self.diagnostics_["message"] = "the model is the best so far", False, reason
+            if limit.interrupted or not outcome.converged:
+                warn_caller(f"training stopped before it converged ({reason}); {remedy}.", ConvergenceWarning)
         return self
 
     def _start_again(self, data: Data) -> tuple[Model, Data]:
@@ -377,7 +387,7 @@ class PowerEPEstimator(Arguments):
     def summary_rows(self) -> list[tuple[str, str]]:
         """The lines of `summary()` as pairs of a name and a value."""
         check_is_fitted(self)
-        return diagnostics.summary_rows(self._account(self._bounds()))
+        return diagnostics.summary_rows(self, self._bounds())
 
     def summary(self) -> str:
         """A text of a few lines: what was fitted, how training ended, whether there are enough
@@ -399,25 +409,6 @@ class PowerEPEstimator(Arguments):
     def _bounds(self) -> tuple[float, float] | None:
         """Bounds on the exact log marginal likelihood, or None where there are none."""
         return None
-
-    def _account(self, bounds: tuple[float, float] | None = None) -> diagnostics.Account:
-        """The results of the fit from which the summary is written."""
-        return diagnostics.Account(
-            type(self).__name__,
-            self.likelihood_,
-            self.features_,
-            np.asarray(self.power_),
-            len(self._posteriors),
-            self.log_marginal_likelihood_value_,
-            self.converged_,
-            self.n_iter_,
-            self.diagnostics_,
-            self._jitter,
-            self._posteriors[0].Kuu,
-            bounds,
-            self._tight,
-            self.columns_,
-        )
 
     def _training_data(self, what: str) -> Data:
         """The training data. ValueError, which names `what` needs them, if they are not available."""

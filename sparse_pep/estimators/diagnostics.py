@@ -6,80 +6,51 @@
 __all__ = []
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #5024d72b
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from ..data.columns import Columns, shown_name
-from ..features import Features, InducingPoints
-from ..likelihoods import Likelihood
+from .arguments import Arguments
+from ..features import InducingPoints
 from ..numerics.linalg import Factor
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #84ea2d2e
-@dataclass(frozen=True, eq=False)
-class Account:
-    """The results of a fit from which its summary is written: `jitter` is that of the estimator's arguments, `bounds` those on the
-    log marginal likelihood of the exact model, in nats, and `tight` says whether the evidence has the tight form.
-    """
-
-    estimator: str
-    likelihood: Likelihood
-    features: Features
-    power: np.ndarray
-    n_latent: int
-    log_evidence: float
-    converged: bool
-    n_iter: int
-    diagnostics: dict = field(repr=False)
-    jitter: float
-    Kuu: Factor = field(repr=False)
-    bounds: tuple[float, float] | None = None
-    tight: bool = False
-    columns: Columns | None = None
-
-    @property
-    def n_directions(self) -> int:
-        """The number of inducing variables of all latent functions together."""
-        return len(self.features) * self.n_latent
-
-
 Lines = list[tuple[str, str]]
 
 
 MEASURES = {"log_evidence": "log evidence", "log_density": "leave-one-out log density"}
 
 
-def rows_of_fit(fit: Account) -> Lines:
+def rows_of_fit(fit: Arguments) -> Lines:
     """The rows of the summary that say what was fitted, how training went, and how a number of inducing points was chosen."""
-    entries, alpha, C = fit.diagnostics, np.unique(fit.power), fit.n_latent
+    entries, alpha, C = fit.diagnostics_, np.unique(fit.power_), len(fit._posteriors)
     power = f"{alpha[0]:g}" if len(alpha) == 1 else f"{alpha[0]:g} to {alpha[-1]:g}"
     ended = "yes, but to the prior" if entries.get("learned_nothing") else "yes"
     rows = [
-        ("model", f"{fit.estimator}, {type(fit.likelihood).__name__} likelihood"),
-        ("power", power + ", tight form" * fit.tight),
-        ("inducing variables", f"{len(fit.features)} {type(fit.features).__name__}" + f" x {C}" * (C > 1)),
+        ("model", f"{type(fit).__name__}, {type(fit.likelihood_).__name__} likelihood"),
+        ("power", power + ", tight form" * fit._tight),
+        ("inducing variables", f"{len(fit.features_)} {type(fit.features_).__name__}" + f" x {C}" * (C > 1)),
     ]
     if "inducing_sweep" in entries:
         sizes, (measure, values) = entries["inducing_sweep"]["n_inducing"], list(entries["inducing_sweep"].items())[1]
         tried = ", ".join(f"{M} ({value:.3f})" for M, value in zip(sizes, values))
         rows.append(("points tried", f"{tried}: {MEASURES[measure]} in nats per data point"))
         rows.append(("growth ended", entries["growth_ended"]))
-    rows.append(("log marginal likelihood", f"{fit.log_evidence:.2f} nats"))
+    rows.append(("log marginal likelihood", f"{fit.log_marginal_likelihood_value_:.2f} nats"))
     if entries.get("log_prior") is not None:
         rows.append(("log prior", f"{entries['log_prior']:.2f} nats; training maximised the sum of both"))
-    rows.append(("converged", ended if fit.converged else f"NO: {entries['message']}"))
+    rows.append(("converged", ended if fit.converged_ else f"NO: {entries['message']}"))
     if "n_evaluations" in entries:
-        counts = f"{fit.n_iter} iterations, {entries['n_evaluations']} evaluations"
+        counts = f"{fit.n_iter_} iterations, {entries['n_evaluations']} evaluations"
         rows.append(("training", f"{counts}, {entries['n_rejected']} rejected"))
     return rows
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #9c825a4f
-def rows_of_trust(fit: Account) -> Lines:
+def rows_of_trust(fit: Arguments, bounds: tuple[float, float] | None = None) -> Lines:
     """The rows of the summary that help to judge whether to trust a fit."""
-    entries, bounds = fit.diagnostics, fit.bounds
+    entries, n_directions = fit.diagnostics_, len(fit.features_) * len(fit._posteriors)
     rows = [
         ("unexplained", f"{entries['unexplained_share']:.1%} of the prior variance of f"),
-        ("determined directions", f"{entries['determined_directions']:.1f} of {fit.n_directions}"),
+        ("determined directions", f"{entries['determined_directions']:.1f} of {n_directions}"),
         ("numerics", f"jitter {entries['jitter']:g}, {entries['n_clipped']} variances clipped"),
     ]
     if "sweeps_last" in entries:
@@ -126,16 +97,16 @@ COARSE = 1e-6  # error of the quadrature
 SHALLOW = 0.01  # of the precision, left in a cavity
 
 
-def advice(fit: Account) -> list[str]:
+def advice(fit: Arguments, bounds: tuple[float, float] | None = None) -> list[str]:
     """Advice on how to improve a fit, one sentence for each problem; none if there is no problem."""
-    entries, share, bounds = fit.diagnostics, fit.diagnostics["unexplained_share"], fit.bounds
-    noise = np.min(getattr(fit.likelihood, "noise_variance", np.inf))
-    scale = entries["target_variance"] * SMALL_NOISE[bool(np.max(fit.power) > 0.5)]
+    entries, share, n_directions = fit.diagnostics_, fit.diagnostics_["unexplained_share"], len(fit.features_) * len(fit._posteriors)
+    noise = np.min(getattr(fit.likelihood_, "noise_variance", np.inf))
+    scale = entries["target_variance"] * SMALL_NOISE[bool(np.max(fit.power_) > 0.5)]
     few = entries["determined_directions"]
     dead, grown = bool(entries.get("learned_nothing")), "inducing_sweep" in entries  # growth has its own rows
     coincide, floor = 0.0, 0.0
-    if isinstance(fit.features, InducingPoints):
-        coincide, floor = effect_of_coincidence(fit.Kuu)
+    if isinstance(fit.features_, InducingPoints):
+        coincide, floor = effect_of_coincidence(fit._posteriors[0].Kuu)
     crowded = coincide > MOST and share > SMALL_SHARE
     settled = grown or crowded  # the number of inducing variables is not the problem
     wide = bounds is not None and bounds[1] - bounds[0] > WIDE_GAP * entries["n_samples"]
@@ -143,12 +114,12 @@ def advice(fit: Account) -> list[str]:
     scales = entries.get("n_lengthscales", 0)
     cases = (
         (dead, LEARNED_NOTHING),
-        (not fit.converged, f"it has not converged: raise `{entries.get('limit', 'max_iter')}` or try another `power`"),
+        (not fit.converged_, "training was interrupted: fit again to train to the end" if entries.get("interrupted") else f"it has not converged: raise `{entries.get('limit', 'max_iter')}` or try another `power`"),
         (crowded, f"{coincide:.0%} of the inducing points nearly coincide with others, and {share:.1%} of the prior variance is unexplained: spread them over the inputs (without `features`, k-means places them)"),
         (wide and not settled, "the gap between the bounds is wide: a larger `n_inducing` may help"),
         (bounds is None and share > LARGE_SHARE and not settled, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help"),
-        (not dead and not settled and few < FEW_DIRECTIONS * fit.n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good"),
-        (entries["jitter"] > max(fit.jitter, HARMLESS), f"Kuu needed a jitter of {entries['jitter']:g}, more than was asked for, because some inducing variables nearly coincide: a smaller `n_inducing` may do"),
+        (not dead and not settled and few < FEW_DIRECTIONS * n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good"),
+        (entries["jitter"] > max(fit._jitter, HARMLESS), f"Kuu needed a jitter of {entries['jitter']:g}, more than was asked for, because some inducing variables nearly coincide: a smaller `n_inducing` may do"),
         (noise < NOISE_FLOOR * floor, f"the jitter leaves a variance of {floor:.1g} unexplained, and the noise variance {noise:.1g} may be due to it: try a smaller `jitter`, or fewer inducing points"),
         (scales > MANY_LENGTHSCALES * entries["n_samples"], f"{scales} lengthscales were trained on {entries['n_samples']} rows, too few to determine them: use one for all inputs (`ard='auto'` with `standardize=True`, or a `kernel` that has one), keep them near the scale of the data (`priors='weak'`), leave columns out, or add rows"),
         (noise < scale, "the noise variance is very small, which near power 1 is often an artefact: compare with a lower `power`; for data with outliers use `SparsePEP(likelihood='student_t')`"),
@@ -169,10 +140,12 @@ def rows_of_columns(columns: Columns | None) -> Lines:
     return rows[:MOST_COLUMNS] + [("column", f"and {more} more, see `columns_.describe()`")] * (more > 0)
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #46eb043b
-def summary_rows(fit: Account) -> Lines:
-    """All rows of the summary as pairs of a name and a value; the last ones are advice."""
-    listed = rows_of_fit(fit) + rows_of_trust(fit) + rows_of_columns(fit.columns)
-    return listed + [("advice", text) for text in advice(fit)]
+def summary_rows(fit: Arguments, bounds: tuple[float, float] | None = None) -> Lines:
+    """All rows of the summary as pairs of a name and a value; the last ones are advice. `bounds` are those on the log
+    marginal likelihood of the exact model, in nats.
+    """
+    listed = rows_of_fit(fit) + rows_of_trust(fit, bounds) + rows_of_columns(fit.columns_)
+    return listed + [("advice", text) for text in advice(fit, bounds)]
 
 
 def summary_text(rows: Lines) -> str:

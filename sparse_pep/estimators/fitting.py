@@ -115,9 +115,7 @@ class Data:
         return {"data": rows, "power": float(power), "memory": self.memory, "jitter": jitter, "tight": tight}
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #44424bd5
-def counted(
-    piece: Rows, sample_weight: ArrayLike | None, known_variance: ArrayLike | None = None, keep_all: bool = False
-) -> Rows:
+def counted(piece: Rows, sample_weight: ArrayLike | None, known_variance: ArrayLike | None = None, keep_all: bool = False) -> Rows:
     """The rows of a piece with a positive weight, or all with `keep_all`, with their weights
     and known variances.
 
@@ -391,35 +389,38 @@ def grown(start: Model, data: Data, options: Arguments, rng: np.random.Generator
     """The result of training with the number of inducing points that the data need."""
     few = data.sample
     weight = few.weight if np.ndim(few.weight) else None
-    Z, model, kept, best = start.features.Z[:0], start, None, -np.inf
+    Z, model, outcome, kept, best = start.features.Z[:0], start, None, None, -np.inf
     sweep, ended, late, size = {"n_inducing": []}, "", False, FIRST_SIZES[0]
-    while not ended:
-        size = min(size, MOST_INDUCING)
-        if size <= FIRST_SIZES[-1]:
-            model, more = start, kmeans_points(few.X, size, rng, weight, start.kernel.codes)
-        else:
-            more = greedy_points(model.kernel, few.X, size, first=Z)
-        if len(more) == len(Z):
-            ended = "the points explain all data"
-            break
-        outcome = trained(replace(model, features=InducingPoints(more)), data, options, rng, limit)
-        measure, value, gap = measured(outcome, data, options)
-        better = kept is None or np.isnan(best) or value > best + WORTH
-        kept, best = (outcome, value) if better else (kept, best)
-        model, Z = outcome.model, outcome.model.features.Z
-        sweep["n_inducing"].append(len(Z))
-        sweep.setdefault(measure, []).append(value)
-        late = limit.passed
-        if late:
-            ended = f"{limit} was reached"
-        elif size >= MOST_INDUCING:
-            ended = f"the largest number, {MOST_INDUCING}, was reached"
-        elif size >= FIRST_SIZES[-1] and not better:
-            ended = f"more points gained less than {WORTH:g} nats per data point"
-        elif size >= FIRST_SIZES[-1] and gap < WORTH:
-            ended = f"at these parameters more points can gain less than {WORTH:g} nats per data point"
-        size *= 2
-    entries = {"inducing_sweep": {name: np.array(values) for name, values in sweep.items()}, "growth_ended": ended}
+    try:
+        while not ended:
+            size = min(size, MOST_INDUCING)
+            if size <= FIRST_SIZES[-1]:
+                model, more = start, kmeans_points(few.X, size, rng, weight, start.kernel.codes)
+            else:
+                more = greedy_points(model.kernel, few.X, size, first=Z)
+            if len(more) == len(Z):
+                ended = "the points explain all data"
+                break
+            outcome = trained(replace(model, features=InducingPoints(more)), data, options, rng, limit)
+            measure, value, gap = measured(outcome, data, options)
+            better = kept is None or np.isnan(best) or value > best + WORTH
+            kept, best = (outcome, value) if better else (kept, best)
+            model, Z = outcome.model, outcome.model.features.Z
+            sweep["n_inducing"].append(len(Z))
+            sweep.setdefault(measure, []).append(value)
+            if late := limit.passed:
+                ended = str(limit)
+            elif size >= MOST_INDUCING:
+                ended = f"the largest number, {MOST_INDUCING}, was reached"
+            elif size >= FIRST_SIZES[-1] and not better:
+                ended = f"more points gained less than {WORTH:g} nats per data point"
+            elif size >= FIRST_SIZES[-1] and gap < WORTH:
+                ended = f"at these parameters more points can gain less than {WORTH:g} nats per data point"
+            size *= 2
+    except KeyboardInterrupt:
+        limit.interrupt(outcome)
+        kept, late, ended = kept or outcome, True, str(limit)
+    entries = {"inducing_sweep": {name: np.array(values) for name, values in sweep.items()}, "growth_ended": ended} if len(sweep) > 1 else {}
     if late and kept.converged:
         entries |= {"message": f"{ended} while the number of inducing points grew", "limit": "max_time"}
     return replace(kept, entries=kept.entries | entries, converged=kept.converged and not late)
