@@ -9,6 +9,7 @@ __all__ = ['Partition']
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +28,7 @@ class Partition:
 
     labels: np.ndarray  # (N,), can be sorted; kept as numbers 0 … B − 1 in the sorted order
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         try:
             labels = np.asarray(self.labels)
             numbers = np.unique(labels, return_inverse=True)[1]
@@ -312,19 +313,19 @@ class BlockShard(Shard):
 
     own_sites = False
 
-    def __init__(self, labels: np.ndarray | Partition, **named: object):
+    def __init__(self, labels: np.ndarray | Partition, **named: object) -> None:
         super().__init__(**named)
         partition = labels if isinstance(labels, Partition) else Partition(labels)
         partition.require(len(self.y))
         partition.shared(self.power, "power")
         partition.shared(self.weight, "weight")
-        self.chunks = block_chunks(partition, len(self.Kuu.lower))
-        self.rows = [chunk.rows for chunk in self.chunks]
+        self.chunks: list[BlockChunk] = block_chunks(partition, len(self.Kuu.lower))
+        self.rows: list[np.ndarray] = [chunk.rows for chunk in self.chunks]
         self.beyond, self.left = 0.0, {}  # cavities are those of f itself; D or R for each chunk
         self.keeps_D = True  # the unexplained covariances of all blocks fit into memory
         if self.known:
             self.state = self.state._replace(sites=(1.0 / self.noise, self.y.T / self.noise))
-            self.keeps_D = len(self.y) * partition.sizes.max() <= KEPT_SITES
+            self.keeps_D: bool | Any = len(self.y) * partition.sizes.max() <= KEPT_SITES
         if not self.keeps_D:  # D is computed with the covariances in each pass
             self.keeps_V = self.keeps_Kuf = False
 
@@ -345,7 +346,7 @@ class BlockShard(Shard):
         if not self.keeps_D:
             self.left.pop(i), self.outer.pop((0, i)), self.explained.discard(i)
 
-    def blocks_of(self, c: int, i: int) -> list[tuple]:
+    def blocks_of(self, c: int, i: int) -> list[tuple[Any, ...]]:
         """Sites of the blocks of a chunk: R with T = RRᵀ, ν and terms of log Z where they are known
         in closed form, else T, ν, E and terms.
         """
@@ -404,7 +405,7 @@ class BlockShard(Shard):
             var[columns] = np.einsum("gkk->gk", E).ravel() + spread
         return mean, var
 
-    def adjoint_of(self, c: int, i: int, V: np.ndarray, whitened: tuple, through: tuple | None, outer: np.ndarray) -> tuple:
+    def adjoint_of(self, c: int, i: int, V: np.ndarray, whitened: tuple[Any, ...], through: tuple[Any, ...] | None, outer: np.ndarray) -> tuple[Any, ...]:
         """The adjoints Kuf_bar (M, n) and Kbb_bar (G, b, b) for each array of members of chunk i, and for
         each of its rows ∂ log Z/∂ log σ², and d₁, (n,) or (K, n). Cost 5nM² + 6nMb flops, at power 0 less.
         """

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
@@ -117,7 +118,7 @@ class Power(click.ParamType):
         return number
 
 # %% ../nbs/internals/cli.ipynb #7115cf1d
-def number_option(*names: str, default: float | None, kind: click.ParamType | None = None, **more: object) -> Callable:
+def number_option(*names: str, default: float | None, kind: click.ParamType | None = None, **more: object) -> Callable[..., Any]:
     """An option whose value is an integer of at least 1, or of another `kind`. The help shows its default."""
     return click.option(*names, default=default, show_default=default is not None, type=kind or click.IntRange(1), **more)
 
@@ -127,10 +128,10 @@ json_option = click.option("--json", "as_json", is_flag=True,
     help="Print one JSON document instead of text; NaN and infinity become null.")  # fmt: skip
 
 
-def with_options(*options: Callable) -> Callable:
+def with_options(*options: Callable[..., Any]) -> Callable[..., Any]:
     """A decorator that gives a command all these options; its help lists them in this order."""
 
-    def give(command: Callable) -> Callable:
+    def give(command: Callable[..., Any]) -> Callable[..., Any]:
         """The command with the options."""
         for option in reversed(options):
             command = option(command)
@@ -139,7 +140,7 @@ def with_options(*options: Callable) -> Callable:
     return give
 
 
-def inducing_option(default: int) -> Callable:
+def inducing_option(default: int) -> Callable[..., Any]:
     """The option for the number of inducing points."""
     return number_option("--inducing", "n_inducing", default=default, kind=Inducing(1), metavar="M",
         help="Number of inducing points, or auto: as many as the data need.")  # fmt: skip

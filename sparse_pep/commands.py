@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 import numpy as np
@@ -41,7 +41,7 @@ from .numerics.validation import LARGEST, is_names
 from .training import LBFGS
 
 # %% ../nbs/internals/commands.ipynb #d146f651
-def check_output(path: str | os.PathLike, option: str = "--out") -> Path:
+def check_output(path: str | os.PathLike[str], option: str = "--out") -> Path:
     """The path of a file, links followed, or a ValueError that begins with `option` if it cannot be written."""
     real = Path(path).resolve()
     if not real.parent.is_dir():
@@ -69,7 +69,7 @@ def check_files(inputs: Sequence[str | None], outputs: Mapping[str, str | None],
         taken[real] = f"is the file of {option} too"
 
 # %% ../nbs/internals/commands.ipynb #e08d92f3
-def write_csv(path: str | os.PathLike, names: Sequence[str], rows: Iterable[Sequence]) -> int:
+def write_csv(path: str | os.PathLike[str], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
     """Write a CSV file, completely or not at all, and return the number of its rows. `-` stands for
     standard output. `names` is the header, and numbers keep every digit.
     """
@@ -92,7 +92,7 @@ def write_csv(path: str | os.PathLike, names: Sequence[str], rows: Iterable[Sequ
     return n_rows
 
 
-def save_figure(path: str | os.PathLike, figure: object) -> None:
+def save_figure(path: str | os.PathLike[str], figure: object) -> None:
     """Write a Matplotlib figure as PNG, completely or not at all."""
     write_aside(check_output(path), lambda file: figure.savefig(file, format="png", dpi=150))
 
@@ -110,7 +110,7 @@ def plain(value: object) -> object:
     return value
 
 
-def print_result(text: str, result: Mapping, as_json: bool) -> None:
+def print_result(text: str, result: Mapping[str, Any], as_json: bool) -> None:
     """Print the text, or the result as one JSON document."""
     click.echo(json.dumps(plain(result), indent=2, allow_nan=False) if as_json else text)
 
@@ -119,7 +119,7 @@ def print_result(text: str, result: Mapping, as_json: bool) -> None:
 SCORES = {"log ML/N": ".4f", "SMSE": ".4f", "SMLL": ".4f", "error": ".4f", "NLL": ".4f", "converged": "", "seconds": ".2f"}
 
 
-def score_columns(rows: Sequence[Mapping]) -> dict[str, str]:
+def score_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Those columns of `SCORES` that the rows of a table have."""
     return {key: spec for key, spec in SCORES.items() if key in rows[0]}
 
@@ -185,7 +185,7 @@ def one_line_warnings(label: str = "") -> Iterator[list[str]]:
                     tqdm.write(f"Warning: {line}", file=sys.stderr)
 
 # %% ../nbs/internals/commands.ipynb #e77bf589
-def score_rows(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> dict:
+def score_rows(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
     """The scores of a model, trained on the rows `train`, on the rows `test`; smaller is better. For a regressor `SMSE`
     and `SMLL`, for a classifier `error` and `NLL`, the mean of −log p(y) in nats, for others `SMSE` and `NLL`.
     """
@@ -212,7 +212,7 @@ def uninterrupted(model: PowerEPEstimator) -> PowerEPEstimator:
     return model
 
 
-def run_split(data: Dataset, split: int, power: float, **options: object) -> tuple[dict, PowerEPEstimator]:
+def run_split(data: Dataset, split: int, power: float, **options: object) -> tuple[dict[str, Any], PowerEPEstimator]:
     """Train on one split of a data set at one power, with `options` of `estimator_for`, and score it: a row of results,
     with the evidence in nats per data point of the standardised target and the seconds of training, and the model.
     """
@@ -232,7 +232,7 @@ def run_split(data: Dataset, split: int, power: float, **options: object) -> tup
     return row | {"converged": "yes" if model.converged_ else "no", "seconds": seconds}, model
 
 # %% ../nbs/internals/commands.ipynb #33470aa5
-def format_table(rows: Sequence[Mapping], columns: Mapping[str, str]) -> str:
+def format_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
     """Rows as text below a line of names. `columns` has the format of each column, such as `.3f`; an empty one is for
     text, which is aligned to the left.
     """
@@ -275,7 +275,7 @@ def draw_demo(folder: Path, n: int, max_iter: int) -> None:
     save_figure(folder / "boundary.png", figure)
 
 # %% ../nbs/internals/commands.ipynb #cc02a5a7
-def demo_scores(data: Dataset, bar: tqdm, **options: object) -> tuple[str, list]:
+def demo_scores(data: Dataset, bar: tqdm, **options: object) -> tuple[str, list[Any]]:
     """The table of scores of a data set at powers 0, 0.5 and 1 on its first split, and the three models."""
     rows, models = [], []
     for power in (0.0, 0.5, 1.0):
@@ -365,7 +365,7 @@ def read_training(
     return rows
 
 # %% ../nbs/internals/commands.ipynb #e7229a23
-def print_fit(model: PowerEPEstimator, n_rows: int, target: str, more: Mapping, as_json: bool) -> None:
+def print_fit(model: PowerEPEstimator, n_rows: int, target: str, more: Mapping[str, Any], as_json: bool) -> None:
     """Print the results of a fit to `n_rows` rows, with `more` of them. The evidence, of all rows in nats, and the parameters
     of the likelihood are for the target divided by `target_scale`; `noise_std` is in the target's own units.
     """
@@ -512,7 +512,7 @@ def fit(
     return 3 if interrupted else 0
 
 # %% ../nbs/internals/commands.ipynb #e27c8cf8
-def predicted_rows(model: PowerEPEstimator, layout: Layout, found: Counter, interval: float | None = None) -> Iterator[tuple]:
+def predicted_rows(model: PowerEPEstimator, layout: Layout, found: Counter[Any], interval: float | None = None) -> Iterator[tuple[Any, ...]]:
     """Yield the predictions for the rows of a table, whose layout has the inputs in the order of training, with the
     ends of an interval of this probability. What of the rows training did not see is added to `found`.
     """
@@ -611,11 +611,11 @@ def chosen_data(
     return sets
 
 # %% ../nbs/internals/commands.ipynb #4f3e3b1f
-def average_rows(rows: Sequence[Mapping]) -> list[dict]:
+def average_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Mean scores over the splits for each data set and power, in the order of the rows of `run_split`, with the
     number of splits and of fits that converged.
     """
-    groups: dict[tuple, list[Mapping]] = {}
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["data"], row["power"], row["name"]), []).append(row)
     return [
@@ -626,9 +626,9 @@ def average_rows(rows: Sequence[Mapping]) -> list[dict]:
     ]
 
 
-def score_tables(rows: Sequence[Mapping]) -> str:
+def score_tables(rows: Sequence[Mapping[str, Any]]) -> str:
     """The tables that `compare` prints for rows of `run_split`, once for each kind of scores."""
-    kinds: dict[tuple, list[Mapping]] = {}
+    kinds: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
         kinds.setdefault(tuple(score_columns([row])), []).append(row)
     parts = []

@@ -41,7 +41,7 @@ class Dataset:
 
 # %% ../nbs/internals/datasets.ipynb #28ac9708
 def read_table(
-    path: str | os.PathLike, target: str | None = None, columns: Sequence[str] | None = None, labels: bool = False
+    path: str | os.PathLike[str], target: str | None = None, columns: Sequence[str] | None = None, labels: bool = False
 ) -> Dataset:
     """The table of a CSV or Parquet file, or of `-`, standard input, without splits; y is None without a target. Inputs are the `columns`, or all but the target, which is a
     number, or with `labels` a class label. A ValueError names the column, the row and the cell that cannot be used.
@@ -59,7 +59,7 @@ SHIPPED = {"regression": ("diabetes",), "classification": ("breast_cancer", "dig
 BANANA = ("banana.csv.gz", "banana_test.csv.gz")
 
 
-def data_directory(path: str | os.PathLike | None = None) -> Path | None:
+def data_directory(path: str | os.PathLike[str] | None = None) -> Path | None:
     """The folder of data sets: the argument, or else the environment variable SPARSE_PEP_DATA, or else None. A ValueError unless
     it is a folder with at least one of `regression/`, `classification/`, `mnist/` and `toy/`.
     """
@@ -76,7 +76,7 @@ def data_directory(path: str | os.PathLike | None = None) -> Path | None:
     return folder
 
 # %% ../nbs/internals/datasets.ipynb #23b7ea08
-def list_datasets(data_dir: str | os.PathLike | None = None, kind: str = "regression") -> tuple[str, ...]:
+def list_datasets(data_dir: str | os.PathLike[str] | None = None, kind: str = "regression") -> tuple[str, ...]:
     """Names of the data sets of a `kind` ("regression" or "classification"): those that scikit-learn ships, and each file with
     splits beside it in the folder `data_dir`, by default the one that the environment variable SPARSE_PEP_DATA names.
 
@@ -119,7 +119,7 @@ def random_splits(n: int, count: int = 10, test_fraction: float = 0.1, seed: int
     return tuple((order[:-n_test], order[-n_test:]) for order in orders)
 
 # %% ../nbs/internals/datasets.ipynb #b52124e7
-def read_splits(path: str | os.PathLike, n: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+def read_splits(path: str | os.PathLike[str], n: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """The pairs (train, test) of row numbers in a JSON file, gzipped or not, for a data set of n rows. A ValueError if the file
     has another form or number of rows, or a split names a row that does not exist, or one twice.
     """
@@ -149,7 +149,7 @@ def read_splits(path: str | os.PathLike, n: int) -> tuple[tuple[np.ndarray, np.n
     return tuple(splits)
 
 # %% ../nbs/internals/datasets.ipynb #6ad8d9d7
-def load_set(name: str, kind: str, data_dir: str | os.PathLike | None) -> Dataset:
+def load_set(name: str, kind: str, data_dir: str | os.PathLike[str] | None) -> Dataset:
     """A data set of this kind, which scikit-learn ships with ten `random_splits`, or the folder contains with its splits."""
     if name in SHIPPED[kind]:
         import sklearn.datasets
@@ -174,7 +174,7 @@ def load_set(name: str, kind: str, data_dir: str | os.PathLike | None) -> Datase
     return replace(table, name=name, splits=read_splits(folder / kind / f"{name}_splits.json.gz", len(table.y)))
 
 # %% ../nbs/internals/datasets.ipynb #b2735d70
-def load_regression(name: str, data_dir: str | os.PathLike | None = None) -> Dataset:
+def load_regression(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """A regression data set with its splits, in the units of the source: `diabetes` (442 x 10, shipped with scikit-learn, with
     ten random splits), or one of the folder; see `list_datasets`. A ValueError lists the known names.
 
@@ -187,7 +187,7 @@ def load_regression(name: str, data_dir: str | os.PathLike | None = None) -> Dat
     return load_set(name, "regression", data_dir)
 
 # %% ../nbs/internals/datasets.ipynb #2ed5689d
-def load_classification(name: str, data_dir: str | os.PathLike | None = None) -> Dataset:
+def load_classification(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
     """A classification data set with its splits, in the units of the source: `breast_cancer` (569 x 30; +1 malignant,
     −1 benign), `iris` (150 x 4), `wine` (178 x 13) or `digits` (1797 x 64), which scikit-learn ships, each with ten random splits;
     or one of the folder, see `list_datasets`. `breast` leaves out the column `sample_id`, and `banana` has one split.

@@ -9,6 +9,7 @@ __all__ = ['Features', 'InducingPoints', 'GaussianBlur', 'Wavelet', 'Derivative'
 import math  # noqa: F401
 from collections.abc import Callable
 from dataclasses import dataclass, replace  # noqa: F401
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,19 +38,19 @@ class Features(Parametric):
     [[0.707 0.551]]
     """
 
-    signed = ("Z", "frequency")  # parameters that are not trained as logarithms, of all kinds
+    signed: ClassVar[tuple[str, ...]] = ("Z", "frequency")  # parameters that are not trained as logarithms, of all kinds
 
     def __len__(self) -> int:
         """The number M of inducing variables."""
         raise NotImplementedError
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable]:
+    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuu (M, M) and its pull-back, which takes Kuu_bar (M, M) to two dictionaries: the
         derivatives for the kernel's parameters and for the features' parameters.
         """
         raise NotImplementedError
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuf (M, N) and its pull-back, which takes Kuf_bar (M, N) to two
         dictionaries: the derivatives for the kernel's parameters and for the features' parameters.
         """
@@ -90,10 +91,10 @@ class InducingPoints(Features):
     2 [1. 3.]
     """
 
-    trained = ("Z",)
+    trained: ClassVar[tuple[str, ...]] = ("Z",)
     Z: np.ndarray
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         Z = inputs_2d(self.Z, "Z")
         if not Z.size or not np.all(np.isfinite(Z)):
             raise ValueError(
@@ -105,17 +106,17 @@ class InducingPoints(Features):
         """The number M of inducing points."""
         return len(self.Z)
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable]:
+    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuu = k(Z, Z) (M, M) and its pull-back, see `Features`."""
         return self.Kuf_vjp(kernel, None)
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray | None) -> tuple[np.ndarray, Callable]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray | None) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuf = k(Z, X) (M, N), or k(Z, Z) if X is None, and its pull-back, see `Features`."""
         if X is not None and X.shape[1] != self.Z.shape[1]:
             raise ValueError(f"`X` has {X.shape[1]} columns, but the inducing inputs `Z` of the features have {self.Z.shape[1]}.")
         K, pull = kernel.vjp(self.Z, X)
 
-        def pull_back(bar: np.ndarray) -> tuple[dict, dict]:
+        def pull_back(bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
             kernel_gradient, Z_bar = pull(bar)
             if kernel.codes:
                 Z_bar[:, kernel.codes] = 0.0  # codes stay as they are
@@ -278,7 +279,7 @@ def no_gradient(A: Windows) -> dict[str, np.ndarray]:
     return {key: np.zeros(shape) for key in ("Z", "log_width", "frequency")}
 
 
-def wave_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable]:
+def wave_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of two sets of windows (with `level` 0) of a function whose kernel
     is variance · exp(−½ Σ_d P_d (x_d − x_d′)²), and their pull-back.
 
@@ -296,7 +297,7 @@ def wave_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np
         beams.append((H, *slope_factors(P, A, B, sign)))
     K = sum(np.real(H * (left * right + same)) for H, left, right, same in beams)
 
-    def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict, dict]:
+    def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict[str, Any], dict[str, Any]]:
         lengthscale, a, b = np.zeros(len(P)), no_gradient(A), no_gradient(B)
         for sign, beam in zip(signs, beams):
             wave_pull(P, A, B, sign, beam, K_bar, lengthscale, a, b)
@@ -306,7 +307,7 @@ def wave_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np
 
 
 def wave_pull(
-    P: np.ndarray, A: Windows, B: Windows, sign: float, beam: tuple, K_bar: np.ndarray, lengthscale: np.ndarray, a: dict, b: dict
+    P: np.ndarray, A: Windows, B: Windows, sign: float, beam: tuple[Any, ...], K_bar: np.ndarray, lengthscale: np.ndarray, a: dict[str, Any], b: dict[str, Any]
 ) -> None:
     """Add the contribution of one sign of the second frequency to the sums of `wave_vjp`, in
     place.
@@ -353,7 +354,7 @@ def data_waves(variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand:
     return H * np.cos(angle) + 1j * (H * np.sin(angle))
 
 
-def data_vjp(variance: float, P: np.ndarray, A: Windows, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+def data_vjp(variance: float, P: np.ndarray, A: Windows, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
     """`wave_vjp` for windows A with the function values at X (n, D), for which no
     derivatives are returned. Cost: products of 2Mn(2D + 1) flops both ways.
     """
@@ -372,7 +373,7 @@ def data_vjp(variance: float, P: np.ndarray, A: Windows, X: np.ndarray) -> tuple
         G[sloped] *= p[sloped, own][:, None] * (turn[sloped, own][:, None] - gap())
     K = np.ascontiguousarray(np.real(G)) if A.waves else G
 
-    def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict]:
+    def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict[str, Any]]:
         kind = complex if A.waves else float
         through_u = np.zeros((2, *z.shape), kind)  # Σ U and Σ U Δ, U the adjoint of φ′
         if len(sloped):
@@ -384,7 +385,7 @@ def data_vjp(variance: float, P: np.ndarray, A: Windows, X: np.ndarray) -> tuple
     return K, pull
 
 
-def data_sums(P: np.ndarray, A: Windows, W: tuple, U: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def data_sums(P: np.ndarray, A: Windows, W: tuple[Any, ...], U: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Derivatives with respect to the log lengthscales (D,) and the windows' parameters, from
     the moments of the adjoints of φ and φ′.
     """
@@ -420,7 +421,7 @@ def less_level_bar(A: Windows, K_bar: np.ndarray) -> np.ndarray:
     return np.vstack([K_bar, -A.level[:, None] * K_bar]) if A.level.any() else K_bar
 
 
-def level_pull(A: Windows, bars: dict, K_bar: np.ndarray, K: np.ndarray) -> dict:
+def level_pull(A: Windows, bars: dict[str, Any], K_bar: np.ndarray, K: np.ndarray) -> dict[str, Any]:
     """Derivatives with respect to A from those with respect to `with_blurs(A)`; K includes the
     rows of the blurs.
     """
@@ -452,7 +453,7 @@ def matern_series(kernel: Kernel, r: np.ndarray) -> list[np.ndarray]:
     return [c**j * factor * decay for j, factor in enumerate(first)]
 
 
-def matern_vjp(kernel: Kernel, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable]:
+def matern_vjp(kernel: Kernel, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
     """`wave_vjp` for points and derivatives of a Matérn 3/2 or 5/2 function."""
 
     def along():
@@ -469,7 +470,7 @@ def matern_vjp(kernel: Kernel, P: np.ndarray, A: Windows, B: Windows) -> tuple[n
     same = sum(P[d] * (rows & columns) for d, rows, columns, _ in along())
     K = F * left * right - f[1] * same
 
-    def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict, dict]:
+    def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict[str, Any], dict[str, Any]]:
         lengthscale, a, b = np.zeros(len(P)), no_gradient(A), no_gradient(B)
         W = K_bar * (F1 * left * right - f[2] * same)
         for d, rows, columns, delta in along():
@@ -486,19 +487,19 @@ def matern_vjp(kernel: Kernel, P: np.ndarray, A: Windows, B: Windows) -> tuple[n
     return K, pull
 
 # %% ../nbs/04_interdomain.ipynb #c26dcf04
-def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Callable]:
+def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows of a linear function, each replaced by a point, and their
     pull-back.
     """
 
-    def means(A: Windows) -> tuple[np.ndarray, Callable]:
+    def means(A: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
         area, own = A.width**2, (A.dims < 0)[:, None]
         size = np.exp(-0.5 * np.sum(A.frequency**2 * area, axis=1))[:, None]
         cosine, sine = size * np.cos(A.phase)[:, None], size * np.sin(A.phase)[:, None] * own
         place = np.where(own, A.centre, A.dims[:, None] == np.arange(A.centre.shape[1]))
         mean = cosine * place - sine * A.frequency * area
 
-        def pull(bar: np.ndarray) -> dict:
+        def pull(bar: np.ndarray) -> dict[str, Any]:
             total = np.sum(bar * mean, axis=1)[:, None]
             wave = -A.frequency * area * total - sine * area * bar
             width = -(A.frequency**2) * area * total - 2 * sine * A.frequency * area * bar
@@ -509,7 +510,7 @@ def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Call
     (mean_A, pull_A), (mean_B, pull_B) = means(A), (B.centre, None) if B.data else means(B)
     K, pull_K = kernel.vjp(mean_A, mean_B)
 
-    def pull(K_bar: np.ndarray) -> tuple[dict, dict, dict]:
+    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         gradient, A_bar = pull_K(K_bar)
         if B.data:
             return gradient, pull_A(A_bar), no_gradient(B)
@@ -519,11 +520,11 @@ def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Call
     return K, pull
 
 # %% ../nbs/04_interdomain.ipynb #89cefa6f
-def values_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable]:
+def values_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of function values, computed by the kernel itself, and their pull-back."""
     K, pull_K = kernel.vjp(A.centre, None if one_set else B.centre)
 
-    def pull(K_bar: np.ndarray) -> tuple[dict, dict, dict]:
+    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         gradient, A_bar = pull_K(K_bar)
         a, b = no_gradient(A), no_gradient(B)
         a["Z"] = A_bar
@@ -534,7 +535,7 @@ def values_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[n
     return K, pull
 
 
-def white_vjp(kernel: White, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable]:
+def white_vjp(kernel: White, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows of white noise, which are its variance for a point with
     itself and otherwise 0, and their pull-back.
     """
@@ -544,7 +545,7 @@ def white_vjp(kernel: White, A: Windows, B: Windows, one_set: bool) -> tuple[np.
     return K, lambda K_bar: ({"log_variance": np.vdot(K_bar, K)}, no_gradient(A), no_gradient(B))
 
 
-def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, Callable]:
+def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows under a squared exponential, Matérn or constant kernel, and
     their pull-back.
     """
@@ -561,7 +562,7 @@ def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, 
     else:
         K, pull_K = wave_vjp(float(kernel.variance), P, A, B)
 
-    def pull(K_bar: np.ndarray) -> tuple[dict, dict, dict]:
+    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         variance, lengthscale, a, b = pull_K(K_bar)
         gradient = {"log_variance": variance}
         if not isinstance(kernel, Constant):
@@ -572,18 +573,18 @@ def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, 
     return K, pull
 
 # %% ../nbs/04_interdomain.ipynb #41c8d8c1
-def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable]:
+def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows under a sum of kernels, and their pull-back."""
     matrices, pulls = zip(*(pair_vjp(part, A, B, one_set) for part in kernel.kernels))
 
-    def pull(K_bar: np.ndarray) -> tuple[dict, dict, dict]:
+    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         gradients, a, b = zip(*(p(K_bar) for p in pulls))
         return numbered(gradients), added(a), added(b)
 
     return sum(matrices), pull
 
 
-def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable]:
+def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows A with windows B (with A themselves if `one_set`), and
     their pull-back to the parameters of the kernel, of A and of B. Levels are left to
     `windows_vjp`. Raises NotImplementedError if there is no closed form.
@@ -611,7 +612,7 @@ def no_closed_form(kinds: str, kernel: Kernel) -> NotImplementedError:
     )
 
 
-def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[np.ndarray, Callable]:
+def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows A with windows B, or with themselves, and their pull-back,
     which takes K_bar (M, n) to dictionaries for the kernel, for A and for B.
     """
@@ -620,7 +621,7 @@ def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[n
     wide, pull_pair = pair_vjp(kernel, with_blurs(A), with_blurs(B), one_set)
     K_A = less_level(B, wide.T).T  # the rows of A's blurs are still included
 
-    def pull(K_bar: np.ndarray) -> tuple[dict, dict, dict]:
+    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         wide_bar = less_level_bar(B, less_level_bar(A, K_bar).T).T
         gradient, a, b = pull_pair(wide_bar)
         a = level_pull(A, a, K_bar, K_A)
@@ -635,7 +636,7 @@ class WindowFeatures(Features):
     and define `windows`.
     """
 
-    trained = ("Z",)
+    trained: ClassVar[tuple[str, ...]] = ("Z",)
 
     def windows(self) -> Windows:
         """The windows of the features."""
@@ -644,30 +645,30 @@ class WindowFeatures(Features):
     def __len__(self) -> int:
         return len(self.Z)
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable]:
+    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuu (M, M) and its pull-back, see `Features`."""
         K, pull = windows_vjp(kernel, self.windows())
 
-        def pull_back(K_bar: np.ndarray) -> tuple[dict, dict]:
+        def pull_back(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
             gradient, a, b = pull(K_bar)
             return gradient, self.gradient(added([a, b]))
 
         return K, pull_back
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuf (M, N) and its pull-back, see `Features`."""
         windows = self.windows()
         if X.shape[1] != self.Z.shape[1]:
             raise ValueError(f"`X` has {X.shape[1]} columns, but the centres `Z` of the features have {self.Z.shape[1]}.")
         K, pull = windows_vjp(kernel, windows, replace(points(X), data=True))
 
-        def pull_back(K_bar: np.ndarray) -> tuple[dict, dict]:
+        def pull_back(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
             gradient, a, _ = pull(K_bar)
             return gradient, self.gradient(a)
 
         return K, pull_back
 
-    def gradient(self, bars: dict) -> dict[str, np.ndarray]:
+    def gradient(self, bars: dict[str, Any]) -> dict[str, np.ndarray]:
         """Derivatives with the keys of `parameters()`, from those for the single windows."""
         return {key: bars[key].sum(0) if value.ndim == 1 else bars[key] for key, value in self.parameters().items()}
 
@@ -717,11 +718,11 @@ class GaussianBlur(WindowFeatures):
      [0.26  0.551]]
     """
 
-    trained = ("Z", "width")
+    trained: ClassVar[tuple[str, ...]] = ("Z", "width")
     Z: np.ndarray
     width: np.ndarray
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "Z", InducingPoints(self.Z).Z)
         object.__setattr__(self, "width", per_dimension(self.width, self.Z, "width"))
 
@@ -759,14 +760,14 @@ class Wavelet(WindowFeatures):
     [[ 0.239 -0.046 -0.073]]
     """
 
-    trained = ("Z", "width", "frequency")
+    trained: ClassVar[tuple[str, ...]] = ("Z", "width", "frequency")
     Z: np.ndarray
     width: np.ndarray
     frequency: np.ndarray
     phase: np.ndarray = 0.0
     zero_mean: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         Z, phase = InducingPoints(self.Z).Z, as_floats(self.phase, "phase")
         if phase.shape not in ((), (len(Z),)) or not np.all(np.isfinite(phase)):
             raise ValueError(f"`phase` must be finite and one number or of shape {(len(Z),)}; got {phase}.")
@@ -815,7 +816,7 @@ class Derivative(WindowFeatures):
     Z: np.ndarray
     dims: np.ndarray
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         Z, dims = InducingPoints(self.Z).Z, np.asarray(self.dims)
         allowed = np.arange(-1, Z.shape[1])
         if dims.shape != (len(Z),) or not np.all(np.isin(dims, allowed)):
@@ -926,7 +927,7 @@ class Fourier(Features):
     b: float
     frequencies: np.ndarray
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         a, b = as_floats(self.a, "a"), as_floats(self.b, "b")
         if a.ndim or b.ndim or not (np.isfinite(a) and np.isfinite(b) and a < b):
             raise ValueError(f"`a` must be less than `b`, both finite; got a = {a}, b = {b}.")
@@ -949,7 +950,7 @@ class Fourier(Features):
         """The rows of the cosines, then of the sines (M, N), from complex waves (F, N)."""
         return np.vstack([waves.real, waves.imag[self.frequencies > 0]])
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable]:
+    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuu (M, M) and its pull-back, see `Features`."""
         p, lam = decay_rate(kernel)
         sines = self.frequencies[self.frequencies > 0]
@@ -961,19 +962,19 @@ class Fourier(Features):
         R, dR = state_at_start(p, lam, omega, phase)
         K = waves_product(g, g, omega, self.b - self.a) + R.T @ R / kernel.variance
 
-        def pull(K_bar: np.ndarray) -> tuple[dict, dict]:
+        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
             half = waves_product(dg, g, omega, self.b - self.a) + dR.T @ R / kernel.variance
             slope = np.vdot(K_bar, half + half.T)
             return kernel_gradient(kernel, -np.vdot(K_bar, K), slope), {}
 
         return 0.5 * (K + K.T), pull
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuf (M, N) and its pull-back, see `Features`."""
         K, pull = self.at(kernel, X)
         return K, lambda K_bar: (pull(K_bar)[0], {})
 
-    def at(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def at(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuf (M, N) and its pull-back, to the kernel's parameters and to X (N, 1)."""
         if X.shape[1] != 1:
             raise ValueError(f"`X` must have one column for Fourier features; it has {X.shape[1]} columns.")
@@ -981,7 +982,7 @@ class Fourier(Features):
         arrays = waves_at(p, lam, self.frequencies, self.a, self.b, X[:, 0])
         K, dx, dlam = (self.real(array) for array in arrays)
 
-        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
             X_bar = np.sum(K_bar * dx, axis=0)[:, None]
             return kernel_gradient(kernel, 0.0, np.vdot(K_bar, dlam)), X_bar
 
@@ -1002,14 +1003,14 @@ def windows_of(features: Features) -> Windows | None:
     return features.windows() if isinstance(features, WindowFeatures) else None
 
 
-def cross_vjp(kernel: Kernel, one: Features, other: Features) -> tuple[np.ndarray, Callable]:
+def cross_vjp(kernel: Kernel, one: Features, other: Features) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M₁, M₂) of two sets of features and their pull-back, which takes K_bar
     (M₁, M₂) to dictionaries for the kernel, for `one` and for `other`.
     """
     if isinstance(one, Fourier) and isinstance(other, InducingPoints):
         K, pull_at = one.at(kernel, other.Z)
 
-        def pull_fourier(K_bar: np.ndarray) -> tuple[dict, dict, dict]:
+        def pull_fourier(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
             gradient, Z_bar = pull_at(K_bar)
             return gradient, {}, {"Z": Z_bar}
 
@@ -1024,14 +1025,14 @@ def cross_vjp(kernel: Kernel, one: Features, other: Features) -> tuple[np.ndarra
         )
     K, pull_windows = windows_vjp(kernel, A, B)
 
-    def pull(K_bar: np.ndarray) -> tuple[dict, dict, dict]:
+    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         gradient, a, b = pull_windows(K_bar)
         return gradient, own_gradient(one, a), own_gradient(other, b)
 
     return K, pull
 
 
-def own_gradient(features: Features, bars: dict) -> dict:
+def own_gradient(features: Features, bars: dict[str, Any]) -> dict[str, Any]:
     """Derivatives with the keys of the features' parameters, from those of their windows."""
     if isinstance(features, InducingPoints):
         return {"Z": bars["Z"]}
@@ -1062,7 +1063,7 @@ class Mixture(Features):
 
     features: tuple[Features, ...]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         parts = self.features
         several = isinstance(parts, (list, tuple))
         if not several or not all(isinstance(f, Features) for f in parts):
@@ -1083,7 +1084,7 @@ class Mixture(Features):
         ends = np.cumsum([0, *map(len, self.features)])
         return [slice(*pair) for pair in zip(ends[:-1], ends[1:])]
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable]:
+    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuu (M, M) and its pull-back, see `Features`."""
         K, rows, pulls = np.empty((len(self), len(self))), self.rows(), {}
         for i, one in enumerate(self.features):
@@ -1092,7 +1093,7 @@ class Mixture(Features):
                 block, pulls[i, j] = cross_vjp(kernel, one, self.features[j])
                 K[rows[i], rows[j]], K[rows[j], rows[i]] = block, block.T
 
-        def pull(K_bar: np.ndarray) -> tuple[dict, dict]:
+        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
             gradients, own = [], [[] for _ in self.features]
             for (i, j), pull_block in pulls.items():
                 bar = K_bar[rows[i], rows[j]]
@@ -1105,11 +1106,11 @@ class Mixture(Features):
 
         return K, pull
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuf (M, N) and its pull-back, see `Features`."""
         blocks, pulls = zip(*(part.Kuf_vjp(kernel, X) for part in self.features))
 
-        def pull(K_bar: np.ndarray) -> tuple[dict, dict]:
+        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
             parts = [p(K_bar[rows, :]) for p, rows in zip(pulls, self.rows())]
             return added([g for g, _ in parts]), numbered([own for _, own in parts])
 

@@ -8,7 +8,7 @@ __all__ = ['Fit', 'infer', 'leave_one_out', 'energy_gradient']
 # %% ../nbs/11_inference.ipynb #f913a389
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -201,9 +201,9 @@ def fixed_point(
 # %% ../nbs/11_inference.ipynb #8c1f7b0e
 @one_blas_thread()
 def infer(
-    Kuu: np.ndarray, covariances: Callable, likelihood: Likelihood, y: np.ndarray, power: float | np.ndarray,
+    Kuu: np.ndarray, covariances: Callable[..., Any], likelihood: Likelihood, y: np.ndarray, power: float | np.ndarray,
     jitter: float = 0.0, weight: float | np.ndarray = 1.0, noise_variance: float | np.ndarray | None = None,
-    kind: Callable = Shard, tight: bool = False, start: np.ndarray | None = None, tol: float = 1e-8, max_sweeps: int = 500,
+    kind: Callable[..., Any] = Shard, tight: bool = False, start: np.ndarray | None = None, tol: float = 1e-8, max_sweeps: int = 500,
     memory: int = MEMORY,
 ) -> Fit:
     """q(u) and log Z_PEP at the fixed point, for data in memory and any likelihood.
@@ -235,7 +235,7 @@ def infer(
     return fixed_point(Shards([shard]), factor, start, tol, max_sweeps, memory, tight)
 
 # %% ../nbs/11_inference.ipynb #1d613927
-def left_out_piece(piece: Rows, own: tuple | None, make: Callable, posteriors: Sequence[Posterior]) -> tuple[tuple, tuple]:
+def left_out_piece(piece: Rows, own: tuple[Any, ...] | None, make: Callable[..., Any], posteriors: Sequence[Posterior]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """`Shard.left_out` of a piece, returned in the place of its state, and nothing to add up."""
     return tuple(make(piece, own).left_out(posteriors)), (0,)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import mul
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,7 +55,7 @@ class Kernel(Parametric):
     codes: ClassVar[tuple[int, ...]] = ()  # columns of X with codes, which are neither standardised nor moved in training
     active_dims: tuple[int, ...] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         kind = type(self).__name__
         for name in self.trained:
             if name in self.signed:
@@ -73,7 +73,7 @@ class Kernel(Parametric):
                 raise ValueError(f"`active_dims` must be distinct column numbers from 0; got {shown(self.active_dims)}.")
             object.__setattr__(self, "active_dims", tuple(map(int, dims)))
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back.
 
         The pull-back takes K_bar (M, n) and returns the derivatives of Σ K_bar ∘ K: a
@@ -88,7 +88,7 @@ class Kernel(Parametric):
         """
         return np.stack([self.vjp(x)[0] for x in X])
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """The diagonal (N,) of k(X, X), and its pull-back, which takes kff_bar (N,)
         to a dictionary with the keys of `parameters()`. This one is for k(x, x) = variance;
         other kernels define their own.
@@ -178,7 +178,7 @@ class Stationary(Kernel):
     lengthscale: float | np.ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable]:
+    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) for pairs of scaled points, and a function without arguments that
         returns −2 dk/dr² = −k′(r)/r (M, n), or None if this is K. A kernel with further parameters adds a function
         that returns the derivatives of K (M, n) with respect to them, by name.
@@ -190,14 +190,14 @@ class Stationary(Kernel):
         scaled = self.columns(X.reshape(-1, X.shape[-1]), "lengthscale") / self.lengthscale
         return self.profile(StackedPairs(scaled.reshape(*X.shape[:2], -1)))[0]
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) and its pull-back, from `profile` and the moments of the differences."""
         A = self.columns(X1, "lengthscale") / self.lengthscale
         B = None if X2 is None else self.columns(X2, "lengthscale") / self.lengthscale
         pairs = Pairs(A, B, centred=True)
         K, slope, *further = self.profile(pairs)
 
-        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
             S = K if slope is None else slope()
             W = K_bar * S
@@ -246,7 +246,7 @@ class Matern12(Stationary):
     [[1.    0.368 0.135]]
     """
 
-    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable]:
+    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) = variance · exp(−r), and its −2 dk/dr² = K/r, which is set to 0 at
         r = 0.
         """
@@ -266,7 +266,7 @@ class Matern32(Stationary):
     [[1.    0.483 0.14 ]]
     """
 
-    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable]:
+    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n), and its −2 dk/dr² = 3 · variance · exp(−√3 r)."""
         r = math.sqrt(3.0) * pairs.distances()  # √3 times the scaled distance
         decay = float(self.variance) * np.exp(-r)
@@ -284,7 +284,7 @@ class Matern52(Stationary):
     [[1.    0.524 0.139]]
     """
 
-    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable]:
+    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n), and its −2 dk/dr² = 5/3 · variance · (1 + √5 r) exp(−√5 r)."""
         r = math.sqrt(5.0) * pairs.distances()  # √5 times the scaled distance
         decay = float(self.variance) * np.exp(-r)
@@ -311,7 +311,7 @@ class RationalQuadratic(Stationary):
     trained: ClassVar[tuple[str, ...]] = ("variance", "lengthscale", "shape")
     shape: float = field(default=1.0, kw_only=True)
 
-    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable, Callable]:
+    def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable[..., Any], Callable[..., Any]]:
         """The matrix K (M, n), its −2 dk/dr² = K/(1 + r²/(2 shape)), and its derivative with respect
         to the logarithm of the shape.
         """
@@ -359,7 +359,7 @@ class Periodic(Kernel):
     period: float = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) and its pull-back, through the squared exponential of the points on the
         circles.
         """
@@ -370,7 +370,7 @@ class Periodic(Kernel):
         ell = np.tile(np.broadcast_to(each, x1.shape[1:]), 2)
         K, pull_circle = SquaredExponential(self.variance, ell).vjp(E1, E2)
 
-        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
             inner, E1_bar = pull_circle(K_bar)
             E2_bar = Pairs(E2 / ell, E1 / ell).moments((K_bar * K).T)[0] / ell
@@ -413,7 +413,7 @@ class Cosine(Kernel):
     period: float | np.ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) = variance · E E′ᵀ and its pull-back."""
         x1, period = self.columns(X1, "period"), self.period
         x2 = x1 if X2 is None else self.columns(X2, "period")
@@ -421,7 +421,7 @@ class Cosine(Kernel):
         (E1, dE1), (E2, dE2) = (circle(x @ rate[:, None]) for x in (x1, x2))
         K = (float(self.variance) * E1) @ E2.T
 
-        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
             turn1 = self.variance * np.sum(dE1 * (K_bar @ E2), axis=1)
             turn2 = self.variance * np.sum(dE2 * (K_bar.T @ E1), axis=1)
@@ -455,12 +455,12 @@ class Linear(Kernel):
     variance: float | np.ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) = X1 diag(variance) X2ᵀ and its pull-back."""
         A, variance = self.columns(X1, "variance"), self.variance
         B = A if X2 is None else self.columns(X2, "variance")
 
-        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
             KB = K_bar @ B
             slopes = self.variance * np.einsum("md,md->d", A, KB)
@@ -469,12 +469,12 @@ class Linear(Kernel):
 
         return (A * variance) @ B.T, pull
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """The diagonal Σ_d variance_d x_d² (N,), and its pull-back."""
         X, variance = self.columns(X, "variance"), self.variance
         parts = variance * X**2
 
-        def pull(kff_bar: np.ndarray) -> dict:
+        def pull(kff_bar: np.ndarray) -> dict[str, Any]:
             """The derivative of Σ kff_bar · kff with respect to log variance, by name."""
             slopes = kff_bar @ parts
             return {"log_variance": slopes if self.variance.ndim else slopes.sum()}
@@ -492,7 +492,7 @@ class Level(Kernel):
         """The matrix at variance 1, (M, n)."""
         raise NotImplementedError
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n), the variance times the pattern, and its pull-back."""
         K = float(self.variance) * self.pattern(X1, X2)
         return K, lambda K_bar: ({"log_variance": np.vdot(K_bar, K)}, np.zeros_like(X1))
@@ -561,7 +561,7 @@ class Combination(Kernel):
     trained: ClassVar[tuple[str, ...]] = ()
     kernels: tuple[Kernel, ...]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         several = isinstance(self.kernels, (tuple, list)) and len(self.kernels)
         if not several or not all(isinstance(kernel, Kernel) for kernel in self.kernels):
             raise ValueError(f"`kernels` of a {type(self).__name__} must be a tuple of kernels; got {shown(self.kernels)}.")
@@ -600,13 +600,13 @@ class Sum(Combination):
     ['0.log_variance', '1.log_variance', '1.log_lengthscale']
     """
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The sum of the matrices (M, n), and its pull-back, which hands the whole adjoint to each
         term.
         """
         matrices, pulls = zip(*(kernel.vjp(X1, X2) for kernel in self.kernels))
 
-        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
             gradients, X1_bars = zip(*(p(K_bar) for p in pulls))
             return numbered(gradients), sum(X1_bars)
@@ -617,7 +617,7 @@ class Sum(Combination):
         """The sums of the matrices (G, b, b) of G sets of points."""
         return sum(kernel.stack(X) for kernel in self.kernels)
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """The sum of the diagonals (N,), and its pull-back."""
         diagonals, pulls = zip(*(kernel.diag_vjp(X) for kernel in self.kernels))
         return sum(diagonals), lambda kff_bar: numbered([p(kff_bar) for p in pulls])
@@ -634,13 +634,13 @@ class Product(Combination):
     [[1. 3.]]
     """
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The product of the entries of the matrices (M, n), and its pull-back, which hands each
         factor the adjoint times all other factors.
         """
         matrices, pulls = map(list, zip(*(kernel.vjp(X1, X2) for kernel in self.kernels)))
 
-        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
             gradients, X1_bars = zip(*(p(K_bar * _others(matrices, i)) for i, p in enumerate(pulls)))
             return numbered(gradients), sum(X1_bars)
@@ -651,7 +651,7 @@ class Product(Combination):
         """The products of the entries of the matrices (G, b, b) of G sets of points."""
         return reduce(mul, (kernel.stack(X) for kernel in self.kernels))
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """The product of the diagonals (N,), and its pull-back."""
         diagonals, pulls = map(list, zip(*(kernel.diag_vjp(X) for kernel in self.kernels)))
         return reduce(mul, diagonals), lambda kff_bar: numbered([p(kff_bar * _others(diagonals, i)) for i, p in enumerate(pulls)])
@@ -720,13 +720,13 @@ class SphericalMatern32(Kernel):
             )
         return (math.pi / 180.0) * degrees
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) and its pull-back, through the Matérn kernel of the points."""
         angles, inner = self.angles(X1), Matern32(self.variance, self.lengthscale)
         E2 = None if X2 is None else on_sphere(self.angles(X2))
         K, pull_points = inner.vjp(on_sphere(angles), E2)
 
-        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
             gradient, E_bar = pull_points(K_bar)
             (cosine, cosine2), (sine, sine2) = np.cos(angles).T, np.sin(angles).T
@@ -790,7 +790,7 @@ class Categorical(Coded):
     correlation: float = 0.5
     active_dims: tuple[int, ...] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.correlation >= 1.0:
             raise ValueError(f"`correlation` of Categorical must be between 0 and 1; got {self.correlation}.")
@@ -805,13 +805,13 @@ class Categorical(Coded):
         correlation = expit(parameters["log_odds_correlation"])
         return replace(self, variance=np.exp(parameters["log_variance"]), correlation=correlation)
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) and its pull-back; the derivative with respect to X1 is zero."""
         x1, x2 = self.code(X1), self.code(X1 if X2 is None else X2)
         same = x1 == x2.T
         K = np.where(same, self.variance, self.variance * self.correlation)
 
-        def pull(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
+        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and zeros (M, D)."""
             apart = np.vdot(K_bar, np.where(same, 0.0, K))
             gradient = {"log_variance": np.vdot(K_bar, K), "log_odds_correlation": (1.0 - self.correlation) * apart}
@@ -860,7 +860,7 @@ class Coregion(Coded):
     weights: np.ndarray | None = None
     active_dims: tuple[int, ...] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         weights = starting_weights(self.n_outputs, self.rank) if self.weights is None else self.weights
         weights = as_floats(weights, "weights")
@@ -899,14 +899,14 @@ class Coregion(Coded):
             "weights": (covariance_bar + covariance_bar.T) @ self.weights,
         }
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) = H Ω H′ᵀ and its pull-back; the derivative with respect to X1 is zero."""
         H1 = self.indicators(X1)
         H2 = H1 if X2 is None else self.indicators(X2)
         K = (H1 @ self.covariance) @ H2.T
         return K, lambda K_bar: (self.pull_back(H1.T @ (K_bar @ H2)), np.zeros_like(X1))
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """The diagonal (N,) of H Ω Hᵀ, and its pull-back."""
         H = self.indicators(X)
         return H @ np.diag(self.covariance), lambda kff_bar: self.pull_back(np.diag(kff_bar @ H))

@@ -8,6 +8,7 @@ __all__ = ['Likelihood', 'Gaussian', 'Probit', 'Logit', 'NoisyProbit', 'Poisson'
 # %% ../nbs/08_likelihoods.ipynb #f95af135
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,22 +26,22 @@ class Likelihood(Parametric):
     Subclasses are frozen dataclasses and define `log_density` and `predict`.
     """
 
-    positive = ()  # fields that are checked to be positive numbers
+    positive: ClassVar[tuple[str, ...]] = ()  # fields that are checked to be positive numbers
     noise_field = ""  # the field with the noise variance, if f has the units of y
-    support = -np.inf, np.inf  # the ends of the open interval in which y lies
+    support: ClassVar[tuple[float, float]] = -np.inf, np.inf  # the ends of the open interval in which y lies
     sites_known = False  # whether the sites have a closed form, so that no iteration is needed
-    width = 1.0  # length over which log p bends, in units of f
+    width: ClassVar[float] = 1.0  # length over which log p bends, in units of f
     log_concave = True  # whether log p is concave in f
     n_latent = 1  # number of latent functions of a data point
     shift_invariant = False  # whether p does not change when one number is added to all latent functions
     real_targets = False  # whether y may be any real number, so that it can be shifted and scaled
     mean_from_mean = False  # whether the mean that `predict` returns depends on the mean of f only
-    widest = np.inf  # largest variance of f in training; beyond it the quadrature would take too long
-    codes = ()  # columns of X whose codes determine the noise
+    widest: ClassVar[float] = np.inf  # largest variance of f in training; beyond it the quadrature would take too long
+    codes: ClassVar[tuple[str, ...]] = ()  # columns of X whose codes determine the noise
     whole = False  # whether y is a whole number
-    closed_powers = 1.0, 0.0  # lowest and highest power at which `closed_form` replaces the quadrature
+    closed_powers: ClassVar[tuple[float, float]] = 1.0, 0.0  # lowest and highest power at which `closed_form` replaces the quadrature
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in self.positive:
             value = getattr(self, name)
             if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(value) or value <= 0.0:
@@ -67,7 +68,7 @@ class Likelihood(Parametric):
         what = f"finite numbers above {low:g}" if np.isfinite(low) else "finite numbers"
         return (y > low) & (y < high), f"{what} and below {high:g}" if np.isfinite(high) else what
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         """log p(y|f) and its first and second derivative in f, of the shape to which y and f broadcast."""
         raise NotImplementedError
 
@@ -84,7 +85,7 @@ class Likelihood(Parametric):
 
         return [(moved(name, step) - moved(name, -step)) / (2.0 * step) for name in values]
 
-    def terms(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def terms(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         """The results of `log_density` and `slopes`."""
         found = self.log_density(y, f)
         return (*found, *self.slopes(y, f)) if self.parameters() else found
@@ -115,7 +116,7 @@ class Likelihood(Parametric):
     def quadrature(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, accuracy: Accuracy = STRICT) -> Tilted:
         """The result of `tilted` by quadrature."""
 
-        def terms(rows: np.ndarray, f: np.ndarray) -> tuple:
+        def terms(rows: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
             return self.terms(y[rows][:, None], f)
 
         with np.errstate(divide="ignore"):  # a likelihood that bends where p^α vanishes does so nowhere at power 0
@@ -188,13 +189,14 @@ def whole_numbers(y: np.ndarray, most: float) -> np.ndarray:
 class Gaussian(Likelihood):
     """Gaussian noise, y = f + noise, of variance `noise_variance` > 0 in units of y²."""
 
-    trained = positive = ("noise_variance",)
+    trained: ClassVar[tuple[str, ...]] = ("noise_variance",)
+    positive: ClassVar[tuple[str, ...]] = ("noise_variance",)
     noise_field = "noise_variance"
     sites_known = real_targets = mean_from_mean = True
-    closed_powers = (0.0, 1.0)
+    closed_powers: ClassVar[tuple[float, float]] = (0.0, 1.0)
     noise_variance: float = 1.0
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         residual, noise = y - f, self.noise_variance
         ell = -0.5 * (np.log(2 * np.pi * noise) + residual**2 / noise)
         return ell, residual / noise, np.full_like(ell, -1.0 / noise)
@@ -267,10 +269,10 @@ class Binary(Likelihood):
 class Probit(Binary):
     """p(y|f) = Φ(yf)."""
 
-    closed_powers = (1.0, 1.0)
+    closed_powers: ClassVar[tuple[float, float]] = (1.0, 1.0)
     tabulated = True
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         x = y * f
         r, gauss = erfcx(np.abs(x) * np.sqrt(0.5)), np.exp(-0.5 * x**2)
         tail = 0.5 * r * gauss  # Φ(−|x|)
@@ -297,7 +299,7 @@ class Logit(Binary):
 
     tabulated = True
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         x = y * f
         e = np.exp(-np.abs(x))
         larger = 1.0 / (1.0 + e)
@@ -314,11 +316,11 @@ class NoisyProbit(Binary):
     flip: float = 0.01
     log_concave = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not is_number(self.flip) or not 0.0 < self.flip < 0.5:
             raise ValueError(f"`flip` must lie between 0 and 0.5; got {shown(self.flip)}.")
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         x, kept = y * f, 1.0 - 2.0 * self.flip
         p, wrong = self.flip + kept * ndtr(x), self.flip + kept * ndtr(-x)  # wrong is 1 − p
         ell = np.where(x < 0.0, np.log(p), np.log1p(-wrong))
@@ -374,13 +376,13 @@ class Counts(Likelihood):
 class Poisson(Counts):
     """Counts with mean and variance exp(f)."""
 
-    width = 0.6
-    closed_powers = (0.0, 0.0)
+    width: ClassVar[float] = 0.6
+    closed_powers: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         return np.log(20.0 / power)  # where p^α vanishes
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         rate = rate_of(f)
         return y * f - rate - gammaln(y + 1.0), y - rate, -rate
 
@@ -406,13 +408,14 @@ class NegativeBinomial(Counts):
     r > 0 is the Poisson distribution.
     """
 
-    trained = positive = ("dispersion",)
+    trained: ClassVar[tuple[str, ...]] = ("dispersion",)
+    positive: ClassVar[tuple[str, ...]] = ("dispersion",)
     dispersion: float = 1.0
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> float:
         return float(np.log(self.dispersion))
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         r, t = self.dispersion, f - np.log(self.dispersion)
         constant = gammaln(y + r) - gammaln(r) - gammaln(y + 1.0)
         soft, share = np.logaddexp(0.0, t), expit(t)
@@ -441,7 +444,8 @@ class StudentT(Likelihood):
     mean if df > 1 and a variance if df > 2. The `scale` > 0, in units of y, is trained.
     """
 
-    trained, positive = ("scale",), ("df", "scale")
+    trained: ClassVar[tuple[str, ...]] = ("scale",)
+    positive: ClassVar[tuple[str, ...]] = ("df", "scale")
     df: float = 4.0
     scale: float = 1.0
     log_concave = False
@@ -470,7 +474,7 @@ class StudentT(Likelihood):
         largest = self.latent_variance(y, weight)
         return replace(self, scale=np.sqrt(np.clip(self.scale**2, 1e-3 * largest, largest)))
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         residual, spread, half = y - f, self.df * self.scale**2, 0.5 * (self.df + 1.0)
         constant = gammaln(half) - gammaln(0.5 * self.df) - 0.5 * np.log(np.pi * spread)
         total = spread + residual**2
@@ -500,14 +504,17 @@ LIKELIHOODS = {kind.__name__: kind for kind in KINDS}
 class Positive(Likelihood):
     """Base class of likelihoods for numbers y > 0 on the scale of exp(f), with a trained shape."""
 
-    trained = positive = ("shape",)
-    support = 0.0, np.inf
+    trained: ClassVar[tuple[str, ...]] = ("shape",)
+    positive: ClassVar[tuple[str, ...]] = ("shape",)
+    support: ClassVar[tuple[float, float]] = 0.0, np.inf
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
         """Mean square of log |y|, the variance that a function of mean 0 needs to reach the data."""
         return float(np.average(np.log(np.abs(y)) ** 2, weights=weight)) or 1.0
 
 # %% ../nbs/08b_positive.ipynb #82fa407d
+from typing import Any
+
 from scipy.special import gammainc
 
 # %% ../nbs/08b_positive.ipynb #82fa407e
@@ -515,13 +522,13 @@ from scipy.special import gammainc
 class Gamma(Positive):
     """Positive numbers with mean exp(f) and variance exp(2f)/shape; the `shape` κ = 1 is the exponential distribution."""
 
-    width = 0.6
+    width: ClassVar[float] = 0.6
     shape: float = 1.0
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         return np.log(power * self.shape * y / 20.0)  # where p^α vanishes
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         k, log_ratio = self.shape, np.log(y) - f
         share = k * rate_of(log_ratio)
         constant = k * np.log(k) - gammaln(k) - np.log(y)
@@ -563,7 +570,7 @@ class Weibull(Positive):
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         return np.log(np.abs(y)) + np.log(power / 20.0) / self.shape  # where p^α vanishes
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         k, log_y, ended = self.shape, np.log(np.abs(y)), y > 0.0
         risk = rate_of(k * (log_y - f))
         ell = np.where(ended, np.log(k) - log_y + k * (log_y - f), 0.0) - risk
@@ -592,13 +599,14 @@ class Tobit(Likelihood):
     no such limit): a target at or beyond a limit says only that f + noise is at or beyond it.
     """
 
-    trained = positive = ("noise_variance",)
+    trained: ClassVar[tuple[str, ...]] = ("noise_variance",)
+    positive: ClassVar[tuple[str, ...]] = ("noise_variance",)
     noise_field = "noise_variance"
     noise_variance: float = 1.0
     low: float | None = 0.0
     high: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         low, high = self.limits
         if not low < high:
@@ -631,7 +639,7 @@ class Tobit(Likelihood):
     def closed_form(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray) -> Tilted:
         return Gaussian(self.noise_variance).closed_form(y, mean, var, power)
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         side, std = self.side(y), np.sqrt(self.noise_variance)
         cut = Probit().log_density(np.ones(()), side * (f - y) / std)
         cut = cut[0], side * cut[1] / std, cut[2] / self.noise_variance
@@ -675,7 +683,7 @@ class Binomial(Likelihood):
     def support(self) -> tuple[float, float]:
         return -1.0, float(self.trials)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not is_number(self.trials) or self.trials < 1 or self.trials % 1:
             raise ValueError(f"`trials` must be a whole number of at least 1; got {shown(self.trials)}.")
         object.__setattr__(self, "trials", int(self.trials))
@@ -686,7 +694,7 @@ class Binomial(Likelihood):
     def bend(self, y: np.ndarray, power: np.ndarray) -> float:
         return 0.0
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         n, e = self.trials, np.exp(-np.abs(f))
         ways = gammaln(n + 1.0) - gammaln(y + 1.0) - gammaln(n - y + 1.0)
         fails = np.where(f > 0.0, n - y, -y)  # the same sum in the form without cancellation
@@ -715,13 +723,15 @@ class Binomial(Likelihood):
 LIKELIHOODS = LIKELIHOODS | {kind.__name__: kind for kind in (Gamma, Weibull, Tobit, Binomial)}
 
 # %% ../nbs/08c_bounded.ipynb #5ad2c865
+from typing import Any
+
 from scipy.special import log_expit, ndtri, polygamma
 
 # %% ../nbs/08c_bounded.ipynb #32d93ba3
 BEYOND = 1e100  # the ends of the first and the last class
 
 
-def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) -> tuple:
+def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) -> tuple[Any, ...]:
     """ℓ = log p for p = Φ(high − f) − Φ(low − f) at f = 0, ℓ′, ℓ″, and the derivatives of ℓ with
     respect to `low` and `high`, each of the shape of `low`. `width` is high − low, without rounding.
     """
@@ -749,10 +759,10 @@ class Ordinal(Likelihood):
     Gaussian. The cut points increase, are one fewer than there are classes, and are trained.
     """
 
-    closed_powers = (1.0, 1.0)
+    closed_powers: ClassVar[tuple[float, float]] = (1.0, 1.0)
     cut_points: tuple[float, ...] = (0.0,)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         points = as_floats(self.cut_points, "cut_points")
         if not (len(points) and np.all(np.isfinite(points)) and np.all(np.diff(points) > 0.0)):
             raise ValueError(f"`cut_points` must be increasing numbers, one fewer than classes; got {points}.")
@@ -786,7 +796,7 @@ class Ordinal(Likelihood):
         points, k = np.array(self.cut_points), y.astype(int)  # the middle of the ends that are finite
         return 0.5 * (points[np.maximum(k - 1, 0)] + points[np.minimum(k, len(points) - 1)])
 
-    def parts(self, y: np.ndarray, f: np.ndarray, std: float | np.ndarray) -> tuple:
+    def parts(self, y: np.ndarray, f: np.ndarray, std: float | np.ndarray) -> tuple[Any, ...]:
         """ℓ, ℓ′ and ℓ″ in f, and the derivatives of ℓ with respect to the lower and the upper end, for
         noise with standard deviation `std`.
         """
@@ -795,18 +805,18 @@ class Ordinal(Likelihood):
         ell, slope, curvature, *at_ends = log_normal_interval((low - f) / std, (high - f) / std, (high - low) / std)
         return ell, slope / std, curvature / std**2, *(end / std for end in at_ends)
 
-    def through_ends(self, y: np.ndarray, slope: np.ndarray, at_low: np.ndarray, at_high: np.ndarray) -> list:
+    def through_ends(self, y: np.ndarray, slope: np.ndarray, at_low: np.ndarray, at_high: np.ndarray) -> list[Any]:
         """∂ℓ/∂θ for each of `parameters()`, from ℓ′ and the derivatives with respect to the ends."""
         ends = ((y + 1 >= i) * at_high + (y >= i) * at_low for i in range(2, len(self.cut_points) + 1))
         return [-slope, *(distance * end for distance, end in zip(np.diff(self.cut_points), ends))]
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         return self.parts(y, f, 1.0)[:3]
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         return list(self.terms(y, f)[3:])
 
-    def terms(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def terms(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         ell, slope, curvature, *at_ends = self.parts(y, f, 1.0)
         return ell, slope, curvature, *self.through_ends(y, slope, *at_ends)
 
@@ -838,8 +848,9 @@ class Beta(Likelihood):
     `concentration` is κ > 0.
     """
 
-    trained = positive = ("concentration",)
-    support = 0.0, 1.0
+    trained: ClassVar[tuple[str, ...]] = ("concentration",)
+    positive: ClassVar[tuple[str, ...]] = ("concentration",)
+    support: ClassVar[tuple[float, float]] = 0.0, 1.0
     log_concave = False
     concentration: float = 1.0
 
@@ -858,7 +869,7 @@ class Beta(Likelihood):
         """a and b, each of the shape of f."""
         return self.concentration * expit(f), self.concentration * expit(-f)
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         k, (a, b) = self.concentration, self.exponents(f)
         poles = 2.0 * np.log(k) + log_expit(f) + log_expit(-f)  # log a + log b
         ell = gammaln(k) - gammaln(1.0 + a) - gammaln(1.0 + b) + poles
@@ -908,7 +919,8 @@ class HeteroscedasticGaussian(Likelihood):
     Arrays for f and g have the shape (2, N), with f first.
     """
 
-    trained = positive = ("base_variance", "gain")
+    trained: ClassVar[tuple[str, ...]] = ("base_variance", "gain")
+    positive: ClassVar[tuple[str, ...]] = ("base_variance", "gain")
     base_variance: float = 1.0
     gain: float = 1.0
     noise_field = "base_variance"
@@ -928,7 +940,7 @@ class HeteroscedasticGaussian(Likelihood):
         log_v = np.log(self.base_variance) + self.gain * g
         return np.exp(np.clip(log_v, -LARGEST_LOG_RATE, LARGEST_LOG_RATE))
 
-    def at_g(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, g: np.ndarray) -> tuple:
+    def at_g(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, g: np.ndarray) -> tuple[Any, ...]:
         """z for a value of g and f ~ N(mean, var), its first two derivatives in g, the precision κ⁻¹ and its
         square, and ∂z/∂ log γ, each of the shape to which the arguments broadcast.
         """
@@ -946,7 +958,7 @@ class HeteroscedasticGaussian(Likelihood):
         power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
         (m, m_g), (s, s_g), gain = mean, var, self.gain
 
-        def everything(rows: np.ndarray, g: np.ndarray) -> tuple:
+        def everything(rows: np.ndarray, g: np.ndarray) -> tuple[Any, ...]:
             return self.at_g(*(part[rows][:, None] for part in (y, m, s, power)), g)
 
         with np.errstate(divide="ignore"):  # -inf at power 0, where the mode is the centre
@@ -959,7 +971,7 @@ class HeteroscedasticGaussian(Likelihood):
         d2 = np.stack([power * (y - m) ** 2 * spread - precision, found.d2])
         return Tilted(found.log_z, d1, d2, found.error, np.stack([found.d1 / gain, through_gain]))
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         """log p (N,), its gradient (2, N) and the diagonal of its Hessian (2, N) at f and g (2, N)."""
         noise, share = self.noise(f[1]), 0.5 * (y - f[0]) ** 2 / self.noise(f[1])
         first = np.stack([(y - f[0]) / noise, self.gain * (share - 0.5)])
@@ -986,7 +998,8 @@ class HeteroscedasticGaussian(Likelihood):
 class GaussianByRow(Gaussian):
     """Gaussian noise with a known variance (N,) for each of N rows, in units of y², for predictions."""
 
-    trained = positive = ()
+    trained: ClassVar[tuple[str, ...]] = ()
+    positive: ClassVar[tuple[str, ...]] = ()
     noise_variance: np.ndarray
 
 # %% ../nbs/09b_heteroscedastic.ipynb #a9aef7d3
@@ -996,11 +1009,11 @@ class GroupedGaussian(Gaussian):
     0, …, G − 1 of the groups, and `noise_variance` is σ² > 0 of each of G ≥ 2 groups, in units of y².
     """
 
-    positive = ()
+    positive: ClassVar[tuple[str, ...]] = ()
     noise_variance: tuple[float, ...] = (1.0, 1.0)
     column: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         values = as_floats(self.noise_variance, "noise_variance")
         if values.ndim != 1 or len(values) < 2 or not np.all(np.isfinite(values) & (values > 0.0)):
             raise ValueError(f"`noise_variance` must be a positive number for each of two codes or more; got {shown(self.noise_variance)}.")

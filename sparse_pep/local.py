@@ -9,6 +9,7 @@ __all__ = []
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,7 @@ class LocalRows:
     n_neighbours: int = 20  # how many rows make up an ad-hoc block; not used if there are blocks
     labels: np.ndarray | None = None  # (B,), the label of each block, as the user gave it
 
-    def parts(self) -> dict:
+    def parts(self) -> dict[str, Any]:
         """The fields by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -167,7 +168,7 @@ def products(rows: np.ndarray, numbers: np.ndarray, b: int, room: np.ndarray) ->
 
 def stacks(
     model: Model, posteriors: Sequence[Posterior], rows: LocalRows, X: np.ndarray, members: np.ndarray, tests: np.ndarray
-) -> Callable[[Sequence[slice]], Iterator[tuple]]:
+) -> Callable[[Sequence[slice]], Iterator[tuple[Any, ...]]]:
     """A generator function of slices of the groups. It yields each slice together with D, and with A
     and the mean of each posterior, as `exchange` expects them, at the rows `members` (G, b) and the
     test points `tests` (G, t) of X.
@@ -190,7 +191,7 @@ def stacks(
     map_chunks(work, chunk_slices(len(inputs), len(model.features)))
     means = [(half @ q.b).reshape(len(inputs), -1) for q, half in zip(posteriors, own)]
 
-    def at(share: Sequence[slice]) -> Iterator[tuple]:
+    def at(share: Sequence[slice]) -> Iterator[tuple[Any, ...]]:
         room = np.empty((min(TOGETHER, len(numbers)), numbers.shape[1], VT.shape[1]))
         for part in share:
             here = numbers[part]

@@ -7,6 +7,7 @@ __all__ = ['ZeroMean', 'ConstantMean', 'LinearMean']
 
 # %% ../nbs/02_means.ipynb #2eee2cbf
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +28,7 @@ class ZeroMean(Parametric):
     [0. 0.] {}
     """
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in self.trained:
             kind = type(self).__name__
             value = as_floats(getattr(self, name), f"{name}` of `{kind}")
@@ -63,7 +64,8 @@ class ConstantMean(ZeroMean):
     [3. 3.]
     """
 
-    trained = signed = ("intercept",)
+    trained: ClassVar[tuple[str, ...]] = ("intercept",)
+    signed: ClassVar[tuple[str, ...]] = ("intercept",)
     intercept: ArrayLike = 0.0
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
@@ -95,7 +97,8 @@ class LinearMean(ZeroMean):
     [1. 0.] [2. 1.]
     """
 
-    trained = signed = ("intercept", "slope")
+    trained: ClassVar[tuple[str, ...]] = ("intercept", "slope")
+    signed: ClassVar[tuple[str, ...]] = ("intercept", "slope")
     intercept: ArrayLike
     slope: ArrayLike
 

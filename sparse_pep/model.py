@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -89,7 +89,7 @@ class Model:
         return replace(self, **parts)
 
 # %% ../nbs/17_model.ipynb #2d877b65
-def chunk_covariances(model: Model, X: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray, Callable]:
+def chunk_covariances(model: Model, X: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray, Callable[..., Any]]:
     """Kuf (M, n), kff (n,) and their pull-back, for some rows of X (N, D). It turns the adjoints of both
     into one vector: the derivatives with respect to the parameters of the kernel, then of the features.
     """
@@ -108,7 +108,7 @@ def chunk_covariances(model: Model, X: np.ndarray, rows: slice) -> tuple[np.ndar
 TILE = 48  # rows of the matrix that several small blocks share
 
 
-def within_blocks(kernel: Kernel, X: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, Callable]:
+def within_blocks(kernel: Kernel, X: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
     """Kbb (G, b, b) of G blocks of b inputs each, rows `members` (G, b) of X, and its pull-back
     to the parameters of the kernel. Cost O(Gb² + Gb·48) evaluations of the kernel.
     """
@@ -138,14 +138,14 @@ def within_blocks(kernel: Kernel, X: np.ndarray, members: np.ndarray) -> tuple[n
 KEPT_BLOCKS = 2_000_000  # entries of the Kbb that are kept for the next pass: 16 MB
 
 
-def block_covariances(model: Model, X: np.ndarray) -> Callable:
+def block_covariances(model: Model, X: np.ndarray) -> Callable[..., Any]:
     """A function covariances(chunk) that returns Kuf, stacks of Kbb and their pull-back, in the
     form that `sparse_pep.blocks` expects. The pull-back is as in `chunk_covariances`. Kbb is
     kept for the next pass if there is memory for it.
     """
-    kept: dict[bytes, list] = {}
+    kept: dict[bytes, list[Any]] = {}
 
-    def covariances(chunk: BlockChunk) -> tuple[np.ndarray, list[np.ndarray], Callable]:
+    def covariances(chunk: BlockChunk) -> tuple[np.ndarray, list[np.ndarray], Callable[..., Any]]:
         Kuf, pull_Kuf = model.features.Kuf_vjp(model.kernel, X[chunk.rows])
         key = chunk.rows.tobytes()
         parts = kept.get(key) or [within_blocks(model.kernel, X, rows) for rows in chunk.members]
@@ -164,7 +164,7 @@ def block_covariances(model: Model, X: np.ndarray) -> Callable:
 
 # %% ../nbs/17_model.ipynb #8c8ac097
 def bound(
-    piece: Rows, own: tuple | None, model: Model, Kuu: Factor, power: float | np.ndarray, tight: bool = False,
+    piece: Rows, own: tuple[Any, ...] | None, model: Model, Kuu: Factor, power: float | np.ndarray, tight: bool = False,
     centred: bool = False, keeps: bool = False, private: bool = True, inflation: float = 1.0,
 ) -> Shard:
     """The rows of a piece of data, bound to a model; `own` is the state of the search for their sites, or

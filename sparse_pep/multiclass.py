@@ -7,6 +7,7 @@ __all__ = ['Softmax']
 
 # %% ../nbs/09_multiclass.ipynb #f94d85bd
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -145,7 +146,7 @@ def height_integrals(
     return STEP * terms.sum(-1), 2.0 * STEP * terms[..., ::2].sum(-1)
 
 # %% ../nbs/09_multiclass.ipynb #a4a574a7
-def softmax_moments(y: np.ndarray, power: np.ndarray, integrals: np.ndarray) -> tuple:
+def softmax_moments(y: np.ndarray, power: np.ndarray, integrals: np.ndarray) -> tuple[Any, ...]:
     """z (n,), d1 and d2, each (C, n), from the integrals (1 + 2C, n) of `height_integrals`."""
     n_classes, rows = len(integrals) // 2, np.arange(len(y))
     one, two = integrals[1 : n_classes + 1], integrals[n_classes + 1 :]
@@ -189,9 +190,9 @@ class Softmax(Likelihood):
 
     n_classes: int = 3
     shift_invariant = True
-    widest = 1e4  # wider cavities take longer
+    widest: ClassVar[float] = 1e4  # wider cavities take longer
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         whole = isinstance(self.n_classes, (int, np.integer)) and not isinstance(self.n_classes, bool)
         if not whole or self.n_classes < 2:
             raise ValueError(f"`n_classes` must be an integer of at least 2; got {self.n_classes!r}.")
@@ -204,7 +205,7 @@ class Softmax(Likelihood):
     def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
         return whole_numbers(y, self.n_classes - 1), f"labels 0, 1, ..., {self.n_classes - 1}"
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         """log p (N,), its gradient (C, N) and the diagonal of its Hessian (C, N) at f (C, N)."""
         y, rows = y.astype(int), np.arange(len(y))
         p = np.exp(f - logsumexp(f, axis=0))

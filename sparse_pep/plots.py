@@ -8,6 +8,7 @@ __all__ = ['plot_posterior_1d', 'plot_posterior_2d', 'plot_classification_2d', '
 
 # %% ../nbs/internals/plots.ipynb #9962ed14
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -198,7 +199,7 @@ def plot_posterior_2d(
     return np.asarray(axes)
 
 # %% ../nbs/internals/plots.ipynb #ccbedb72
-def require_known(y: np.ndarray, known: list) -> None:
+def require_known(y: np.ndarray, known: list[Any]) -> None:
     """Raise a ValueError unless each label of y (N,) is in the list `known`."""
     unknown = [label for label in y.tolist() if label not in known]
     if unknown:
@@ -208,7 +209,7 @@ def require_known(y: np.ndarray, known: list) -> None:
 CLASS_COLORS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#F0E442")
 
 
-def class_style(c: int) -> dict:
+def class_style(c: int) -> dict[str, Any]:
     """Colour and marker of class number c, as arguments of Matplotlib's `plot`."""
     color, marker = CLASS_COLORS[c % len(CLASS_COLORS)], MARKERS[c % len(MARKERS)]
     return {"color": color, "marker": marker, "mec": "black", "mew": 0.5, "ms": 4}
@@ -415,7 +416,7 @@ TRACE_COLORS = (BLUE, RED, GREEN, ORANGE, "black")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
 
-def trace_style(ax: Axes) -> dict:
+def trace_style(ax: Axes) -> dict[str, Any]:
     """A colour and a dash pattern for Matplotlib's `plot`, which no line in the axes has yet; those of the first when all are taken."""
     used = {line.get_color() for line in ax.lines}
     free = [c for c, color in enumerate(TRACE_COLORS) if color not in used]
@@ -450,7 +451,7 @@ def plot_energy_trace(values: ArrayLike, ax: Axes | None = None, label: str | No
     return ax
 
 # %% ../nbs/internals/plots.ipynb #136362d6
-def sweep_lines(table: Iterable[Mapping], metric: str) -> dict[str, np.ndarray]:
+def sweep_lines(table: Iterable[Mapping[str, Any]], metric: str) -> dict[str, np.ndarray]:
     """Mean score and standard error (0 for a single row) at each power, for each data set: name → (P, 3) of power, mean and error. The rows
     of the table have the keys `power` and `metric`, and optionally `data`.
     """
@@ -479,7 +480,7 @@ def score_label(metric: str) -> str:
     return units.get(metric.lower(), f"{metric.upper()} (smaller is better)")
 
 # %% ../nbs/internals/plots.ipynb #94effed0
-def plot_power_sweep(table: Iterable[Mapping], metric: str = "smse", ax: Axes | None = None) -> Axes:
+def plot_power_sweep(table: Iterable[Mapping[str, Any]], metric: str = "smse", ax: Axes | None = None) -> Axes:
     """Draw a score against the power, one line for each data set, with one standard error over the
     splits. Returns the axes.
 

@@ -29,7 +29,7 @@ class Prior:
     of_quantity: ClassVar[bool] = True
     positive: ClassVar[tuple[str, ...]] = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in fields(self):
             value = as_floats(getattr(self, field.name), f"{field.name}` of `{type(self).__name__}")
             wrong = not np.all(np.isfinite(value)) or value.size == 0
@@ -61,7 +61,7 @@ class Normal(Prior):
     mean: ArrayLike = 0.0
     std: ArrayLike = 1.0
     of_quantity = False
-    positive = ("std",)
+    positive: ClassVar[tuple[str, ...]] = ("std",)
 
     def log_density(self, theta: ArrayLike) -> np.ndarray:
         return -0.5 * ((theta - self.mean) / self.std) ** 2 - np.log(self.std) - 0.5 * np.log(2.0 * np.pi)
@@ -84,7 +84,7 @@ class LogNormal(Prior):
 
     median: ArrayLike = 1.0
     spread: ArrayLike = 1.0
-    positive = ("median", "spread")
+    positive: ClassVar[tuple[str, ...]] = ("median", "spread")
 
     def log_density(self, theta: ArrayLike) -> np.ndarray:
         return Normal(np.log(self.median), self.spread).log_density(theta)
@@ -108,7 +108,7 @@ class Uniform(Prior):
     high: ArrayLike
     of_quantity = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if not np.all(np.less(self.low, self.high)):
             raise ValueError(f"`low` of {type(self).__name__} must be below `high`; got {shown(self.low)} and {shown(self.high)}.")
@@ -138,7 +138,7 @@ class LogUniform(Uniform):
     """
 
     of_quantity = True
-    positive = ("low", "high")
+    positive: ClassVar[tuple[str, ...]] = ("low", "high")
 
     @property
     def limits(self) -> tuple[ArrayLike, ArrayLike]:

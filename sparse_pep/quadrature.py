@@ -16,13 +16,13 @@ import numpy as np
 from .numerics.linalg import expm1_ratio, log1p_ratio
 
 # %% ../nbs/07_quadrature.ipynb #628aa05e
-def column(log_density: Callable, rows: np.ndarray, f: np.ndarray) -> tuple:
+def column(log_density: Callable[..., Any], rows: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
     """ℓ, ℓ′ and ℓ″, each (n,), at one value f (n,) for each of the data points `rows`."""
     ell, slope, curvature, *_ = log_density(rows, f[:, None])
     return ell[:, 0], slope[:, 0], curvature[:, 0]
 
 
-def find_modes(log_density: Callable, mean: np.ndarray, var: np.ndarray, power: np.ndarray, within: Sequence = ()) -> np.ndarray:
+def find_modes(log_density: Callable[..., Any], mean: np.ndarray, var: np.ndarray, power: np.ndarray, within: Sequence[Any] = ()) -> np.ndarray:
     """The mode (N,) of each tilted density, to a tenth of the density's standard deviation there; if the
     likelihood is not log-concave, one of the modes. The search starts at the cavity mean, or within
     a bracket: another start and the two ends, each (N,).
@@ -64,7 +64,7 @@ def find_modes(log_density: Callable, mean: np.ndarray, var: np.ndarray, power: 
 class TiltedDensities:
     """N densities proportional to N(f; mean, var) p(y|f)^power, and where each has its mass."""
 
-    log_density: Callable  # log_density(rows (n,), f (n, K)) → ℓ, ℓ′, ℓ″, further functions, each (n, K)
+    log_density: Callable[..., Any]  # log_density(rows (n,), f (n, K)) → ℓ, ℓ′, ℓ″, further functions, each (n, K)
     mean: np.ndarray  # (N,), as all that follow: of the cavity of f
     var: np.ndarray
     power: np.ndarray
@@ -83,7 +83,7 @@ ON_THE_WAY = np.linspace(0.0, 1.0, 48)
 
 
 def higher_modes(
-    log_density: Callable, mean: np.ndarray, var: np.ndarray, power: np.ndarray, width: float, mode: np.ndarray, peak: np.ndarray
+    log_density: Callable[..., Any], mean: np.ndarray, var: np.ndarray, power: np.ndarray, width: float, mode: np.ndarray, peak: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The higher (N,) of `mode` and of the first mode on the way from a far `peak` of ℓ to the cavity
     mean, and the distance (N,) between the two.
@@ -108,7 +108,7 @@ def higher_modes(
 
 
 def locate(
-    log_density: Callable, mean: np.ndarray, var: np.ndarray, power: np.ndarray, width: float,
+    log_density: Callable[..., Any], mean: np.ndarray, var: np.ndarray, power: np.ndarray, width: float,
     bend: float | np.ndarray = np.nan, peak: np.ndarray | None = None,
 ) -> TiltedDensities:
     """Tilted densities with the mode of each. The arguments are those of `TiltedDensities`; where
@@ -198,7 +198,7 @@ def integrands(at: TiltedDensities, rows: np.ndarray, x: np.ndarray, measure: fl
 SMALL = 0.01  # z comes from R if −αz is smaller than this
 
 
-def moments(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> tuple:
+def moments(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> tuple[Any, ...]:
     """z, d1 and d2 of the data points `rows`, each (n,), from their sums (7 + E, n), and two arrays
     of bool (n,): whether z comes from R, and whether d1 and d2 come from the moments of f.
     """
@@ -379,7 +379,7 @@ def many_nodes(at: TiltedDensities, rows: np.ndarray, accuracy: Accuracy = STRIC
 LOST = 0.01  # with a larger relative error the sums are not used
 
 
-def by_laplace(at: TiltedDensities, rows: np.ndarray) -> tuple:
+def by_laplace(at: TiltedDensities, rows: np.ndarray) -> tuple[Any, ...]:
     """z, d1 and d2, each (n,), and the tilted means (E, n) of the further functions, for the data
     points `rows`, by Laplace's method.
     """
@@ -405,7 +405,7 @@ class Tilted(NamedTuple):
 
 
 def tilted_moments(
-    log_density: Callable, cavity_mean: np.ndarray, cavity_var: np.ndarray, power: float | np.ndarray, width: float = 1.0,
+    log_density: Callable[..., Any], cavity_mean: np.ndarray, cavity_var: np.ndarray, power: float | np.ndarray, width: float = 1.0,
     bend: float | np.ndarray = np.nan, log_concave: bool = True, accuracy: Accuracy = STRICT,
     peak: np.ndarray | None = None,
 ) -> Tilted:

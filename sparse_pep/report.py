@@ -12,6 +12,7 @@ import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from string import Template
+from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -31,7 +32,7 @@ def as_text(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else html.escape(str(value))
 
 
-def table(rows: Iterable[Sequence]) -> str:
+def table(rows: Iterable[Sequence[Any]]) -> str:
     """An HTML table of rows of values, of which the first is the name of its row."""
     lines = [
         f"<tr><th scope='row'>{as_text(first)}</th>{''.join(f'<td>{as_text(value)}</td>' for value in rest)}</tr>"

@@ -56,7 +56,7 @@ class Rows(NamedTuple):
         """An iterator over this piece alone, as larger data iterate over several."""
         yield self
 
-    def total(self, work: Callable, *arguments: object) -> tuple:
+    def total(self, work: Callable[..., Any], *arguments: object) -> tuple[Any, ...]:
         """work(piece, *arguments); for larger data it is the sum over all pieces."""
         return work(self, *arguments)
 
@@ -88,7 +88,7 @@ def per_row(n_rows: int, **values: float | np.ndarray) -> list[np.ndarray]:
 # %% ../nbs/10_shards.ipynb #f9ab9ccf
 def project(
     likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, accuracy: Accuracy = STRICT
-) -> tuple:
+) -> tuple[Any, ...]:
     """The projection at cavities of f with mean and variance (C, N).
 
     Returns z (N,), d1 and d2 (C, N), the estimated error of the quadrature (N,) and ∂z/∂θ
@@ -126,7 +126,7 @@ class Largest(NamedTuple):
     __radd__ = __add__
 
 # %% ../nbs/10_shards.ipynb #d8935f85
-def added_parts(total: tuple | None, part: tuple) -> tuple:
+def added_parts(total: tuple[Any, ...] | None, part: tuple[Any, ...]) -> tuple[Any, ...]:
     """The sum of two tuples, entry by entry; a total of None counts as zero."""
     return part if total is None else tuple(a + b for a, b in zip(total, part))
 
@@ -221,7 +221,7 @@ class Shard:
     """n rows that are stored together, with a model. Each row has a site of its own."""
 
     Kuu: Factor  # of the prior covariance of u
-    covariances: Callable  # covariances(rows) → Kuf (M, n), kff (n,), pull-back; without the pull-back, Kuf may be overwritten
+    covariances: Callable[..., Any]  # covariances(rows) → Kuf (M, n), kff (n,), pull-back; without the pull-back, Kuf may be overwritten
     likelihood: Likelihood  # projects where the sites are not known
     y: np.ndarray  # (n,) or (n, K), targets; with Gaussian noise, their prior mean has been subtracted
     power: np.ndarray  # (n,), α of each row
@@ -231,7 +231,7 @@ class Shard:
     trained: np.ndarray | float = 1.0  # (n,), the share of each noise variance that is a trained parameter
     groups: np.ndarray | None = None  # (n,), the number of the noise variance of each row, if there are several
     offset: np.ndarray | float = 0.0  # (n,) or (C, n), prior mean of f, where the sites are not known
-    pull_mean: Callable | None = None  # f_bar (n,) or (n, C) → derivatives in the parameters of the mean function, by name
+    pull_mean: Callable[..., Any] | None = None  # f_bar (n,) or (n, C) → derivatives in the parameters of the mean function, by name
     centred: bool = False  # whether the means of q, averaged over the latent functions, are 0 at the fixed point
     latent: tuple[int, int] = (0, 1)  # the latent function that known sites belong to, and how many there are
     keeps: bool = True  # whether V is kept from one question to the next, if it is not too large
@@ -239,31 +239,31 @@ class Shard:
 
     own_sites = True  # whether each data point has a site of its own
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         n, M = len(self.y), len(self.Kuu.lower)
-        self.known = self.noise is not None  # whether the sites follow in closed form
+        self.known: bool = self.noise is not None  # whether the sites follow in closed form
         if self.tight and not self.known and (np.any(self.power > 0.0) or not self.own_sites):
             raise ValueError("`tight=True` needs Gaussian noise; with other likelihoods it needs `power=0.0` and no `blocks`.")
         self.kappa, self.gamma = self.power, np.ones(n)
         if self.tight and self.known:
             self.kappa, self.gamma = self.weight, self.power
-        self.scale = np.ones((self.latent[1], 1))  # v of each latent function
+        self.scale: np.ndarray = np.ones((self.latent[1], 1))  # v of each latent function
         first, n_latent = self.latent
-        self.latents = range(first, first + 1) if self.known else range(n_latent)  # with sites here
+        self.latents: range = range(first, first + 1) if self.known else range(n_latent)  # with sites here
         self.kff, self.dff = np.empty(n), np.empty(n)
-        self.beyond = self.dff  # the variance of f that the marginals do not include
+        self.beyond: np.ndarray = self.dff  # the variance of f that the marginals do not include
         self.chunks = self.rows = chunk_slices(n, M)
         self.keeps_V, self.keeps_Kuf = self.keeps and n * M <= KEPT_V, self.keeps and n * M <= KEPT_KUF
-        self.kept: dict[int, tuple] = {}  # V and pull-back of each chunk
+        self.kept: dict[int, tuple[Any, ...]] = {}  # V and pull-back of each chunk
         self.explained: set[int] = set()  # chunks whose unexplained variances are known
         self.clipped: dict[int, int] = {}  # number of clipped variances of each chunk
         self.sums: Sums | None = None  # the answer to the first question for the present sites
-        self.outer: dict = {}  # further results for the present sites
+        self.outer: dict[str, Any] = {}  # further results for the present sites
         if self.known:
             self.state = SiteState((np.empty(n), np.empty(self.y.T.shape)), None, None, None)
-            self.terms = np.empty(n)  # of log Z
+            self.terms: np.ndarray = np.empty(n)  # of log Z
 
-    def visit(self, numbers: Sequence[int], last: bool = False) -> Iterator[tuple[int, np.ndarray, Callable]]:
+    def visit(self, numbers: Sequence[int], last: bool = False) -> Iterator[tuple[int, np.ndarray, Callable[..., Any]]]:
         """The number of each of these chunks, its V (M, n) and the pull-back of its covariances. In the
         `last` pass, V may be overwritten; in others, the pull-back must not be used.
         """
@@ -303,7 +303,7 @@ class Shard:
         """The means and variances (n,) under q from which the cavities of chunk i are computed."""
         return marginals(posterior, V)
 
-    def adjoint_of(self, c: int, i: int, V: np.ndarray, whitened: tuple, through: tuple | None, outer: np.ndarray) -> tuple:
+    def adjoint_of(self, c: int, i: int, V: np.ndarray, whitened: tuple[Any, ...], through: tuple[Any, ...] | None, outer: np.ndarray) -> tuple[Any, ...]:
         """The adjoints Kuf_bar (M, n) and kff_bar (n,) of chunk i, whose V is overwritten, and d₁ and
         ∂ log Z/∂ log σ² of each of its rows, both without the weight.
         """
@@ -383,7 +383,7 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
         shard.begin(start)
     C, M, outputs = shard.latent[1], len(shard.Kuu.lower), shard.y.shape[1:]
 
-    def work(numbers: Sequence[int]) -> tuple:
+    def work(numbers: Sequence[int]) -> tuple[Any, ...]:
         S, s, terms = np.zeros((C, M, M)), np.zeros((C, M, *outputs)), 0.0
         for i, V, _ in shard.visit(numbers):
             for c in shard.latents:
@@ -480,7 +480,7 @@ def adjoints(
     through = [way_through(shard.Kuu, *pair) for pair in whitened] if short else [None] * len(whitened)
     shard.scale = shard.scale if scale is None else scale
 
-    def work(numbers: Sequence[int]) -> tuple:
+    def work(numbers: Sequence[int]) -> tuple[Any, ...]:
         outer, pulled = np.zeros((len(whitened), M, M)), 0.0
         for i, V, pull in shard.visit(numbers, last=True):
             bars = None
@@ -504,7 +504,7 @@ def adjoints(
     return Adjoints(mirror(outer), pulled, noise_bar, mean_bar)
 
 # %% ../nbs/10_shards.ipynb #585d985b
-def answer_of(piece: Rows, own: tuple | None, make: Callable, question: Callable, *arguments: object) -> tuple:
+def answer_of(piece: Rows, own: tuple[Any, ...] | None, make: Callable[..., Any], question: Callable[..., Any], *arguments: object) -> tuple[Any, ...]:
     """The new state of a piece, and the answer of the shard that is made of it. `own` is the state
     that the source has kept for the piece, or None.
     """
@@ -516,7 +516,7 @@ def answer_of(piece: Rows, own: tuple | None, make: Callable, question: Callable
     return (shard.state[:1] if question is adjoints else tuple(shard.state)), answer
 
 
-def known_answer_of(piece: Rows, make: Callable, question: Callable, *arguments: object) -> tuple:
+def known_answer_of(piece: Rows, make: Callable[..., Any], question: Callable[..., Any], *arguments: object) -> tuple[Any, ...]:
     """The answer of the shard with known sites that is made of a piece of data."""
     return question(make(piece, None), *arguments)
 
@@ -527,11 +527,11 @@ class Shards:
 
     local: Sequence[Shard]  # the shards in the memory of this process
     source: Any = None  # the pieces of data elsewhere
-    make: Callable | None = None  # (piece, own) → Shard; a function that can be sent to workers
+    make: Callable[..., Any] | None = None  # (piece, own) → Shard; a function that can be sent to workers
     state: object = None  # the state of an earlier search over the source, from which the next one starts
     known: bool = False  # whether the sites of the source follow in closed form
 
-    def ask(self, question: Callable, *arguments: object) -> tuple:
+    def ask(self, question: Callable[..., Any], *arguments: object) -> tuple[Any, ...]:
         """The sum of the answers of all shards."""
         parts = []
         for shard in self.local:

@@ -10,6 +10,7 @@ __all__ = ['unexplained_variance', 'Posterior', 'posterior_from_sums', 'q_moment
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -134,7 +135,7 @@ def new_site(
 
 # %% ../nbs/05_sites.ipynb #76b8dd8b
 def site_step(
-    mean: np.ndarray, var: np.ndarray, dff: np.ndarray, tilted: Callable, precision: np.ndarray, shift: np.ndarray,
+    mean: np.ndarray, var: np.ndarray, dff: np.ndarray, tilted: Callable[..., Any], precision: np.ndarray, shift: np.ndarray,
     power: float | np.ndarray, step: float, rows: slice | np.ndarray = slice(None),
 ) -> tuple[np.ndarray, np.ndarray]:
     """Precision and shift of the sites of `rows`, each (N,), after one step of size `step`:
@@ -151,7 +152,7 @@ def site_step(
 
 # %% ../nbs/05_sites.ipynb #46b0212f
 def parallel_sweep(
-    Kuu: Factor, V: np.ndarray, dff: np.ndarray, tilted: Callable, precision: np.ndarray, shift: np.ndarray,
+    Kuu: Factor, V: np.ndarray, dff: np.ndarray, tilted: Callable[..., Any], precision: np.ndarray, shift: np.ndarray,
     power: float | np.ndarray, step: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Precision and shift of all sites, each (N,), after one step of size η for each, from the same posterior.
@@ -165,7 +166,7 @@ def parallel_sweep(
 
 # %% ../nbs/05_sites.ipynb #8e7b4525
 def sequential_sweep(
-    Kuu: Factor, V: np.ndarray, dff: np.ndarray, tilted: Callable, precision: np.ndarray, shift: np.ndarray,
+    Kuu: Factor, V: np.ndarray, dff: np.ndarray, tilted: Callable[..., Any], precision: np.ndarray, shift: np.ndarray,
     power: float | np.ndarray, step: float | np.ndarray = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Precision and shift of all sites, each (N,), after one step for each in turn, with the

@@ -8,6 +8,7 @@ __all__ = ['Memory', 'remember']
 # %% ../nbs/16_streaming.ipynb #33d7d642
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -94,7 +95,7 @@ def remember(posteriors: Sequence[Posterior], log_evidence: float, features: Fea
     return Memory(features, weights, observations, constant, posteriors[0].Kuu.jitter)
 
 # %% ../nbs/16_streaming.ipynb #611a2758
-def memory_covariances(memory: Memory, features: Features, kernel: Kernel) -> tuple[np.ndarray, np.ndarray, Callable]:
+def memory_covariances(memory: Memory, features: Features, kernel: Kernel) -> tuple[np.ndarray, np.ndarray, Callable[..., Any]]:
     """Covariances of the new inducing variables with the memory's observations (M, R), prior variances of these
     (R,), and the pull-back of both to dictionaries of derivatives for the kernel and for the features, which are 0
     for the memory's own features (`memory.kept`). NotImplementedError if the covariances of old and new features
@@ -111,7 +112,7 @@ def memory_covariances(memory: Memory, features: Features, kernel: Kernel) -> tu
     else:
         Kug, kgg = K[:M, old] @ W.T, np.einsum("rm,rm->r", W @ K[old, old], W)
 
-    def pull(Kug_bar: np.ndarray, kgg_bar: np.ndarray) -> tuple[dict, dict]:
+    def pull(Kug_bar: np.ndarray, kgg_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
         bar = np.zeros_like(K)
         bar[:M, old] += Kug_bar @ W
         bar[old, old] += (W.T * kgg_bar) @ W
@@ -126,7 +127,7 @@ def memory_covariances(memory: Memory, features: Features, kernel: Kernel) -> tu
     return Kug, kgg, pull
 
 
-def split_own(own: dict, features: Features) -> dict:
+def split_own(own: dict[str, Any], features: Features) -> dict[str, Any]:
     """The derivatives for the new features, from those for a mixture of new and old ones."""
     if isinstance(features, Mixture):  # its parts come first in the joint mixture
         return {name: own[name] for name in features.parameters()}
@@ -144,7 +145,7 @@ def memory_shards(
     for c, observations in enumerate(memory.observations):
         start, stop = stop, stop + len(observations)
 
-        def covariances(rows: slice, start: int = start) -> tuple:
+        def covariances(rows: slice, start: int = start) -> tuple[Any, ...]:
             here = slice(start + rows.start, start + rows.stop)
 
             def pull_back(Kuf_bar: np.ndarray, kff_bar: np.ndarray) -> np.ndarray:

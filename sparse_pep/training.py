@@ -122,6 +122,7 @@ def initial_kernel(
     return SquaredExponential(variance, np.sqrt(X.shape[1]) * column_spread(X, weight))
 
 # %% ../nbs/18_training.ipynb #26f3df6a
+@dataclass(eq=False, repr=False, kw_only=True)
 class LBFGS(BaseEstimator):
     """Training by L-BFGS, which uses all data for each step.
 
@@ -142,14 +143,14 @@ class LBFGS(BaseEstimator):
         be the same; only `max_iter`, `max_time` and `tol` may differ.
     """
 
-    def __init__(
-        self, *, max_iter: int = 2000, tol: float = 1e-4, n_restarts: int = 0,
-        max_time: float | None = None, checkpoint: str | PathLike[str] | None = None,
-    ) -> None:
-        self.max_iter, self.tol, self.n_restarts = max_iter, tol, n_restarts
-        self.max_time, self.checkpoint = max_time, checkpoint
+    max_iter: int = 2000
+    tol: float = 1e-4
+    n_restarts: int = 0
+    max_time: float | None = None
+    checkpoint: str | PathLike[str] | None = None
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Adam(BaseEstimator):
     """Training by Adam, which uses a batch of the data for each step.
 
@@ -172,12 +173,12 @@ class Adam(BaseEstimator):
         As in `LBFGS`; it is saved at the end of an epoch. `n_epochs` must be the same as well.
     """
 
-    def __init__(
-        self, *, batch_size: int = 500, learning_rate: float = 0.03, n_epochs: int = 100, tol: float = 1e-4,
-        max_time: float | None = None, checkpoint: str | PathLike[str] | None = None,
-    ) -> None:
-        self.batch_size, self.learning_rate, self.n_epochs = batch_size, learning_rate, n_epochs
-        self.tol, self.max_time, self.checkpoint = tol, max_time, checkpoint
+    batch_size: int = 500
+    learning_rate: float = 0.03
+    n_epochs: int = 100
+    tol: float = 1e-4
+    max_time: float | None = None
+    checkpoint: str | PathLike[str] | None = None
 
 # %% ../nbs/18_training.ipynb #d69e29e5
 def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
@@ -236,9 +237,9 @@ class Objective:
     priors, or (2, 1) without any, and `start` (F,) lies within them.
     """
 
-    def __init__(self, model: Model, evidence: Callable, fixed: Collection[str] = ()):
+    def __init__(self, model: Model, evidence: Callable[..., Any], fixed: Collection[str] = ()) -> None:
         self.model, self.evidence = model, evidence
-        self.parameters = model.parameters()
+        self.parameters: dict[str, np.ndarray] = model.parameters()
         self.trained, free, logs = {}, [], []
         for name, value in self.parameters.items():
             free.append(np.full(np.size(value), name not in fixed))
@@ -246,9 +247,9 @@ class Objective:
                 self.trained[name] = value
                 logs.append(np.full(np.size(value), "log_" in name))
         self.free, self.logs = to_vector(free) > 0, to_vector(logs) > 0
-        self.limits = limits_of(model.priors, self.trained) if model.priors else np.array([[-np.inf], [np.inf]])
-        self.theta = to_vector(self.parameters)
-        self.start = np.clip(self.theta[self.free], *self.limits)
+        self.limits: np.ndarray = limits_of(model.priors, self.trained) if model.priors else np.array([[-np.inf], [np.inf]])
+        self.theta: np.ndarray = to_vector(self.parameters)
+        self.start: np.ndarray = np.clip(self.theta[self.free], *self.limits)
 
     def model_at(self, vector: np.ndarray) -> Model:
         """The model with these trained parameters (F,)."""
@@ -291,7 +292,7 @@ class WarmEvidence:
     def __init__(
         self, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, memory: Memory | None = None,
         tight: bool = False, record: Checkpoint | None = None,
-    ):
+    ) -> None:
         self.data, self.power, self.jitter, self.memory, self.tight = data, power, jitter, memory, tight
         self.last, self.few, self.record = None, next(iter(data.pieces())).X[:100], record
         if record is not None:
@@ -318,7 +319,7 @@ class WarmEvidence:
             if self.record is not None:
                 self.record.add(Answer(digest(model.theta), np.nan, np.full(model.theta.size, np.nan), False))
             raise
-        self.last = fit.start if fit.converged else self.last
+        self.last: None = fit.start if fit.converged else self.last
         if self.record is not None:
             start = fit.start if fit.converged else None
             if start is not None and not isinstance(start, np.ndarray):  # distributed over the pieces of a source
@@ -346,7 +347,7 @@ class Training:
     n_iter: int  # the number of iterations, or of epochs
     history: np.ndarray  # (n_iter + 1,), the objective at the start and after each iteration or epoch
     log_prior: np.ndarray  # (n_iter + 1,), the log prior in it
-    counts: dict
+    counts: dict[str, Any]
 
     @property
     def log_evidence(self) -> float:
@@ -366,9 +367,9 @@ class Ascent:
     and ends (`late`) at the first iteration after the `limit`. The `trace` has the value and the log prior of each.
     """
 
-    def __init__(self, objective: Objective, needed: float, limit: TimeLimit, bar: tqdm):
+    def __init__(self, objective: Objective, needed: float, limit: TimeLimit, bar: tqdm) -> None:
         self.objective, self.needed, self.limit, self.bar = objective, needed, limit, bar
-        self.units = units_of(objective.trained)
+        self.units: np.ndarray = units_of(objective.trained)
         self.best = -np.inf, None, None, None  # value, vector, gradient and fit
         self.worst, self.converged, self.late = np.inf, False, False
         self.trace: list[tuple[float, float]] = []
@@ -394,7 +395,7 @@ class Ascent:
             return -self.worst + 1e3 * (1.0 + abs(self.worst)), np.zeros_like(vector)
         self.jitter, self.worst = max(self.jitter, found.jitter), min(self.worst, value)
         if at is None or not fit.converged or value > best:  # a failing line search may pass the best point
-            self.best = value, vector.copy(), slope, found
+            self.best: tuple[float, None, None, None] | tuple[float, np.ndarray, np.ndarray, Fit] = value, vector.copy(), slope, found
         return -value, -self.units * slope
 
     def record(self, intermediate_result: OptimizeResult) -> None:
@@ -513,7 +514,7 @@ def train(
     model: Model, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 1e-8,
     training: LBFGS | Adam = LBFGS(), fixed: Collection[str] = (), memory: Memory | None = None, tight: bool = False,  # noqa: B008
     rng: np.random.Generator | None = None, limit: TimeLimit | None = None, progress: bool = False,
-    callback: Callable | None = None,
+    callback: Callable[..., Any] | None = None,
 ) -> Training:
     """The model trained on data, by L-BFGS or by batches with Adam.
 
@@ -604,7 +605,7 @@ def held_out_power(
     model: Model, data: Rows, rng: np.random.Generator, powers: Sequence[float] = POWERS, jitter: float = 1e-8,
     training: LBFGS = LBFGS(), fixed: Collection[str] = (), tight: bool = False, limit: TimeLimit | None = None,  # noqa: B008
     progress: bool = False,
-) -> tuple[float, Model, dict]:
+) -> tuple[float, Model, dict[str, Any]]:
     """The power with the highest predictive density of held-out rows, the model trained at this power
     on the others, and the sweep: `power`, and `log_density` of the held-out rows in nats per data
     point, both (P,), −∞ where the sites did not settle.
@@ -643,7 +644,7 @@ import json
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from .inference import FLOOR
 from .model import shards_of
@@ -661,7 +662,7 @@ class Batch(NamedTuple):
     shard: Shard
     earlier: list[Shard]  # the observations of the memory; empty if there is none
     Kuu: Factor
-    pull_Kuu: Callable  # pulls the derivative with respect to Kuu back to the parameters
+    pull_Kuu: Callable[..., Any]  # pulls the derivative with respect to Kuu back to the parameters
 
 
 def batch_of(
@@ -704,9 +705,9 @@ class HeldSums:
     (J, 1, M, K) of K outputs; and `total`, the pair of both added over the batches.
     """
 
-    def __init__(self, n_batches: int, shape: tuple[int, ...]):
-        self.precision = np.zeros((n_batches, *shape[:2], shape[1]))
-        self.shift = np.zeros((n_batches, *shape))
+    def __init__(self, n_batches: int, shape: tuple[int, ...]) -> None:
+        self.precision: np.ndarray = np.zeros((n_batches, *shape[:2], shape[1]))
+        self.shift: np.ndarray = np.zeros((n_batches, *shape))
         self.add_up()
 
     def add_up(self) -> None:
@@ -720,7 +721,7 @@ class HeldSums:
     def put(self, k: int, others: tuple[np.ndarray, np.ndarray], own: Sums) -> None:
         """Set the sums of batch k to `own`; `others` are the sums of all other batches."""
         self.precision[k], self.shift[k] = own.precision, own.shift
-        self.total = others[0] + own.precision, others[1] + own.shift
+        self.total: tuple[Any, Any] | tuple[np.ndarray, np.ndarray] = others[0] + own.precision, others[1] + own.shift
 
 # %% ../nbs/19_stochastic.ipynb #943ea8aa
 FINE = Accuracy(1e-6, FLOOR)  # accuracy of the quadrature while training
@@ -836,9 +837,9 @@ class AdamDirections:
     Kingma and Ba (2015), Adam: a method for stochastic optimization.
     """
 
-    keep = 0.9, 0.999  # what the two running means keep of themselves at each step
+    keep: ClassVar[tuple[float, float]] = 0.9, 0.999  # what the two running means keep of themselves at each step
 
-    def __init__(self, size: int):
+    def __init__(self, size: int) -> None:
         self.mean, self.square, self.n_steps = np.zeros(size), np.zeros(size), 0
 
     def __call__(self, gradient: np.ndarray) -> np.ndarray:
@@ -878,7 +879,7 @@ class Batches:
     def __init__(
         self, model: Model, data: "Rows | Source", power: float, jitter: float, memory: Memory | None, tight: bool,  # noqa: F821
         rows: list[np.ndarray],
-    ):
+    ) -> None:
         self.data, self.rows, self.next = data, rows, 0
         self.power, self.jitter, self.memory, self.tight = power, jitter, memory, tight
         shard, C, M = self.batch(model).shard, model.likelihood.n_latent, len(model.features)
@@ -889,8 +890,8 @@ class Batches:
                 UserWarning,
                 stacklevel=5,
             )
-        self.held = HeldSums(len(rows), (C, M, *shard.y.shape[1:]))
-        self.sites = None if shard.known else np.zeros((2, C, data.n_data))
+        self.held: HeldSums = HeldSums(len(rows), (C, M, *shard.y.shape[1:]))
+        self.sites: np.ndarray | None = None if shard.known else np.zeros((2, C, data.n_data))
 
     def batch(self, model: Model) -> Batch:
         """The next batch, bound to a model."""

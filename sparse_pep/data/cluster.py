@@ -45,7 +45,7 @@ def client_of(client: "Client | None") -> "Client":
         raise ValueError("Dask collections need a `client`; make one first, for instance with `distributed.Client()`.") from error
 
 # %% ../../nbs/internals/data/cluster.ipynb #16080037
-def _locked(values: Iterable) -> list:
+def _locked(values: Iterable[Any]) -> list[Any]:
     """The values, with arrays as read-only views."""
     values = [v.view() if isinstance(v, np.ndarray) else v for v in values]
     for value in values:
@@ -54,7 +54,7 @@ def _locked(values: Iterable) -> list:
     return values
 
 
-def on_piece(work: Callable, arguments: tuple, piece: Rows, *own: tuple | None) -> object:
+def on_piece(work: Callable[..., Any], arguments: tuple[Any, ...], piece: Rows, *own: tuple[Any, ...] | None) -> object:
     """The result of work(piece, *own, *arguments), with read-only arrays. Errors name the rows."""
     own = [None if mine is None else tuple(_locked(mine)) for mine in own]
     try:
@@ -69,7 +69,7 @@ def on_piece(work: Callable, arguments: tuple, piece: Rows, *own: tuple | None) 
         raise named from error
 
 
-def _total(parts: Sequence[tuple]) -> tuple:
+def _total(parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
     """The sum of tuples, entry by entry, from the first to the last."""
     total = None
     for part in parts:
@@ -172,7 +172,7 @@ def tasks_of(X: object, inputs: list[str] | None, others: dict[str, object], lab
     return [delayed(rows_of_arrays)(dict(zip(parts, each)), labelled) for each in zip(*parts.values())]
 
 
-def _aligned(value: object, X: "Array", name: str) -> list:
+def _aligned(value: object, X: "Array", name: str) -> list[Any]:
     """The chunks of an array whose rows are those of X (N, D), cut in the same way; of a number
     as often the number.
     """
@@ -214,13 +214,13 @@ def _encoded_frame(table: "DataFrame", columns: Columns, others: Sequence[str]) 
     return pd.concat([numbers, table[list(others)]], axis=1)
 
 # %% ../../nbs/internals/data/cluster.ipynb #b9480e54
-def _shape_and_labels(rows: dict[str, object], labelled: Sequence[str]) -> tuple[int, int, dict[str, set]]:
+def _shape_and_labels(rows: dict[str, object], labelled: Sequence[str]) -> tuple[int, int, dict[str, set[Any]]]:
     """n and D of some rows, and the labels in them. None and NaN are not labels."""
     found = {name: set(rows[name].tolist()) - {None} for name in labelled}
     return *rows["X"].shape, {name: {v for v in s if v == v} for name, s in found.items()}
 
 
-def _in_order(labels: Iterable, name: str) -> list:
+def _in_order(labels: Iterable[Any], name: str) -> list[Any]:
     """Distinct labels, sorted."""
     try:
         return sorted(set(labels))
@@ -228,7 +228,7 @@ def _in_order(labels: Iterable, name: str) -> list:
         raise ValueError(f"`{name}`: labels must be all numbers or all text.") from error
 
 
-def classes_of(labels: bool | Iterable, found: Iterable[set]) -> np.ndarray:
+def classes_of(labels: bool | Iterable[Any], found: Iterable[set[Any]]) -> np.ndarray:
     """The sorted classes of the targets: `labels` if it names them, otherwise those `found` in the
     pieces.
     """
@@ -238,7 +238,7 @@ def classes_of(labels: bool | Iterable, found: Iterable[set]) -> np.ndarray:
     return classes
 
 
-def block_numbers(found: Sequence[set], spans: Sequence[str]) -> list[dict[object, int]]:
+def block_numbers(found: Sequence[set[Any]], spans: Sequence[str]) -> list[dict[object, int]]:
     """For each piece, the numbers of the blocks found in it. Blocks are numbered 0, 1, … in sorted
     order, and `spans` describes the rows of each piece.
     """
@@ -254,7 +254,7 @@ def block_numbers(found: Sequence[set], spans: Sequence[str]) -> list[dict[objec
     return [{label: numbers[label] for label in labels} for labels in found]
 
 
-def piece_of(rows: dict[str, object], first: int, n_dims: int, codes: dict[str, dict]) -> Rows:
+def piece_of(rows: dict[str, object], first: int, n_dims: int, codes: dict[str, dict[str, Any]]) -> Rows:
     """Rows as a checked piece, with row numbers, and with labels replaced by their `codes`."""
     coded = dict(rows)
     for name, known in codes.items():
@@ -283,7 +283,7 @@ class OnWorkers:
         Number of sweeps that would have to be repeated if all results were lost.
     """
 
-    def __init__(self, client: "Client", own: "list[Future]", length: int = 0):
+    def __init__(self, client: "Client", own: "list[Future]", length: int = 0) -> None:
         self.client, self.own, self.length = client, own, length
 
     def __len__(self) -> int:
@@ -352,16 +352,16 @@ class DaskSource(Source):
         self, X: "Array | Source | object", y: "Array | str | Sequence[str] | None" = None,
         weight: "float | Array | str | None" = None, known_variance: "float | Array | str | None" = None,
         power: "float | Array | str | None" = None, client: "Client | None" = None,
-        columns: Sequence[str] | None = None, labels: bool | Sequence = False,
+        columns: Sequence[str] | None = None, labels: bool | Sequence[Any] = False,
         blocks: "Array | np.ndarray | str | None" = None, column_types: Mapping[str, str] | Columns | None = None,
-    ):
+    ) -> None:
         super().__init__()
         if labels is not False and (y is None or isinstance(y, list | tuple)):
             raise ValueError("`labels` needs a single target `y`; name it.")
         blocks = np.asarray(blocks) if isinstance(blocks, list | tuple) else blocks
         if not (blocks is None or isinstance(blocks, str) or np.ndim(blocks) == 1):
             raise ValueError(f"`blocks` must be the name of a column, or labels (N,); got {blocks!r}.")
-        self.client = client_of(client)
+        self.client: Client = client_of(client)
         y = list(y) if isinstance(y, tuple) else y
         others = {"y": y, "weight": weight, "known_variance": known_variance, "power": power, "blocks": blocks}
         others = {name: value for name, value in others.items() if value is not None}
@@ -379,12 +379,12 @@ class DaskSource(Source):
         with _as_cluster_lost(self.client):
             return self.client.submit(pickle.loads, cloudpickle.dumps(value), pure=False)
 
-    def _gathered(self, futures: "list[Future]") -> list:
+    def _gathered(self, futures: "list[Future]") -> list[Any]:
         """The results of futures, or the error of the first that failed."""
         with _as_cluster_lost(self.client):
             return self.client.gather(futures)
 
-    def _on_pieces(self, work: Callable, arguments: tuple, *own: Sequence) -> "list[Future]":
+    def _on_pieces(self, work: Callable[..., Any], arguments: tuple[Any, ...], *own: Sequence[Any]) -> "list[Future]":
         """The futures of work(piece, *own, *arguments) for each piece."""
         shared = self._remembered(arguments)
         with _as_cluster_lost(self.client):
@@ -439,7 +439,7 @@ class DaskSource(Source):
         with _as_cluster_lost(self.client):
             return self.client.compute(tasks_of(X, inputs, others, labelled), retries=3)
 
-    def _adopt(self, rows: "list[Future]", labels: bool | Sequence, labelled: Sequence[str]) -> None:
+    def _adopt(self, rows: "list[Future]", labels: bool | Sequence[Any], labelled: Sequence[str]) -> None:
         """Make the rows into numbered and checked pieces, without empty ones."""
         shapes = self._gathered(self.client.map(_shape_and_labels, rows, labelled=labelled))
         full = [(part, *found) for part, found in zip(rows, shapes) if found[0]]
@@ -447,7 +447,7 @@ class DaskSource(Source):
         parts, counts, widths, found = zip(*full)
         ends = np.cumsum(counts)
         self.n_dims, self.firsts, self.counted = widths[0], ends - counts, int(ends[-1])
-        codes: list[dict[str, dict]] = [{} for _ in full]
+        codes: list[dict[str, dict[str, Any]]] = [{} for _ in full]
         if labels is not False:
             self.classes = classes_of(labels, [each["y"] for each in found])
             known = dict(zip(self.classes.tolist(), class_numbers(self.classes)))
@@ -457,7 +457,7 @@ class DaskSource(Source):
             blocks = block_numbers([each["blocks"] for each in found], spans)
             codes = [each | {"blocks": known} for each, known in zip(codes, blocks)]
         firsts, n_dims = self.firsts.tolist(), [self.n_dims] * len(parts)
-        self.futures = self.client.map(piece_of, parts, firsts, n_dims, codes, pure=False)
+        self.futures: list[Future[Rows]] = self.client.map(piece_of, parts, firsts, n_dims, codes, pure=False)
         for done in self.client.map(len, self.futures, pure=False):  # raises what is wrong with the first row
             done.result()
 
@@ -465,12 +465,12 @@ class DaskSource(Source):
         """Yield all data, fetched from the workers."""
         return self.each(Rows.at, slice(None))
 
-    def total(self, work: Callable, *arguments: object) -> tuple:
+    def total(self, work: Callable[..., Any], *arguments: object) -> tuple[Any, ...]:
         """See `Source`. The sum is computed by a worker."""
         parts = self._on_pieces(work, arguments)
         return self._gathered([self.client.submit(_total, parts, pure=False)])[0]
 
-    def sweep(self, work: Callable, state: OnWorkers | None, *arguments: object) -> tuple:
+    def sweep(self, work: Callable[..., Any], state: OnWorkers | None, *arguments: object) -> tuple[Any, ...]:
         """See `Source`. The states of the pieces stay with the workers."""
         state = OnWorkers(self.client, [None] * len(self.futures)) if state is None else state
         pairs = self._on_pieces(work, arguments, state.own)
@@ -482,7 +482,7 @@ class DaskSource(Source):
             new = OnWorkers(self.client, [self._remembered(new[k]) for k in range(len(new))])
         return new, total
 
-    def each(self, work: Callable, *arguments: object) -> Iterator:
+    def each(self, work: Callable[..., Any], *arguments: object) -> Iterator[Any]:
         """See `Source`."""
         for future in self._on_pieces(work, arguments):
             with _as_cluster_lost(self.client):

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import time
 from numbers import Number
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,7 @@ class BadCell(ValueError):
     row within the cells at hand, if the message does not name it.
     """
 
-    def __init__(self, fault: str = "", column: str | None = None, is_text: bool = False, row: int | None = None):
+    def __init__(self, fault: str = "", column: str | None = None, is_text: bool = False, row: int | None = None) -> None:
         super().__init__(fault)
         self.column, self.is_text, self.row = column, is_text, row
 
@@ -357,7 +357,7 @@ class Column:
             found += [np.where(empty, 0.0, wave(phase)) for wave in (np.sin, np.cos)]
         return np.column_stack([*found, *[empty] * self.gaps]).astype(float)
 
-    def unforeseen(self, cells: Cells) -> Counter:
+    def unforeseen(self, cells: Cells) -> Counter[Any]:
         """How many cells are empty although none was in training, or hold a level that training did
         not see. The keys are the name, what was found and what is done. If rare levels are pooled,
         there is a place for others, and a level is never new.
@@ -544,7 +544,7 @@ class Columns:
         cells = cells_of(table, self.used)
         return np.hstack([column(cells[column.name]) for column in self.columns if column.names])
 
-    def unforeseen(self, table: object) -> Counter:
+    def unforeseen(self, table: object) -> Counter[Any]:
         """The sum of `Column.unforeseen` over the columns in `used`."""
         cells = cells_of(table, self.used)
         return sum((column.unforeseen(cells[column.name]) for column in self.columns if column.names), Counter())
@@ -555,7 +555,7 @@ class Columns:
         first, second = (max(len(row[k]) for row in rows) for k in (0, 1))
         return "\n".join(f"{name:<{first}}  {kind:<{second}}  {done}" for name, kind, done in rows)
 
-    def to_json(self) -> list[dict]:
+    def to_json(self) -> list[dict[str, Any]]:
         """The same in types of JSON."""
         lists = ({"levels": list(column.levels), "periods": list(column.periods)} for column in self.columns)
         return [asdict(column) | parts for column, parts in zip(self.columns, lists)]
@@ -593,7 +593,7 @@ def columns_if_mixed(table: object, kinds: Mapping[str, str] | None = None, weig
     return Columns.of(table, kinds, counts if np.shape(counts) == (len(table),) and np.any(counts) else None)
 
 
-def unforeseen_text(found: Counter) -> str:
+def unforeseen_text(found: Counter[Any]) -> str:
     """The sentences that say what of a later table training did not see; empty if there is nothing."""
     ends = {"a level": "that training did not see", "no value": "although all rows of training have one"}
     return " ".join(

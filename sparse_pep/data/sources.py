@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -73,7 +73,7 @@ def require_counted(anything: float) -> None:
         raise ValueError("`weight` is 0 for all rows of the source; some must be positive.")
 
 # %% ../../nbs/internals/data/sources.ipynb #34fe78ce
-def ahead(pieces: Iterator) -> Iterator:
+def ahead(pieces: Iterator[Any]) -> Iterator[Any]:
     """The same items in the same order. A thread makes each one while the one before it is used."""
     with ThreadPoolExecutor(1, "reading") as reader:
         coming = reader.submit(next, pieces, None)
@@ -95,7 +95,7 @@ class Shelf:
     One tuple at a time is in memory.
     """
 
-    def __init__(self, folder: str | Path):
+    def __init__(self, folder: str | Path) -> None:
         try:
             self.folder = tempfile.TemporaryDirectory(prefix="sites-", dir=folder)
         except OSError as error:
@@ -163,7 +163,7 @@ class Source:
     counted: int | None = None
     resident = False  # whether all rows are one piece in memory
 
-    def __init__(self, sites_dir: str | Path | None = None):
+    def __init__(self, sites_dir: str | Path | None = None) -> None:
         self.sites_dir = sites_dir
 
     def pieces(self) -> Iterator[Rows]:
@@ -177,13 +177,13 @@ class Source:
             self.counted = sum(len(piece.X) for piece in self.pieces())
         return self.counted
 
-    def total(self, work: Callable, *arguments: object) -> tuple:
+    def total(self, work: Callable[..., Any], *arguments: object) -> tuple[Any, ...]:
         """The sum Σ work(piece, *arguments) over the pieces. `work` is a function of a module that
         returns a tuple of numbers, arrays and `Largest`. The order of summation is fixed.
         """
         return self.unless_empty(reduce(added_parts, self.each(work, *arguments), None))
 
-    def sweep(self, work: Callable, state: object, *arguments: object) -> tuple:
+    def sweep(self, work: Callable[..., Any], state: object, *arguments: object) -> tuple[Any, ...]:
         """The new state, and the sum of the parts, where work(piece, own, *arguments) returns own, part.
 
         `own` is the state of the piece, a tuple of arrays, or None the first time. `state` holds
@@ -197,7 +197,7 @@ class Source:
             total = added_parts(total, part)
         return new, self.unless_empty(total)
 
-    def each(self, work: Callable, *arguments: object) -> Iterator:
+    def each(self, work: Callable[..., Any], *arguments: object) -> Iterator[Any]:
         """Yield work(piece, *arguments) for each piece, in order."""
         for piece in ahead(self.pieces()):
             yield work(piece, *arguments)
@@ -318,12 +318,12 @@ class ArraySource(Source):
         self, X: ArrayLike, y: ArrayLike | None = None, weight: float | ArrayLike = 1.0,
         known_variance: float | ArrayLike = 0.0, power: float | ArrayLike | None = None, piece_rows: int | None = None,
         sites_dir: str | Path | None = None, blocks: ArrayLike | None = None,
-    ):
+    ) -> None:
         super().__init__(sites_dir)
         if blocks is not None:
             self.block_labels, blocks = np.unique(blocks, return_inverse=True)
         parts = X, y, weight, known_variance, power, blocks
-        self.columns = {name: value if value is None else np.asanyarray(value) for name, value in zip(Rows._fields[:-1], parts)}
+        self.columns: dict[str, np.ndarray | None] = {name: value if value is None else np.asanyarray(value) for name, value in zip(Rows._fields[:-1], parts)}
         X = self.columns["X"]
         if X.ndim != 2 or 0 in X.shape:
             raise ValueError(f"`X` must be a table (N, D) of one row and one column or more; got shape {X.shape}.")
@@ -335,8 +335,8 @@ class ArraySource(Source):
                 raise ValueError(f"`{name}` must have a value for each of the {len(X)} rows of `X`; " f"got shape {value.shape}.")
         self.n_dims, self.counted = X.shape[1], len(X)
         in_memory = mapping_of(X) is None
-        self.piece_rows = len(X) if in_memory and piece_rows is None else rows_of_piece(self.n_dims, piece_rows)
-        self.resident = in_memory and self.piece_rows >= len(X)
+        self.piece_rows: int = len(X) if in_memory and piece_rows is None else rows_of_piece(self.n_dims, piece_rows)
+        self.resident: bool = in_memory and self.piece_rows >= len(X)
 
     def read(self, first: int, rows: slice | np.ndarray) -> Rows:
         """Some rows as a checked piece."""

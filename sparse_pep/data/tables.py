@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -70,7 +70,7 @@ class TableFile(NamedTuple):
             raise ValueError(f"`path`: '{name}' cannot be read: {error.strerror or error}.") from None
 
 
-def table_files(path: str | os.PathLike | Sequence, many: bool = True, decimal: str = ".") -> tuple[TableFile, ...]:
+def table_files(path: str | os.PathLike[str] | Sequence[Any], many: bool = True, decimal: str = ".") -> tuple[TableFile, ...]:
     """The files of a table: one file, a list of files, or all Parquet and CSV files of a folder in
     the order of their names. Unless `many` is true it must be one file, or `-` for standard input.
     """
@@ -156,7 +156,7 @@ def labels_from(texts: Sequence[str]) -> np.ndarray:
     return numbers.astype(np.int64) if np.all(numbers == np.round(numbers)) else numbers
 
 
-def classes_of(texts: Sequence[str], labels: Sequence | bool, target: str) -> tuple[np.ndarray, np.ndarray]:
+def classes_of(texts: Sequence[str], labels: Sequence[Any] | bool, target: str) -> tuple[np.ndarray, np.ndarray]:
     """The sorted classes (C,) among `labels`, or if it is True among texts (n,), and the numbers (n,) that likelihoods take for
     these texts. ValueError unless there are two classes, and each text is one of them.
     """
@@ -182,7 +182,7 @@ EXACT = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split
 class Text(io.BufferedIOBase):
     """A binary file without zero bytes, which no text in UTF-8 has, but text in UTF-16 does."""
 
-    def __init__(self, file: BinaryIO):
+    def __init__(self, file: BinaryIO) -> None:
         self.file = file
 
     def readable(self) -> bool:
@@ -291,7 +291,7 @@ def csv_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFra
 
 # %% ../../nbs/internals/data/tables.ipynb #341993bb
 @contextmanager
-def opened_parquet(file: TableFile) -> Iterator:
+def opened_parquet(file: TableFile) -> Iterator[Any]:
     """A Parquet file opened by pyarrow. ValueError if it cannot be read."""
     arrow = pyarrow_for(file.name)
     try:
@@ -392,7 +392,7 @@ class Layout:
         kinds |= {name: "input" if part == "censored" else "number" for part, name in self.parts.items()}
         return kinds | ({self.parts["y"]: "label"} if self.labels else {})
 
-    def batches(self, kinds: dict[str, str] | None = None) -> Iterator[dict]:
+    def batches(self, kinds: dict[str, str] | None = None) -> Iterator[dict[str, Any]]:
         """Yield column → its cells, batch by batch: of all columns, with the inputs (n, D) under the empty name, or only of
         those in `kinds`. ValueError if there are no rows; `BadCell` for the first row of a batch that has an invalid cell.
         """
@@ -527,7 +527,7 @@ class TableArrays(ArraySource):
     numbers, and the folder of memory maps, which is removed with this object.
     """
 
-    def __init__(self, arrays: dict, layout: Layout, classes: np.ndarray | None, folder: object, piece_rows: int | None, sites_dir: str | Path | None):
+    def __init__(self, arrays: dict[str, Any], layout: Layout, classes: np.ndarray | None, folder: object, piece_rows: int | None, sites_dir: str | Path | None) -> None:
         super().__init__(**arrays, piece_rows=piece_rows, sites_dir=sites_dir)
         self.feature_names, self.encoded_by = layout.feature_names, layout.encoded_by
         self.classes, self.folder = classes, folder
@@ -539,7 +539,7 @@ class TableArrays(ArraySource):
 
 
 def arrays_of(
-    layout: Layout, cache_dir: str | Path | None = None, labels: bool | Sequence = True, verbose: bool = False,
+    layout: Layout, cache_dir: str | Path | None = None, labels: bool | Sequence[Any] = True, verbose: bool = False,
     option: str | None = None, piece_rows: int | None = None, sites_dir: str | Path | None = None,
 ) -> TableArrays:
     """The arrays of a table, in memory or in files of `cache_dir`. `labels` may be the classes, if they
@@ -577,8 +577,8 @@ def arrays_of(
 
 # %% ../../nbs/internals/data/tables.ipynb #def7626e
 def convert_table(
-    path: str | os.PathLike | Sequence, target: str | None = None, columns: Sequence[str] | None = None,
-    weight: str | None = None, known_variance: str | None = None, power: str | None = None, labels: bool | Sequence = False,
+    path: str | os.PathLike[str] | Sequence[Any], target: str | None = None, columns: Sequence[str] | None = None,
+    weight: str | None = None, known_variance: str | None = None, power: str | None = None, labels: bool | Sequence[Any] = False,
     cache_dir: str | Path | None = None, piece_rows: int | None = None, sites_dir: str | Path | None = None,
     verbose: bool = False, column_types: Mapping[str, str] | Columns | None = None, decimal: str = ".",
     censored: str | None = None,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from inspect import cleandoc
 from numbers import Real
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -147,7 +147,7 @@ class Arguments(BaseEstimator):
     priors: Mapping[str, Prior] | str | None = None
     mean: ZeroMean | str | None = None
     local: int | str | None = None
-    column_types: str | dict = "from_dtype"
+    column_types: str | dict[str, Any] = "from_dtype"
 
     def __init_subclass__(cls, **options: object) -> None:
         """Insert the entries of the nearest ancestor where the docstring says `{parameters}` or `{attributes}`."""
@@ -283,7 +283,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-def likelihood_named(likelihood: str | Likelihood, kinds: dict, name: str = "likelihood") -> Likelihood:
+def likelihood_named(likelihood: str | Likelihood, kinds: dict[str, Any], name: str = "likelihood") -> Likelihood:
     """The likelihood itself, or the one of `kinds` with this name. Case and punctuation do not
     matter: "student_t", "StudentT" and "student-t" are the same. ValueError for other names.
     """

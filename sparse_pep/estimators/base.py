@@ -9,7 +9,7 @@ __all__ = []
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -283,7 +283,7 @@ class PowerEPEstimator(Arguments):
         """Keep how the columns of a table become those of X, and with `warn` name those that are left
         out, unless the user has asked for it.
         """
-        self.columns_ = columns
+        self.columns_: None = columns
         if columns is None:
             return
         names = [column.name for column in columns.columns]
@@ -304,9 +304,9 @@ class PowerEPEstimator(Arguments):
             raise ValueError("`power` must be one number for a source; give the powers of rows to the source itself.")
         if first:
             vars(self).pop("feature_names_in_", None)
-            self.n_features_in_ = source.n_dims
+            self.n_features_in_: int = source.n_dims
             if getattr(source, "feature_names", None) is not None:
-                self.feature_names_in_ = np.array(source.feature_names, dtype=object)
+                self.feature_names_in_: np.ndarray = np.array(source.feature_names, dtype=object)
             self.take_columns(getattr(source, "encoded_by", None), warn)
         else:
             self._require_columns(source)
@@ -328,19 +328,19 @@ class PowerEPEstimator(Arguments):
         self._local, entries = (None, {}) if local is None else rows_for_prediction(model, fit, data, jitter, tight, local)
         self.kernel_, self.features_ = model.kernel, model.features
         self.likelihood_, self.mean_, self.priors_ = model.likelihood, model.mean, model.priors
-        self.power_ = float(data.power) if data.power.ndim == 0 else data.power
-        self.log_marginal_likelihood_value_ = fit.log_evidence
+        self.power_: float | np.ndarray | None = float(data.power) if data.power.ndim == 0 else data.power
+        self.log_marginal_likelihood_value_: float = fit.log_evidence
         self.converged_, self.n_iter_ = outcome.converged and fit.converged, outcome.n_iter
         self.q_mean_, self.q_cov_, directions = model_posterior(fit.posteriors)
-        self.diagnostics_ = diagnostics_of(outcome, fit, data, directions) | entries
+        self.diagnostics_: dict[str, Any] = diagnostics_of(outcome, fit, data, directions) | entries
         if self.diagnostics_["learned_nothing"] and "n_evaluations" in outcome.entries:
             warn_caller(f"{diagnostics.LEARNED_NOTHING}.", UserWarning)
         for name in ("site_precision_", "site_shift_"):
             vars(self).pop(name, None)
         if fit.site_precision is not None:
             shift = one_or_all(fit.site_shift)
-            self.site_precision_ = one_or_all(fit.site_precision)
-            self.site_shift_ = shift.T if fit.posteriors[0].b.ndim > 1 else shift  # (N, K)
+            self.site_precision_: np.ndarray = one_or_all(fit.site_precision)
+            self.site_shift_: np.ndarray = shift.T if fit.posteriors[0].b.ndim > 1 else shift  # (N, K)
 
     def parameters(self) -> dict[str, np.ndarray]:
         """The trained parameters by name, unconstrained: positive ones as their logarithms, and
@@ -396,7 +396,7 @@ class PowerEPEstimator(Arguments):
         """
         return diagnostics.summary_text(self.summary_rows())
 
-    def save(self, path: str | Path, extra: dict | None = None) -> None:
+    def save(self, path: str | Path, extra: dict[str, Any] | None = None) -> None:
         """Write the fitted model to one file (.npz, with arrays and JSON). If writing fails, no
         incomplete file is left behind.
 
@@ -444,7 +444,7 @@ class PowerEPEstimator(Arguments):
         """The shape of the outputs of one row: () for one output, (K,) for K."""
         return self._posteriors[0].b.shape[1:]
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> dict[str, Any]:
         """The state for a copy or a pickle: everything but a source, whose data are stored
         elsewhere.
         """
@@ -698,7 +698,7 @@ class PowerEPEstimator(Arguments):
         """
         return float(np.sum(np.log(self.y_scale_) * np.ones(self._outputs)))
 
-    def _compared(self, X, y, sample_weight) -> tuple:
+    def _compared(self, X, y, sample_weight) -> tuple[Any, ...]:
         """X, and the targets and weights in memory with which predictions at X are compared."""
         labels = isinstance(self, ClassifierMixin)
         source = self._source_of(X, y, sample_weight, labels=labels)
@@ -728,7 +728,7 @@ class PowerEPEstimator(Arguments):
         mean, var = model_left_out(self._model, self._fit_, **asked)
         return self._level(mean.T), self._spread(var.T)
 
-    def _left_out(self, what: str) -> dict:
+    def _left_out(self, what: str) -> dict[str, Any]:
         """The keyword arguments of `model_left_out` for the fitted model."""
         asked = self._training_data(what).asked(self._jitter, self._tight)
         return {name: value for name, value in asked.items() if name != "jitter"}

@@ -8,6 +8,7 @@ __all__ = ['SparsePEPClassifier']
 # %% ../../nbs/internals/estimators/classifier.ipynb #8030b42f
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -106,7 +107,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
 
     likelihood: Likelihood | str = "auto"
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         """The tags of scikit-learn, which say whether the likelihood is for more than two classes."""
         tags = super().__sklearn_tags__()
         try:
@@ -174,7 +175,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         if named is None and len(found) < 2:
             where = "" if away else f" in all {len(rows.X)} rows"
             raise ValueError(f"`y` must have at least two classes; it has one class only ({shown(found[0])}{where}).")
-        self.classes_ = found if named is None else require_classes(named)
+        self.classes_: np.ndarray = found if named is None else require_classes(named)
         likelihood = classifier_likelihood(self.likelihood, len(self.classes_))
         numbered = away and getattr(rows, "classes", None) is not None
         labels = class_numbers(self.classes_) if numbered else self.classes_

@@ -103,7 +103,7 @@ def is_text(labels: np.ndarray) -> bool:
     return labels.dtype.kind in "US" or isinstance(labels.ravel()[0], (str, bytes))
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #483a7d7b
-def encoded(encoding: Encoding, work: Callable, piece: Rows, *arguments: object) -> tuple:
+def encoded(encoding: Encoding, work: Callable[..., Any], piece: Rows, *arguments: object) -> tuple[Any, ...]:
     """The result of `work` on the encoded piece."""
     return work(encoding.piece(piece), *arguments)
 
@@ -118,7 +118,7 @@ class EncodedSource(Source):
     encoding : Encoding
     """
 
-    def __init__(self, source: Source, encoding: Encoding):
+    def __init__(self, source: Source, encoding: Encoding) -> None:
         self.source, self.encoding = source, encoding
         for name in ("n_dims", "resident", "feature_names", "blocks", "block_labels"):
             if hasattr(source, name):
@@ -129,7 +129,7 @@ class EncodedSource(Source):
         return self.source.n_data
 
     @property
-    def at(self) -> Callable:
+    def at(self) -> Callable[..., Any]:
         """A function that returns rows by their numbers, if the source can."""
         rows_of = self.source.at
         return lambda rows: self.encoding.piece(rows_of(rows))
@@ -137,13 +137,13 @@ class EncodedSource(Source):
     def pieces(self) -> Iterator[Rows]:
         return map(self.encoding.piece, self.source.pieces())
 
-    def total(self, work: Callable, *arguments: object) -> tuple:
+    def total(self, work: Callable[..., Any], *arguments: object) -> tuple[Any, ...]:
         return self.source.total(partial(encoded, self.encoding, work), *arguments)
 
-    def sweep(self, work: Callable, state: object, *arguments: object) -> tuple:
+    def sweep(self, work: Callable[..., Any], state: object, *arguments: object) -> tuple[Any, ...]:
         return self.source.sweep(partial(encoded, self.encoding, work), state, *arguments)
 
-    def each(self, work: Callable, *arguments: object) -> Iterator:
+    def each(self, work: Callable[..., Any], *arguments: object) -> Iterator[Any]:
         return self.source.each(partial(encoded, self.encoding, work), *arguments)
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:

@@ -9,6 +9,7 @@ __all__ = []
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -104,7 +105,7 @@ class Data:
             return replace(self, few=few, sample=sample, rows=EncodedSource(self.rows, encoding))
         return replace(self, few=few, sample=sample, rows=few if self.inverse is None else encoding.piece(self.rows))
 
-    def asked(self, jitter: float = 1e-8, tight: bool = False, training: bool = False) -> dict:
+    def asked(self, jitter: float = 1e-8, tight: bool = False, training: bool = False) -> dict[str, Any]:
         """The keyword arguments for the data in calls of evidence, gradient and training: all rows,
         or with `training` those that training uses.
         """
@@ -310,7 +311,7 @@ def starting_model(few: Rows, options: Arguments, likelihood: Likelihood, rng: n
 # %% ../../nbs/internals/estimators/fitting.ipynb #a839105d
 def choose_power(
     start: Model, few: Rows, options: Arguments, rng: np.random.Generator, limit: TimeLimit
-) -> tuple[Model, np.ndarray, dict]:
+) -> tuple[Model, np.ndarray, dict[str, Any]]:
     """The model to start from, the power that the name in `options.power` selects, and the results
     of the search as a dictionary.
     """
@@ -333,7 +334,7 @@ class Outcome:
     sites: object = None
     converged: bool = True
     n_iter: int = 0
-    entries: dict | None = None
+    entries: dict[str, Any] | None = None
 
 
 def trained(start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit) -> Outcome:
@@ -443,7 +444,7 @@ def learned_nothing(model: Model, fit: Fit, few: Rows) -> bool:
     return bool(np.mean(np.abs(after - prior)) < ALIKE)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #c471436f
-def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) -> dict:
+def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) -> dict[str, Any]:
     """The entries of `diagnostics_`; `directions` is the number of directions that the data
     determine. Warns if the search for the sites did not converge.
     """
@@ -498,7 +499,7 @@ def in_memory(data: Data) -> Data:
 
 def rows_for_prediction(
     model: Model, fit: Fit, data: Data, jitter: float, tight: bool, local: int | str
-) -> tuple[LocalRows | None, dict]:
+) -> tuple[LocalRows | None, dict[str, Any]]:
     """The training rows that predictions use, or None if these are global, and the entries of
     `diagnostics_` that say so. Cost of the decision: about that of 500 local predictions; the rows
     of a source are copied to memory, where their sites are found once more.

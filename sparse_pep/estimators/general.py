@@ -7,7 +7,7 @@ __all__ = ['SparsePEP']
 
 # %% ../../nbs/internals/estimators/general.ipynb #11b73bb0
 from dataclasses import dataclass
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,7 +66,7 @@ class SparsePEP(RealTargets):
 
     likelihood: Likelihood | str = "gaussian"
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         """The tags of scikit-learn. Its score is a log density, not R², so it is not judged by R²."""
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True

@@ -13,7 +13,7 @@ from dataclasses import is_dataclass
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,7 +45,7 @@ KINDS = {
 }
 
 
-def to_config(part: object, argument: str) -> dict:
+def to_config(part: object, argument: str) -> dict[str, Any]:
     """The class and the fields of a part of a model, for JSON. ValueError if it is not one of the `KINDS` of its `argument`."""
     require_kind(part, KINDS[argument], argument)
     config = {"kind": type(part).__name__}
@@ -56,7 +56,7 @@ def to_config(part: object, argument: str) -> dict:
     return config
 
 
-def from_config(config: dict, argument: str) -> object:
+def from_config(config: dict[str, Any], argument: str) -> object:
     """The inverse of `to_config`. ValueError if the kind is unknown or its fields do not fit."""
     kinds = KINDS[argument]
     try:
@@ -85,7 +85,7 @@ def require_path(path: str | Path) -> None:
         raise ValueError(f"`path` must be the name of a file; got {shown(path)}.")
 
 
-def save(model: Arguments, path: str | Path, extra: dict | None = None) -> None:
+def save(model: Arguments, path: str | Path, extra: dict[str, Any] | None = None) -> None:
     """Write a fitted model to one file. If writing fails, no incomplete file is left behind."""
     require_path(path)
     if not isinstance(extra, (Mapping, type(None))):
@@ -223,7 +223,7 @@ def require_entries(value: object, sizes: dict[str, int], above: str = "") -> No
         require_entries(part, sizes, above)
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #05f51329
-def restored(state: dict) -> Arguments:
+def restored(state: dict[str, Any]) -> Arguments:
     """The estimator that a saved state describes, without its training data. ValueError unless its parts fit together: it
     predicts at two points, and says how it was fitted.
     """

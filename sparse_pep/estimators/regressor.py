@@ -7,7 +7,7 @@ __all__ = ['SparsePEPRegressor']
 
 # %% ../../nbs/internals/estimators/regressor.ipynb #9a3c6eba
 from dataclasses import dataclass
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -74,7 +74,7 @@ class SparsePEPRegressor(RealTargets):
 
     _many_outputs = True
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         """The tags of scikit-learn. Several outputs are supported, and a fit without training is not
         judged by its R².
         """

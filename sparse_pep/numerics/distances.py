@@ -32,16 +32,18 @@ class Pairs:
     enough for all if it `expands`, and if most pairs are doubtful, all are computed `by_differences`.
     """
 
-    def __init__(self, A: np.ndarray, B: np.ndarray | None = None, centred: bool = False):
+    def __init__(self, A: np.ndarray, B: np.ndarray | None = None, centred: bool = False) -> None:
         if centred:
             centre = A.mean(axis=0)
             A, B = A - centre, None if B is None else B - centre
-        self.A, self.B = A, A if B is None else B
+        self.A: np.ndarray = A
+        self.B: np.ndarray = A if B is None else B
         a2 = np.einsum("mn,mn->m", A, A)
-        self.norms = a2, a2 if self.B is A else np.einsum("mn,mn->m", B, B)
+        self.norms: tuple[np.ndarray, np.ndarray] = a2, a2 if self.B is A else np.einsum("mn,mn->m", B, B)
         a, b = np.flatnonzero(~(a2 <= EXPANSION_LIMIT)), np.flatnonzero(~(self.norms[1] <= EXPANSION_LIMIT))
-        self.expands, self.doubtful = not len(a) and not len(b), np.ix_(a, b) if len(a) and len(b) else None
-        self.by_differences = 2 * len(a) * len(b) > len(A) * len(self.B)
+        self.expands: bool = not len(a) and not len(b)
+        self.doubtful: tuple[np.ndarray, ...] | None = np.ix_(a, b) if len(a) and len(b) else None
+        self.by_differences: bool = 2 * len(a) * len(b) > len(A) * len(self.B)
 
     def differences(self) -> Iterator[np.ndarray]:
         """Yield bₙ − aₘ for all pairs, (M, n), one dimension after the other."""
@@ -100,7 +102,7 @@ class Pairs:
 class StackedPairs(Pairs):
     """All pairs among the b points of each of G sets A (G, b, D)."""
 
-    def __init__(self, A: np.ndarray):
+    def __init__(self, A: np.ndarray) -> None:
         self.A = A
 
     def squares(self) -> np.ndarray:

@@ -19,11 +19,12 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 # %% ../../nbs/internals/numerics/files.ipynb #0d181010
-def write_aside(path: str | Path, write: Callable) -> None:
+def write_aside(path: str | Path, write: Callable[..., Any]) -> None:
     """Call write(file) on a temporary file in the folder of `path`, then rename it to
     `path` in one step. An OSError names `path`.
     """
@@ -72,7 +73,7 @@ def as_plain(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else list(value)
 
 
-def write_archive(path: str | Path, state: dict, kind: str, version: int) -> None:
+def write_archive(path: str | Path, state: dict[str, Any], kind: str, version: int) -> None:
     """Write a state to one file. If writing fails, the old file stays as it was.
 
     Parameters
@@ -133,7 +134,7 @@ DAMAGE = (
 )
 
 
-def read_archive(path: str | Path, kind: str, version: int) -> dict:
+def read_archive(path: str | Path, kind: str, version: int) -> dict[str, Any]:
     """The state that `write_archive` wrote.
 
     Parameters
@@ -217,7 +218,7 @@ class Checkpoint:
         If the file is not a checkpoint, or belongs to a training with other data or arguments.
     """
 
-    def __init__(self, path: str | Path, owner: str, every: float = 30.0):
+    def __init__(self, path: str | Path, owner: str, every: float = 30.0) -> None:
         self.path, self.owner, self.every = Path(path), owner, every
         self.place, self.first, self.saved, self.pause = 0, 0, time.monotonic(), 0.0
         self.failed, self.state = False, self._read() if self.path.exists() else None
@@ -229,7 +230,7 @@ class Checkpoint:
 
     def begin(self) -> None:
         """Mark the start of another run of the optimiser."""
-        self.first = self.place
+        self.first: int = self.place
 
     def recall(self, vector: np.ndarray) -> Answer | None:
         """The saved evaluation at parameters `vector` (P,) if it is the next of the list, or None."""
@@ -246,7 +247,7 @@ class Checkpoint:
         the last evaluation that converged are kept, and those of the best.
         """
         self.answers.append(answer)
-        self.place = len(self.answers)
+        self.place: int = len(self.answers)
         kept = [i for i in range(self.first, self.place) if self.answers[i].start is not None]
         best = max(kept, key=lambda i: self.answers[i].log_evidence, default=None)
         for i in kept[:-1]:
@@ -266,7 +267,7 @@ class Checkpoint:
         starts = {str(i): answer.start for i, answer in enumerate(self.answers) if answer.start is not None}
         self.write({"starts": starts, **columns})
 
-    def write(self, state: dict) -> None:
+    def write(self, state: dict[str, Any]) -> None:
         """Write a state of training to the file. If that fails, because the disk is full for example, the
         old file stays as it was, a warning says so once, and the next save tries again.
         """
@@ -282,11 +283,11 @@ class Checkpoint:
                     RuntimeWarning,
                     stacklevel=3,
                 )
-            self.failed = True
-        self.saved = time.monotonic()
-        self.pause = self.saved - begun
+            self.failed: bool = True
+        self.saved: float = time.monotonic()
+        self.pause: float = self.saved - begun
 
-    def _read(self) -> dict:
+    def _read(self) -> dict[str, Any]:
         """The state that `write` wrote."""
         state = read_archive(self.path, FORMAT, FORMAT_VERSION)
         if state["owner"] != self.owner:

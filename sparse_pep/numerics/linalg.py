@@ -12,6 +12,7 @@ import re
 from bisect import bisect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,7 +45,7 @@ SIGNATURES = {  # c: char *, i: int *, d: double *
 }
 
 
-def _routine(name: str) -> Callable | None:
+def _routine(name: str) -> Callable[..., Any] | None:
     """The BLAS routine `name` as a function of flags, integers and addresses that runs without the
     GIL, or None if the ordinary path must be taken.
     """
@@ -142,7 +143,7 @@ class Factor:
     inverse: np.ndarray | None = field(init=False, default=None)
     half_log_det: float = field(init=False, default=0.0)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "half_log_det", float(np.log(np.diag(self.lower)).sum()))
         inverse, _ = lapack.dtrtri(self.lower.T, lower=0)
         condition = np.linalg.norm(self.lower, np.inf) * np.linalg.norm(inverse, 1)

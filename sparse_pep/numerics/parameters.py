@@ -8,7 +8,7 @@ __all__ = ['Parametric']
 # %% ../../nbs/internals/numerics/parameters.ipynb #7aa3ea17
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -73,7 +73,7 @@ def from_vector(vector: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np
     return parts
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #777efe35
-def numbered(parts: Sequence[dict]) -> dict:
+def numbered(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Join dictionaries under the prefixes "0.", "1.", …"""
     return {f"{i}.{key}": value for i, part in enumerate(parts) for key, value in part.items()}
 
@@ -83,6 +83,6 @@ def with_numbered(parts: Sequence[Parametric], parameters: dict[str, ArrayLike])
     return tuple(part.with_parameters({key: parameters[f"{i}.{key}"] for key in part.parameters()}) for i, part in enumerate(parts))
 
 
-def added(gradients: Sequence[dict]) -> dict:
+def added(gradients: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The sum of dictionaries with the same keys."""
     return {key: sum(part[key] for part in gradients) for key in gradients[0]}

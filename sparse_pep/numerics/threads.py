@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from operator import itemgetter
 from threading import Lock
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -24,7 +25,7 @@ class BlasHold:
     `threads` that BLAS was allowed before (1 while none is inside), and a `pool` of so many threads.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.lock, self.depth, self.threads, self.libraries = Lock(), 0, 1, None
 
 
@@ -81,7 +82,7 @@ def chunk_slices(n_data: int, n_inducing: int, chunk: int | None = None) -> list
 
 # %% ../../nbs/internals/numerics/threads.ipynb #3e4661b9
 @one_blas_thread()
-def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice]) -> list:
+def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice]) -> list[Any]:
     """Share chunks out over threads: one partial result of `work`, usually a sum, for each thread, always in the same
     order, so that their sum is the same to the last bit each time. `work` visits a list of slices in order, and must
     not call `map_chunks` itself.
