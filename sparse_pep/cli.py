@@ -23,7 +23,7 @@ POWER_NAMES = ("auto", "log_loss", "held_out")
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax")
 NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta", "ordinal", "poisson", "negative_binomial")
 LIKELIHOODS = ("gaussian", *CLASSIFIERS, *NUMERIC)
-MAX_ITER, TOL = 2000, 1e-4
+MAX_ITER, TOL = 2000, 5e-4
 
 # %% ../nbs/internals/cli.ipynb #54535d2f
 class OneLineErrors(click.Group):
@@ -161,7 +161,7 @@ training_options = with_options(
         help="Squared exponential, or a Matérn kernel for a rougher function; matern12 is the roughest. rq mixes many lengthscales."),
     max_iter_option,
     number_option("--tol", default=TOL, kind=FiniteRange(0, min_open=True),
-        help="Training has converged when 20 iterations gain less than this many nats per data point."),
+        help="Training has converged when the last 15 % of the iterations, 20 to 60, gain less than this many nats per data point."),
     number_option("--max-time", default=None, kind=FiniteRange(0, min_open=True), metavar="SECONDS",
         help="Seconds after which a fit ends with the best parameters so far, when its iteration is complete."),
     number_option("--seed", "random_state", default=0, kind=click.IntRange(0, 2**32 - 1),

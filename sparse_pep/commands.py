@@ -144,7 +144,7 @@ NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull",
 
 
 def estimator_for(
-    likelihood: str = "gaussian", standardize: bool = True, max_iter: int = 2000, tol: float = 1e-4,
+    likelihood: str = "gaussian", standardize: bool = True, max_iter: int = 2000, tol: float = 5e-4,
     max_time: float | None = None, checkpoint: str | None = None, **options: object,
 ) -> PowerEPEstimator:
     """The estimator for a likelihood ("gaussian", or one of `CLASSIFIERS` or `NUMERIC`), trained by

@@ -131,7 +131,7 @@ class LBFGS(BaseEstimator):
     max_iter : int
         Maximal number of iterations.
     tol : float
-        Training has converged when 20 iterations gain less than this many nats per data point.
+        Training has converged when the last 15 % of the iterations (20 to 60) gain less than this many nats per data point.
     n_restarts : int
         Number of further starts from perturbed parameters; the best result is kept.
     max_time : float, optional
@@ -144,7 +144,7 @@ class LBFGS(BaseEstimator):
     """
 
     max_iter: int = 2000
-    tol: float = 1e-4
+    tol: float = 5e-4
     n_restarts: int = 0
     max_time: float | None = None
     checkpoint: str | PathLike[str] | None = None
@@ -356,15 +356,15 @@ class Training:
 
 # %% ../nbs/18_training.ipynb #1c823910
 STALLED, EXHAUSTED = 2, 1  # SciPy's status if the line search fails, and if a limit was reached
-WINDOW = 20  # iterations over which progress is measured
+LAST, FEWEST_AND_MOST = 0.15, (20, 60)  # the fraction of the iterations over which progress is measured, and its limits
 SHORTEST_AND_LONGEST = 20, 50  # histories of L-BFGS
 HISTORY_NUMBERS = 4_000_000  # in a history that is longer than the shortest
 
 
 class Ascent:
     """Minus the objective as a function of parameters in their units, in the form that L-BFGS expects, with
-    a record of the run. Training has converged when 20 iterations gained less than `needed`, in nats,
-    and ends (`late`) at the first iteration after the `limit`. The `trace` has the value and the log prior of each.
+    a record of the run. Training has converged when the last iterations, the `window`, gained less than
+    `needed`, in nats, and ends (`late`) at the first iteration after the `limit`. The `trace` has the value and the log prior of each.
     """
 
     def __init__(self, objective: Objective, needed: float, limit: TimeLimit, bar: tqdm) -> None:
@@ -402,10 +402,11 @@ class Ascent:
         """Record the end of an iteration, and stop if training has converged or its time is over."""
         value, at = -float(intermediate_result.fun), self.units * intermediate_result.x
         self.trace.append((value, self.objective.log_prior(at)[0] if self.objective.model.priors else 0.0))
-        iteration, last = len(self.trace) - 1, self.trace[-1 - WINDOW :]
+        iteration = len(self.trace) - 1
+        self.window = int(np.clip(LAST * iteration, *FEWEST_AND_MOST))
         self.bar.set_postfix_str(f"objective {value:.4g}")
         self.bar.update(iteration - self.bar.n)
-        self.converged = len(last) > WINDOW and value - last[0][0] < self.needed
+        self.converged = iteration >= self.window and value - self.trace[-1 - self.window][0] < self.needed
         self.late = iteration > 0 and not self.converged and self.limit.passed
         if self.converged or self.late:
             raise StopIteration
@@ -437,7 +438,7 @@ def maximise(objective: Objective, options: LBFGS, n_data: float, limit: TimeLim
         n_iter, flat = len(history) - 1, end.status == STALLED and not ascent.late and history[-1] - history[before - 1] < needed
         message, converged = str(end.message), bool(ascent.converged or flat or end.success)
         if ascent.converged:
-            message = f"the last {WINDOW} iterations gained less than {options.tol:g} nats per data point"
+            message = f"the last {ascent.window} iterations gained less than {options.tol:g} nats per data point"
         elif ascent.late:
             message = f"{limit} after {n_iter} iterations"
         elif flat:
@@ -580,8 +581,7 @@ def starting_lengthscale(model: Model, data: Rows) -> Model:
     for factor in SHORTER:
         kernel = replace(model.kernel, lengthscale=factor * model.kernel.lengthscale)
         for share in NOISES:
-            noise = Gaussian(share * float(model.kernel.variance))
-            shorter = replace(model, kernel=kernel, likelihood=noise)
+            shorter = replace(model, kernel=kernel, likelihood=Gaussian(share * float(model.kernel.variance)))
             with suppress(np.linalg.LinAlgError):
                 height = model_evidence(shorter, few, 0.5, 1e-8).log_evidence
                 if height > best:
