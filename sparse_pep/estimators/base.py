@@ -283,7 +283,7 @@ class PowerEPEstimator(Arguments):
         """Keep how the columns of a table become those of X, and with `warn` name those that are left
         out, unless the user has asked for it.
         """
-        self.columns_: None = columns
+        self.columns_: Columns | None = columns
         if columns is None:
             return
         names = [column.name for column in columns.columns]
@@ -304,9 +304,9 @@ class PowerEPEstimator(Arguments):
             raise ValueError("`power` must be one number for a source; give the powers of rows to the source itself.")
         if first:
             vars(self).pop("feature_names_in_", None)
-            self.n_features_in_: int = source.n_dims
+            self.n_features_in_ = source.n_dims
             if getattr(source, "feature_names", None) is not None:
-                self.feature_names_in_: np.ndarray = np.array(source.feature_names, dtype=object)
+                self.feature_names_in_ = np.array(source.feature_names, dtype=object)
             self.take_columns(getattr(source, "encoded_by", None), warn)
         else:
             self._require_columns(source)

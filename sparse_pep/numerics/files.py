@@ -230,7 +230,7 @@ class Checkpoint:
 
     def begin(self) -> None:
         """Mark the start of another run of the optimiser."""
-        self.first: int = self.place
+        self.first = self.place
 
     def recall(self, vector: np.ndarray) -> Answer | None:
         """The saved evaluation at parameters `vector` (P,) if it is the next of the list, or None."""
@@ -247,7 +247,7 @@ class Checkpoint:
         the last evaluation that converged are kept, and those of the best.
         """
         self.answers.append(answer)
-        self.place: int = len(self.answers)
+        self.place = len(self.answers)
         kept = [i for i in range(self.first, self.place) if self.answers[i].start is not None]
         best = max(kept, key=lambda i: self.answers[i].log_evidence, default=None)
         for i in kept[:-1]:
@@ -283,9 +283,9 @@ class Checkpoint:
                     RuntimeWarning,
                     stacklevel=3,
                 )
-            self.failed: bool = True
-        self.saved: float = time.monotonic()
-        self.pause: float = self.saved - begun
+            self.failed = True
+        self.saved = time.monotonic()
+        self.pause = self.saved - begun
 
     def _read(self) -> dict[str, Any]:
         """The state that `write` wrote."""
