@@ -2,14 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test soak docs lint bench peers reproduce clean
+.PHONY: help demo test soak docs lint notebook bench peers reproduce clean
 
 help:
 	@echo "make demo   fit a small data set and draw it"
 	@echo "make test   run the notebooks, the examples in docstrings and the tests"
 	@echo "make soak   check ten minutes of random problems against dense references"
 	@echo "make docs   build the site into _docs/"
-	@echo "make lint   check the style of notebooks, tests and tools"
+	@echo "make lint   check the style and the types of notebooks, modules, tests and tools"
+	@echo "make notebook NB=nbs/06_regression.ipynb   edit a page as text, and run it"
 	@echo "make reproduce  small versions of the paper's experiments, with tables and figures in results/"
 	@echo "make bench  measure speed against the floor set by BLAS"
 	@echo "make peers  measure speed beside other packages, where they are installed"
@@ -38,6 +39,14 @@ docs: .venv/.installed
 
 lint: .venv/.installed
 	$(BIN)/ruff check nbs tests studies benchmarks docs setup.py
+
+notebook: TEXT = build/$(basename $(notdir $(NB))).py
+notebook: .venv/.installed
+	@test -f "$(NB)" || { echo "say which page: make notebook NB=nbs/06_regression.ipynb"; exit 1; }
+	@mkdir -p build
+	@if [ ! -f $(TEXT) ]; then $(BIN)/jupytext --quiet --to py:percent -o $(TEXT) $(NB); echo "edit $(TEXT), then call this again"; exit 0; fi; \
+	if [ $(TEXT) -nt $(NB) ]; then $(BIN)/jupytext --quiet --update --from py:percent --to ipynb -o $(NB) $(TEXT); fi; \
+	$(BIN)/nbdev_export && $(BIN)/jupyter nbconvert --log-level WARN --to notebook --execute --inplace $(NB) && $(BIN)/nbdev_clean && $(BIN)/nbdev_export && $(BIN)/jupytext --quiet --to py:percent -o $(TEXT) $(NB)
 
 reproduce: .venv/.installed
 	$(BIN)/python -m studies --quick

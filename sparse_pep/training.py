@@ -319,7 +319,7 @@ class WarmEvidence:
             if self.record is not None:
                 self.record.add(Answer(digest(model.theta), np.nan, np.full(model.theta.size, np.nan), False))
             raise
-        self.last: None = fit.start if fit.converged else self.last
+        self.last = fit.start if fit.converged else self.last
         if self.record is not None:
             start = fit.start if fit.converged else None
             if start is not None and not isinstance(start, np.ndarray):  # distributed over the pieces of a source
@@ -395,7 +395,7 @@ class Ascent:
             return -self.worst + 1e3 * (1.0 + abs(self.worst)), np.zeros_like(vector)
         self.jitter, self.worst = max(self.jitter, found.jitter), min(self.worst, value)
         if at is None or not fit.converged or value > best:  # a failing line search may pass the best point
-            self.best: tuple[float, None, None, None] | tuple[float, np.ndarray, np.ndarray, Fit] = value, vector.copy(), slope, found
+            self.best: tuple[float, Any, Any, Any] = value, vector.copy(), slope, found
         return -value, -self.units * slope
 
     def record(self, intermediate_result: OptimizeResult) -> None:
@@ -721,7 +721,7 @@ class HeldSums:
     def put(self, k: int, others: tuple[np.ndarray, np.ndarray], own: Sums) -> None:
         """Set the sums of batch k to `own`; `others` are the sums of all other batches."""
         self.precision[k], self.shift[k] = own.precision, own.shift
-        self.total: tuple[Any, Any] | tuple[np.ndarray, np.ndarray] = others[0] + own.precision, others[1] + own.shift
+        self.total = others[0] + own.precision, others[1] + own.shift
 
 # %% ../nbs/19_stochastic.ipynb #943ea8aa
 FINE = Accuracy(1e-6, FLOOR)  # accuracy of the quadrature while training
