@@ -205,14 +205,13 @@ fit_options = with_options(
 @click.option("--quick", is_flag=True, help="At most 20 inducing points and 100 iterations.")
 def demo_command(**options: object) -> None:
     """Train on two data sets of scikit-learn at three powers, and draw a fit in one
-    dimension and a classifier in two.
+    dimension.
 
     Prints one table for each data set, with the approximate log marginal likelihood per data
     point and the scores on held-out rows; smaller scores are better. The diabetes data are
     scored by SMSE and SMLL (the best constant prediction has 1 and 0). The breast-cancer data
     are scored by the fraction of wrong labels and by NLL, the mean of -log p(label). Writes
-    posterior.png, boundary.png, model.npz (diabetes, power 0.5), and held_out.csv, on which
-    you can try `predict`.
+    posterior.png, model.npz (diabetes, power 0.5), and held_out.csv, on which you can try `predict`.
 
     \b
     Example: sparse-pep demo --quick --out demo

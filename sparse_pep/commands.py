@@ -31,7 +31,7 @@ from tqdm import tqdm
 from .data.columns import KINDS, unforeseen_text
 from .data.sources import ArraySource
 from .data.tables import TABLES, BadCell, Layout, TableArrays, arrays_of, names_in, require_column, table_files, table_layout
-from .datasets import Dataset, banana_like, list_datasets, load_classification, load_regression, random_splits, smll, smse, snelson_like
+from .datasets import Dataset, list_datasets, load_classification, load_regression, random_splits, smll, smse, snelson_like
 from .estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from .estimators.base import PowerEPEstimator
 from .features import InducingPoints
@@ -243,13 +243,11 @@ def format_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) 
     return "\n".join("  ".join(line).rstrip() for line in cells)
 
 # %% ../nbs/internals/commands.ipynb #d4a6144c
-def draw_demo(folder: Path, n: int, max_iter: int) -> None:
-    """Draw the posterior of one-dimensional data, with the inducing points before and after training, and
-    classifiers of n data points in the plane at three powers.
-    """
+def draw_demo(folder: Path) -> None:
+    """Draw the posterior of one-dimensional data, with the inducing points before and after training."""
     from matplotlib.figure import Figure
 
-    from sparse_pep.plots import plot_classification_2d, plot_posterior_1d
+    from sparse_pep.plots import plot_posterior_1d
 
     X, y = snelson_like()
     Z_start = np.linspace(2.4, 3.6, 12)  # all in the gap
@@ -260,19 +258,6 @@ def draw_demo(folder: Path, n: int, max_iter: int) -> None:
     ax.set_title("Power EP, power 0.5: 200 data points, 12 inducing points")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save_figure(folder / "posterior.png", figure)
-
-    X, y = banana_like(n)
-    figure = Figure(figsize=(11.0, 4.0), layout="constrained")
-    for ax, power in zip(figure.subplots(1, 3, sharex=True, sharey=True), (0.0, 0.5, 1.0)):
-        with one_line_warnings(f"two-dimensional set, power {power:g}: "):
-            model = SparsePEPClassifier(power=power, n_inducing=12, training=LBFGS(max_iter=max_iter), random_state=0)
-            uninterrupted(model.fit(X, y))
-        plot_classification_2d(model, X, y, ax=ax)
-        ax.set_title(f"power {power:g} ({power_name(power, 'probit')})")
-    handles, labels = ax.get_legend_handles_labels()
-    labels[2] = "inducing points"  # how many lie beyond differs from one to the next
-    figure.legend(handles, labels, loc="outside lower center", ncols=3)
-    save_figure(folder / "boundary.png", figure)
 
 # %% ../nbs/internals/commands.ipynb #cc02a5a7
 def demo_scores(data: Dataset, bar: tqdm, **options: object) -> tuple[str, list[Any]]:
@@ -301,17 +286,16 @@ def demo(out: str, n_inducing: int, max_iter: int, quick: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     model, held_out = folder / "model.npz", folder / "held_out.csv"
     diabetes, cancer = load_regression("diabetes"), load_classification("breast_cancer")
-    with tqdm(total=8, desc="demo", unit="step", disable=None) as bar:
+    with tqdm(total=7, desc="demo", unit="step", disable=None) as bar:
         first, models = demo_scores(diabetes, bar, **options)
         models[1].save(model, extra={"feature_names": list(diabetes.feature_names), "target": "progression"})
         rows = np.c_[diabetes.X, diabetes.y][diabetes.splits[0][1]]
         write_csv(held_out, [*diabetes.feature_names, "progression"], rows.tolist())
         second, _ = demo_scores(cancer, bar, likelihood="auto", **options)
-        bar.set_postfix_str("figures")
-        draw_demo(folder, 200 if quick else 400, max_iter)
-        bar.update(2)
+        draw_demo(folder)
+        bar.update()
     click.echo(f"{first}\n{second}")
-    click.echo(f"wrote {folder / 'posterior.png'}, {folder / 'boundary.png'}, {model} (diabetes, power 0.5), {held_out}")
+    click.echo(f"wrote {folder / 'posterior.png'}, {model} (diabetes, power 0.5), {held_out}")
     click.echo(f"next: sparse-pep predict {model} {held_out} --out predictions.csv")
 
 # %% ../nbs/internals/commands.ipynb #b666f0a7

@@ -270,21 +270,6 @@ BLOCK = 12_000  # nodes evaluated at a time, few enough to stay in the processor
 CALL = 1_000  # number of nodes that cost as much as the overhead of one block
 
 
-def joined(size: np.ndarray) -> np.ndarray:
-    """Sizes (n,) in which a size that few data points share is raised to the next one, as long as
-    the added nodes cost less than a group of its own.
-    """
-    steps, member, count = np.unique(size, return_inverse=True, return_counts=True)
-    to = np.arange(len(steps))
-    for i in range(len(steps) - 1):
-        if count[i] * (steps[i + 1] - steps[i]) < CALL:
-            to[i] = i + 1
-            count[i + 1] += count[i]
-    for i in reversed(range(len(steps) - 1)):
-        to[i] = to[to[i]]
-    return steps[to][member]
-
-
 def few_nodes(at: TiltedDensities, log_concave: bool, n_more: int, accuracy: Accuracy = STRICT) -> tuple[np.ndarray, np.ndarray]:
     """Sums (7 + E, N) and their estimated relative error (N,), infinite where 288 steps are too few from the start."""
     share = min(1.0, float(np.log(accuracy.relative) / np.log(TOLERANCE)))
@@ -302,7 +287,12 @@ def few_nodes(at: TiltedDensities, log_concave: bool, n_more: int, accuracy: Acc
     while len(rows):
         found = np.empty((4, 7 + n_more, len(rows)))
         if accuracy.relative > TOLERANCE:  # with `STRICT`, results do not depend on the other data points
-            size[rows] = joined(size[rows])
+            steps, member, count = np.unique(size[rows], return_inverse=True, return_counts=True)
+            for i in np.arange(len(steps) - 1):  # raise a size that few share to the next, if that costs less than a group
+                if count[i] * (steps[i + 1] - steps[i]) < CALL:
+                    count[i + 1] += count[i]
+                    member[member == i] = i + 1
+            size[rows] = steps[member]
         for steps in np.unique(size[rows]):
             group = np.flatnonzero(size[rows] == steps)
             for part in np.array_split(group, -(-len(group) * steps // BLOCK)):
@@ -442,55 +432,51 @@ TESTS = np.cos(np.pi * np.array([1, 4, 8, 11]) / ORDER)  # extrema of the polyno
 
 
 @lru_cache(maxsize=4096)
-def tile(likelihood: Any, power: float, floor: float, i: int, j: int) -> tuple[np.ndarray, float]:
-    """The coefficients (3, 12, 12) of the polynomials on tile (i, j), the powers of β₂ first, and
-    their largest error, relative to the value or to `floor`.
+def tile(function: Callable, about: tuple, floor: float, i: int, j: int) -> tuple[np.ndarray, float]:
+    """The coefficients (C, 12, 12) of the polynomials on tile (i, j), the powers of β₂ first, and their largest error, relative
+    to the value or to `floor`. function(*about, β₁, β₂) returns values and units in which to measure them, both (C, P).
     """
     roots, tests = np.meshgrid(ROOTS, ROOTS, indexing="ij"), np.meshgrid(TESTS, TESTS, indexing="ij")
     places = np.hstack([np.reshape(roots, (2, -1)), np.reshape(tests, (2, -1))])
-    first, second = 0.5 * SIDE * (places + 1.0) + SIDE * np.array([[i], [j]])
-    total = likelihood.width**2 * np.exp(second)
-    var, root = total - likelihood.width**2, np.sqrt(total)
-    found = likelihood.quadrature(np.ones(len(var)), root * first, var, np.full(len(var), power))
-    values = np.stack([found.log_z, found.d1 * root, found.d2 * total])
+    values, units = function(*about, *(0.5 * SIDE * (places + 1.0) + SIDE * np.array([[i], [j]])))
     at_roots, at_tests = np.split(values, [ORDER**2], axis=1)
     solve = np.linalg.inv(np.vander(ROOTS, increasing=True))
-    coefficients = solve @ at_roots.reshape(3, ORDER, ORDER).swapaxes(1, 2) @ solve.T
+    coefficients = solve @ at_roots.reshape(-1, ORDER, ORDER).swapaxes(1, 2) @ solve.T
     powers = np.vander(TESTS, ORDER, increasing=True)
-    between = (powers @ coefficients @ powers.T).swapaxes(1, 2).reshape(3, -1)
-    units = np.power(var / total, [[0.0], [0.5], [1.0]])[:, ORDER**2 :]
+    between = (powers @ coefficients @ powers.T).swapaxes(1, 2).reshape(len(values), -1)
+    units = units[:, ORDER**2 :]
     scale = np.maximum(np.abs(at_tests) * units, floor)
     return coefficients, float(np.max(np.abs(between - at_tests) * units / scale))
 
 
-def interpolated(likelihood: Any, mean: np.ndarray, var: np.ndarray, power: float, accuracy: Accuracy) -> Tilted:
-    """z, d1 and d2 for the target 1 and cavities with mean and variance (N,), from the tiles of a
-    likelihood without parameters. Where a tile is not accurate enough the error is infinite.
-    """
-    total = likelihood.width**2 + var
-    root = np.sqrt(total)
-    place = np.stack([mean / root, np.log(total / likelihood.width**2)]) / SIDE
-    corner = np.floor(place)
-    found, error = np.zeros((3, len(mean))), np.full(len(mean), np.inf)
-    tiles, member = np.unique(corner[0] + 1j * corner[1], return_inverse=True)
-    for number, at in enumerate(tiles):
-        coefficients, worst = tile(likelihood, power, accuracy.floor, int(at.real), int(at.imag))
+def interpolated(
+    function: Callable, about: tuple, places: np.ndarray, n_values: int, accuracy: Accuracy, least: int = 1
+) -> tuple[np.ndarray, np.ndarray]:
+    """C functions of `tile` at places (2, N), and errors (N,), infinite where a tile is inaccurate or has fewer than `least`."""
+    corner = np.floor(places / SIDE)
+    found, error = np.zeros((n_values, places.shape[1])), np.full(places.shape[1], np.inf)
+    tiles, member, count = np.unique(corner[0] + 1j * corner[1], return_inverse=True, return_counts=True)
+    for number in np.flatnonzero(count >= least):
+        coefficients, worst = tile(function, about, accuracy.floor, int(tiles[number].real), int(tiles[number].imag))
         if worst <= accuracy.relative:
             rows = np.flatnonzero(member == number)
-            first, second = 2.0 * (place - corner)[:, rows] - 1.0
+            first, second = 2.0 * (places / SIDE - corner)[:, rows] - 1.0
             along = coefficients @ np.vander(first, ORDER, increasing=True).T
             found[:, rows] = np.einsum("ckn,nk->cn", along, np.vander(second, ORDER, increasing=True))
             error[rows] = worst
-    log_z, d1, d2 = found[0], found[1] / root, found[2] / total
-    if likelihood.log_concave:
-        d2 = np.minimum(d2, 0.0)
-    return Tilted(log_z, d1, d2, error, np.zeros((0, len(mean))))
+    return found, error
 
-
+# %% ../nbs/07_quadrature.ipynb #17848ddc
+def moments_at(likelihood: Any, power: float, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """z, d1 √(γ² + s) and d2 (γ² + s) for the target 1 at places (P,), and the units of `Accuracy`, both (3, P)."""
+    total = likelihood.width**2 * np.exp(second)
+    var, root = total - likelihood.width**2, np.sqrt(total)
+    found = likelihood.quadrature(np.ones(len(var)), root * first, var, np.full(len(var), power))
+    return np.stack([found.log_z, found.d1 * root, found.d2 * total]), np.power(var / total, [[0.0], [0.5], [1.0]])
 
 
 # %% ../nbs/09c_intervals.ipynb #1a7e0104
-from scipy.special import expit, logit, ndtri
+from scipy.special import expit, ndtri
 
 # %% ../nbs/09c_intervals.ipynb #1a7e0004
 REACH = 7.0  # standard deviations
@@ -515,32 +501,40 @@ def gaussian_average(
     return out
 
 # %% ../nbs/09c_intervals.ipynb #1a7e0008
+def to_line(y: np.ndarray, support: tuple[float, float]) -> np.ndarray:
+    """t (S,) on the whole line for y (S,) in the open interval `support`."""
+    low, high = support
+    return y if np.isinf(low) else np.log(y - low) - (np.log(high - y) if np.isfinite(high) else 0.0)
+
+
+def from_line(t: np.ndarray, support: tuple[float, float]) -> np.ndarray:
+    """The inverse of `to_line`."""
+    low, high = support
+    return t if np.isinf(low) else low + (np.exp(t) if np.isinf(high) else (high - low) * expit(t))
+
+
 MOST_STEPS, SCORE_TOL = 60, 1e-6  # the tolerance is that of z, before the last secant step
 
 
 def inverse_cdf(
     cdf: Callable[[np.ndarray, np.ndarray], np.ndarray], q: float, mean: np.ndarray, var: np.ndarray, support: tuple[float, float]
 ) -> np.ndarray:
-    """The y (S,) in the open interval `support` with F(y) = q, where cdf(rows, y) returns the increasing F (n,) of these rows.
-    The search starts from the mean and the variance (S,) of y, which may be infinite.
+    """The y (S,) in the interval `support` with F(y) = q, where cdf(rows, y) returns the increasing F (n,) of these rows. `mean`
+    and `var` (S,) are those of y, from which the search starts; they may be infinite.
     """
-    low, high = support
+    (low, high), score = support, ndtri(q)
     with np.errstate(all="ignore"):  # starting values without a meaning are replaced
-        if np.isinf(low):
-            back, t, scale = lambda t: t, mean, np.sqrt(var)
-        elif np.isinf(high):
-            ratio = np.log1p(var / (mean - low) ** 2)
-            back, t, scale = lambda t: low + np.exp(t), np.log(mean - low) - 0.5 * ratio, np.sqrt(ratio)
-        else:
-            share = np.clip((mean - low) / (high - low), 1e-15, 1.0 - 1e-15)
-            back, t, scale = lambda t: low + (high - low) * expit(t), logit(share), np.sqrt(var) / ((high - low) * share * (1.0 - share))
-    scale, score = np.where(np.isfinite(scale) & (scale > 0.0), scale, 1.0), ndtri(q)
+        t, scale = to_line(mean, support), np.sqrt(var)
+        if np.isfinite(low):
+            slope = 1.0 / (mean - low) + (1.0 / (high - mean) if np.isfinite(high) else 0.0)
+            scale = np.sqrt(np.log1p((scale * slope) ** 2))
+    scale = np.where(np.isfinite(scale) & (scale > 0.0), scale, 1.0)
     t, slope, rows = np.where(np.isfinite(t), t, 0.0) + score * scale, 1.0 / scale, np.arange(len(mean))
     lower, upper, before = np.full(len(t), -np.inf), np.full(len(t), np.inf), np.full((2, len(t)), np.nan)
     for _ in range(MOST_STEPS):
         here = t[rows]
         with np.errstate(all="ignore"):
-            z = ndtri(np.minimum(cdf(rows, back(here)), 1.0)) - score  # a sum may round to more than 1
+            z = ndtri(np.minimum(cdf(rows, from_line(here, support)), 1.0)) - score  # a sum may round to more than 1
             secant = (z - before[1, rows]) / (here - before[0, rows])
             slope[rows] = np.where(np.isfinite(secant) & (secant > 0.0), secant, slope[rows])
             step = np.clip(-z / slope[rows], -4.0 * scale[rows], 4.0 * scale[rows])
@@ -554,4 +548,4 @@ def inverse_cdf(
         rows = rows[~found & ~(upper[rows] - lower[rows] <= 1e-14 * np.abs(here))]
         if len(rows) == 0:
             break
-    return back(t)
+    return from_line(t, support)

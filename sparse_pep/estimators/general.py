@@ -7,11 +7,10 @@ __all__ = ['SparsePEP']
 
 # %% ../../nbs/internals/estimators/general.ipynb #11b73bb0
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from ..data.sources import Source
 from .arguments import likelihood_named
@@ -88,24 +87,6 @@ class SparsePEP(RealTargets):
             classes = np.unique(rows.y) if isinstance(rows, Rows) else classes_of(rows)
             return Ordinal.from_targets(np.append(data.few.y, classes))
         return likelihood
-
-    @overload
-    def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> np.ndarray: ...
-
-    @overload
-    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
-
-    def predict(self, X: ArrayLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Mean (S,) of the predictive distribution of y at X (S, D), and with `return_std` also its
-        standard deviation (S,). Cost 2SM² flops, or 2SM in addition to Kuf if the mean of y needs
-        no variance and is all that is asked for.
-        """
-        check_is_fitted(self)
-        alone = self.likelihood_.mean_from_mean and not return_std
-        latent = (self._latent_mean(X), np.zeros(1)) if alone else self._latent(X)
-        mean, var = self.likelihood_.predict(*latent)
-        mean = self.y_mean_ + self.y_scale_ * mean
-        return (mean, self.y_scale_ * np.sqrt(var)) if return_std else mean
 
     def score(self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Mean log predictive density of y at X, in nats per row. A source brings its own y and

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.sources import Source
-from .arguments import require_count, seeded
 from .base import RealTargets
 from .fitting import Data
 from ..likelihoods import Gaussian, GroupedGaussian
@@ -169,26 +168,10 @@ class SparsePEPRegressor(RealTargets):
         """
         if return_std and return_cov:
             raise ValueError("set `return_std` or `return_cov`, not both.")
-        if not (return_std or return_cov):
-            mean = self._latent_mean(X)
-            return self._encoding.back(mean.T)
-        if return_std:
-            mean, var = self._latent(X)
-            noisy = self._spread(var + self._likelihood_at(X).noise_variance)
-            return self._encoding.back(mean.T), np.sqrt(noisy)
+        if not return_cov:
+            return super().predict(X, return_std=True) if return_std else super().predict(X)
         X = self._test_inputs(X, "`return_cov`")
         mean, cov = local_covariance(self._model, self._posteriors, X, self._local)
         cov += self.likelihood_.at(X).noise_variance * np.eye(len(X))
         cov = np.multiply.outer(cov, np.square(self.y_scale_) * np.ones(self._outputs))
         return self._encoding.back(mean.T), cov
-
-    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0) -> np.ndarray:
-        """Joint draws (S, n_samples) of y at X (S, D), or (S, K, n_samples) for K outputs, with
-        the trained noise included. Cost O(S³).
-        """
-        n_samples, random = require_count(n_samples, "n_samples"), seeded(random_state)
-        mean, cov = self.predict(X, return_cov=True)
-        if mean.ndim == 1:
-            return random.multivariate_normal(mean, cov, n_samples).T
-        draws = [random.multivariate_normal(mean[:, k], cov[..., k], n_samples).T for k in range(mean.shape[1])]
-        return np.stack(draws, axis=1)
