@@ -83,7 +83,7 @@ local function letters(blocks)
   for i = 2, #blocks do
     local before = blocks[i - 1]
     if blocks[i].t == "BulletList" and before.t == "Para" and before.content[1].t == "Strong"
-        and pandoc.utils.stringify(before.content[1]) == "Letters of this page." then
+        and pandoc.utils.stringify(before.content[1]):match("^Letters of this ") then
       blocks[i] = pandoc.Div({ blocks[i] }, { class = "letters" })
     end
   end

@@ -117,7 +117,7 @@ def clustered_blocks(X: np.ndarray, size: int, rng: np.random.Generator, shared:
             labels[rows[part]], count = count, count + 1
     return Partition(labels)
 
-# %% ../nbs/12_blocks.ipynb #ef18a2b6
+# %% ../nbs/12_blocks.ipynb #d3d22e07
 @dataclass(frozen=True, eq=False)
 class BlockChunk:
     """Some whole blocks that are processed together."""
@@ -142,7 +142,7 @@ class BlockChunk:
             for columns, group in zip(self.columns, self.members)
         ]
 
-
+# %% ../nbs/12_blocks.ipynb #ef18a2b6
 def block_chunks(blocks: Partition, n_inducing: int) -> list[BlockChunk]:
     """Chunks that together hold all blocks, cut where a block ends, of about the sizes of `chunk_slices`."""
     sizes, labels = blocks.sizes, blocks.labels
@@ -162,7 +162,7 @@ def block_chunks(blocks: Partition, n_inducing: int) -> list[BlockChunk]:
         first = end
     return chunks
 
-# %% ../nbs/12_blocks.ipynb #9ccb3804
+# %% ../nbs/12_blocks.ipynb #2ad054cd
 def block_cholesky(S: np.ndarray, power: np.ndarray) -> np.ndarray:
     """Cholesky factors L (G, b, b) of I + αS, for S (G, b, b) and α (G,)."""
     try:
@@ -170,7 +170,7 @@ def block_cholesky(S: np.ndarray, power: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError as error:
         raise np.linalg.LinAlgError("`I + αD/σ²` of a block is not positive definite; check kernel and noise.") from error
 
-
+# %% ../nbs/12_blocks.ipynb #9ccb3804
 def log_det_ratio(S: np.ndarray, power: np.ndarray, lower: np.ndarray) -> np.ndarray:
     """log|I + αS| / α for each of G matrices (G,); at α = 0 the limit tr S. S (G, b, b) is symmetric with
     I + αS positive definite, and `lower` is from `block_cholesky`.
@@ -235,13 +235,13 @@ def unexplained_blocks(Kbb: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, int]
     np.einsum("gkk->gk", D)[...] = np.maximum(variances, 0.0)
     return D, n_clipped
 
-# %% ../nbs/12_blocks.ipynb #6eec8700
+# %% ../nbs/12_blocks.ipynb #9585d3a4
 def block_roots(D: np.ndarray) -> np.ndarray:
     """Roots R (G, b, b) with D = R Rᵀ, for D (G, b, b) positive semi-definite up to rounding."""
     values, vectors = np.linalg.eigh(D)
     return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
 
-
+# %% ../nbs/12_blocks.ipynb #6eec8700
 def outer_sites(
     root: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -302,14 +302,12 @@ def add_symmetric_product(S: np.ndarray, G: np.ndarray, V: np.ndarray) -> None:
     for start, stop in zip(edges, edges[1:]):
         S[start:stop, :stop] += G[start:stop] @ V[:stop].T
 
-# %% ../nbs/12_blocks.ipynb #98d997b6
+# %% ../nbs/12_blocks.ipynb #5ea1c031
 KEPT_SITES = 2_000_000  # entries of the D_b: they and R are kept for the gradient up to 32 MB
 
 
-class BlockShard(Shard):
-    """A shard whose rows form blocks, named by `labels` (n,). Each block has one site on w_bᵀu, which follows
-    from the sites (2, C, n) of its data points on f.
-    """
+class BlockSites(Shard):
+    """Rows in blocks, named by `labels` (n,). The site of a block on w_bᵀu follows from the sites (2, C, n) of its rows on f."""
 
     own_sites = False
 
@@ -326,13 +324,10 @@ class BlockShard(Shard):
         if self.known:
             self.state = self.state._replace(sites=(1.0 / self.noise, self.y.T / self.noise))
             self.keeps_D: bool | Any = len(self.y) * partition.sizes.max() <= KEPT_SITES
-        if not self.keeps_D:  # D is computed with the covariances in each pass
-            self.keeps_V = self.keeps_Kuf = False
+        self.keeps_V, self.keeps_Kuf = self.keeps_V and self.keeps_D, self.keeps_Kuf and self.keeps_D  # or D anew in each pass
 
     def explain(self, i: int, Kbb: Sequence[np.ndarray], V: np.ndarray) -> None:
-        """Store the unexplained covariance D of each block, or a root of it where the sites have
-        to be searched for.
-        """
+        """Store the unexplained covariance D of each block, or a root of it where the sites have to be searched for."""
         chunk, left, self.clipped[i] = self.chunks[i], [], 0
         for rows, K, own in zip(chunk.members, Kbb, chunk.views(V)):
             D, n_clipped = unexplained_blocks(K, own)
@@ -347,9 +342,7 @@ class BlockShard(Shard):
             self.left.pop(i), self.outer.pop((0, i)), self.explained.discard(i)
 
     def blocks_of(self, c: int, i: int) -> list[tuple[Any, ...]]:
-        """Sites of the blocks of a chunk: R with T = RRᵀ, ν and terms of log Z where they are known
-        in closed form, else T, ν, E and terms.
-        """
+        """Sites of the blocks of a chunk: R with T = RRᵀ, ν and terms of log Z where they are known, else T, ν, E and terms."""
         if (c, i) not in self.outer:
             found = []
             for rows, left in zip(self.chunks[i].members, self.left[i]):
@@ -362,13 +355,14 @@ class BlockShard(Shard):
             self.outer[c, i] = found
         return self.outer[c, i]
 
+# %% ../nbs/12_blocks.ipynb #5ea1c033
+class BlockMarginals(BlockSites):
+    """Blocks with what they add to the sums, and their marginals, of which each data point may be left out."""
+
     def outer_pairs(self, c: int, i: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Precision T (G, b, b) and shifts ν (G, b, K) of the blocks of a chunk, of K outputs."""
-        pairs = []
-        for T, nu, *_ in self.blocks_of(c, i):
-            T = T @ T.transpose(0, 2, 1) if self.known else T
-            pairs.append((T, nu.reshape(*nu.shape[:2], -1)))
-        return pairs
+        sites = self.blocks_of(c, i)
+        return [(T @ T.transpose(0, 2, 1) if self.known else T, nu.reshape(*nu.shape[:2], -1)) for T, nu, *_ in sites]
 
     def add_sites(self, c: int, i: int, V: np.ndarray, S: np.ndarray, s: np.ndarray) -> float:
         """Add the sites of chunk i to S (M, M) and to s (M,) or (M, K); return their terms of log Z."""
@@ -404,6 +398,37 @@ class BlockShard(Shard):
             spread = np.einsum("mn,mn->n", JT[:, columns], JT[:, columns])
             var[columns] = np.einsum("gkk->gk", E).ravel() + spread
         return mean, var
+
+    def left_out(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
+        """The mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points, those of its own block
+        included; all copies of its block are left out. The mean is NaN where the remaining density is not a distribution.
+        """
+        precision, shift = np.atleast_2d(self.state.sites[0]), np.atleast_2d(self.state.sites[1])
+        mean, var = np.empty(shift.shape), np.empty(precision.shape)
+        for i, V, _ in self.visit(range(len(self.chunks))):
+            blocks, left = self.chunks[i], self.left[i]
+            for c, posterior in enumerate(posteriors):
+                half, at = solve_lower(posterior.B, V), slice(c, None if self.known else c + 1)
+                mu, pairs = half.T @ posterior.b, self.outer_pairs(c, i)
+                parts = zip(blocks.members, blocks.columns, blocks.views(half), pairs, left)
+                for rows, columns, own, (T, nu), D in parts:
+                    D = D if self.known else D @ D.transpose(0, 2, 1)
+                    A, m = own.transpose(0, 2, 1) @ own, mu[columns].reshape(nu.shape)
+                    weight, one = self.weight[rows[:, :1], None], np.eye(rows.shape[1])
+                    gain = A @ np.linalg.inv(one - weight * T @ A)
+                    m, C = m + gain @ (weight * (T @ m - nu)), gain + D  # of the other blocks
+                    lifted = one + C * precision[c, rows][:, None, :]
+                    right = m + C @ np.moveaxis(shift[at, rows], 0, -1)
+                    mean[at, rows] = np.moveaxis(np.linalg.solve(lifted, right), -1, 0)
+                    var[c, rows] = np.einsum("gkk->gk", np.linalg.solve(lifted, C))
+        proper = np.all((precision * var < 1.0) & (var > 0.0), axis=0)
+        precision, shift = np.where(proper, precision, 0.0), np.where(proper, shift, 0.0)
+        mean, var = cavity(mean, var, precision, shift, 1.0)
+        return np.where(proper, mean, np.nan), var
+
+# %% ../nbs/12_blocks.ipynb #98d997b6
+class BlockShard(BlockMarginals):
+    """A shard whose rows form blocks, named by `labels` (n,), with the adjoints of their covariances."""
 
     def adjoint_of(self, c: int, i: int, V: np.ndarray, whitened: tuple[Any, ...], through: tuple[Any, ...] | None, outer: np.ndarray) -> tuple[Any, ...]:
         """The adjoints Kuf_bar (M, n) and Kbb_bar (G, b, b) for each array of members of chunk i, and for
@@ -445,31 +470,3 @@ class BlockShard(Shard):
             return bars, 0.0, d1
         self.release(i)
         return bars, np.concatenate(slopes), d1.reshape(beta[0].shape + (-1,))
-
-    def left_out(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
-        """The mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points,
-        those of its own block included; all copies of its block are left out. The mean is NaN
-        where the remaining density is not a distribution.
-        """
-        precision, shift = np.atleast_2d(self.state.sites[0]), np.atleast_2d(self.state.sites[1])
-        mean, var = np.empty(shift.shape), np.empty(precision.shape)
-        for i, V, _ in self.visit(range(len(self.chunks))):
-            blocks, left = self.chunks[i], self.left[i]
-            for c, posterior in enumerate(posteriors):
-                half, at = solve_lower(posterior.B, V), slice(c, None if self.known else c + 1)
-                mu, pairs = half.T @ posterior.b, self.outer_pairs(c, i)
-                parts = zip(blocks.members, blocks.columns, blocks.views(half), pairs, left)
-                for rows, columns, own, (T, nu), D in parts:
-                    D = D if self.known else D @ D.transpose(0, 2, 1)
-                    A, m = own.transpose(0, 2, 1) @ own, mu[columns].reshape(nu.shape)
-                    weight, one = self.weight[rows[:, :1], None], np.eye(rows.shape[1])
-                    gain = A @ np.linalg.inv(one - weight * T @ A)
-                    m, C = m + gain @ (weight * (T @ m - nu)), gain + D  # of the other blocks
-                    lifted = one + C * precision[c, rows][:, None, :]
-                    right = m + C @ np.moveaxis(shift[at, rows], 0, -1)
-                    mean[at, rows] = np.moveaxis(np.linalg.solve(lifted, right), -1, 0)
-                    var[c, rows] = np.einsum("gkk->gk", np.linalg.solve(lifted, C))
-        proper = np.all((precision * var < 1.0) & (var > 0.0), axis=0)
-        precision, shift = np.where(proper, precision, 0.0), np.where(proper, shift, 0.0)
-        mean, var = cavity(mean, var, precision, shift, 1.0)
-        return np.where(proper, mean, np.nan), var

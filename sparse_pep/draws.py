@@ -22,7 +22,7 @@ from .numerics.threads import chunk_slices
 from .numerics.validation import inputs_2d, require_finite
 from .sites import Posterior
 
-# %% ../nbs/21_draws.ipynb #3d3551b8
+# %% ../nbs/21_draws.ipynb #b26dd454
 def weights_on_u(posteriors: Sequence[Posterior], prior_u: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Luu⁻ᵀ(ṽ − v̂) (M, F, S), the weights of the covariances with u in S draws of each of F
     functions, from the inducing variables û (M, F, S) of as many draws from the prior. Cost
@@ -36,12 +36,12 @@ def weights_on_u(posteriors: Sequence[Posterior], prior_u: np.ndarray, rng: np.r
     v = [solve(q.B, part, transpose=True) for q, part in zip(posteriors, drawn)]
     return solve(Kuu, np.concatenate(v, axis=1) - solve(Kuu, prior_u + noise), transpose=True)
 
-
+# %% ../nbs/21_draws.ipynb #3d3551b8
 def solve(factor: Factor, part: np.ndarray, transpose: bool = False) -> np.ndarray:
     """L⁻¹ or L⁻ᵀ times an array (M, …)."""
     return solve_lower(factor, part.reshape(len(part), -1), transpose).reshape(part.shape)
 
-# %% ../nbs/21_draws.ipynb #585d339f
+# %% ../nbs/21_draws.ipynb #07109b9c
 FREEDOM = {Matern12: 1, Matern32: 3, Matern52: 5}  # degrees of freedom
 SCALES = np.array([1.0, 3.0, 9.0])  # by which frequencies are multiplied, each for a third of them
 
@@ -76,7 +76,7 @@ def frequencies(kernel: Kernel, scale: np.ndarray, n_dims: int, rng: np.random.G
         level = -0.5 * (FREEDOM[kind] + D) * np.log1p(squares / FREEDOM[kind])
     return kernel.spread(z / ell, none), level - D * np.log(SCALES)
 
-
+# %% ../nbs/21_draws.ipynb #585d339f
 def weighted_waves(term: Product, n_features: int, n_dims: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Frequencies (J, D) of waves and their variances (J,), which add up to that of the kernel."""
     scale = np.resize(SCALES, n_features)
@@ -111,7 +111,7 @@ def waves_seen(windows: Windows, xi: np.ndarray) -> np.ndarray:
     found[rows] *= 1j * xi[:, windows.dims[rows]].T
     return found
 
-# %% ../nbs/21_draws.ipynb #67cb38d5
+# %% ../nbs/21_draws.ipynb #32cebdfd
 @dataclass(frozen=True, eq=False)
 class PriorDraws:
     """F draws Σⱼ Re[γⱼ exp(iξⱼᵀx)] + gᵀx."""
@@ -147,12 +147,12 @@ class PriorDraws:
             u += features.Kuf(Linear(), np.eye(len(self.slopes))) @ self.slopes
         return u
 
-
+# %% ../nbs/21_draws.ipynb #5862937d
 def parts_of(features: Features) -> tuple[Features, ...]:
     """The parts of a mixture, otherwise the features alone."""
     return features.features if isinstance(features, Mixture) else (features,)
 
-
+# %% ../nbs/21_draws.ipynb #67cb38d5
 def prior_draws(kernel: Kernel, n_dims: int, n_draws: int, n_features: int, rng: np.random.Generator) -> PriorDraws:
     """`n_draws` draws from the prior with mean 0, with `n_features` waves for each term of the kernel."""
     xi, gamma, slopes = [], [], np.zeros((n_dims, n_draws))

@@ -124,7 +124,7 @@ class InducingPoints(Features):
 
         return K, pull_back
 
-# %% ../nbs/04_interdomain.ipynb #da1ae71b
+# %% ../nbs/04_interdomain.ipynb #8991b431
 ARRAYS = ("centre", "width", "frequency", "phase", "level", "dims")
 
 
@@ -171,7 +171,7 @@ class Windows:
         """The windows of these rows."""
         return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})
 
-
+# %% ../nbs/04_interdomain.ipynb #da1ae71b
 def points(Z: np.ndarray, dims: np.ndarray | None = None) -> Windows:
     """Function values at Z (A, D), or derivatives: windows of width 0."""
     none, flat = np.broadcast_to(0.0, Z.shape), np.broadcast_to(0.0, Z.shape[0])
@@ -179,7 +179,7 @@ def points(Z: np.ndarray, dims: np.ndarray | None = None) -> Windows:
     kind = "Derivative" if np.any(dims >= 0) else "InducingPoints"
     return Windows(Z, none, none, flat, flat, dims, kind)
 
-# %% ../nbs/04_interdomain.ipynb #868e7ee1
+# %% ../nbs/04_interdomain.ipynb #a4c3cdfe
 @dataclass(frozen=True, eq=False)
 class Side:
     """One dimension of pairs of windows: arrays that broadcast to (M, n).
@@ -216,7 +216,7 @@ class Side:
         real = np.log1p(P * (q + r)) + (P * self.delta**2 + bend) / self.tau
         return self.i * turn / self.tau - 0.5 * real
 
-
+# %% ../nbs/04_interdomain.ipynb #868e7ee1
 def side(P: np.ndarray, A: Windows, B: Windows, d: int, sign: float) -> Side:
     """Dimension d of windows A (M of them) and B (n), with the frequencies of B times `sign`."""
     none = np.zeros((1, 1))
@@ -272,13 +272,13 @@ def side_sums(s: Side, W: np.ndarray, U: np.ndarray, C: np.ndarray) -> list[np.n
         np.real(lengthscale).sum(),
     ]
 
-# %% ../nbs/04_interdomain.ipynb #54b43dba
+# %% ../nbs/04_interdomain.ipynb #43c764dd
 def no_gradient(A: Windows) -> dict[str, np.ndarray]:
     """Zeros for the derivatives with respect to the windows' own parameters, each (A, D)."""
     shape = (0, 0) if A.data else A.centre.shape
     return {key: np.zeros(shape) for key in ("Z", "log_width", "frequency")}
 
-
+# %% ../nbs/04_interdomain.ipynb #a4151226
 def wave_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of two sets of windows (with `level` 0) of a function whose kernel
     is variance · exp(−½ Σ_d P_d (x_d − x_d′)²), and their pull-back.
@@ -305,7 +305,7 @@ def wave_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np
 
     return K, pull
 
-
+# %% ../nbs/04_interdomain.ipynb #54b43dba
 def wave_pull(
     P: np.ndarray, A: Windows, B: Windows, sign: float, beam: tuple[Any, ...], K_bar: np.ndarray, lengthscale: np.ndarray, a: dict[str, Any], b: dict[str, Any]
 ) -> None:
@@ -329,7 +329,7 @@ def wave_pull(
     if not B.waves:  # the cosine has slope 0 at frequency 0
         b["frequency"][:] = 0.0
 
-# %% ../nbs/04_interdomain.ipynb #9f77b6ae
+# %% ../nbs/04_interdomain.ipynb #ee5b8dd8
 def centred(P: np.ndarray, Z: np.ndarray, X: np.ndarray) -> tuple[Pairs, bool]:
     """The pairs of centres and data points, and whether their squared differences, in units of
     the lengthscales, can be expanded; if so, the origin is moved to the mean centre.
@@ -339,7 +339,7 @@ def centred(P: np.ndarray, Z: np.ndarray, X: np.ndarray) -> tuple[Pairs, bool]:
     expand = Pairs(z * root, x * root).expands
     return Pairs(z, x) if expand else Pairs(Z, X), expand
 
-
+# %% ../nbs/04_interdomain.ipynb #b9bc687d
 def data_waves(variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand: bool) -> np.ndarray:
     """variance · exp(Σ_d φ_d + i phase), (M, n), for pairs of windows and points; real if there
     are no waves.
@@ -353,7 +353,7 @@ def data_waves(variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand:
     angle = quadratic_of_differences(A.phase, -P / tau * omega * q, none, pairs, expand)
     return H * np.cos(angle) + 1j * (H * np.sin(angle))
 
-
+# %% ../nbs/04_interdomain.ipynb #b45dfa5d
 def data_vjp(variance: float, P: np.ndarray, A: Windows, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
     """`wave_vjp` for windows A with the function values at X (n, D), for which no
     derivatives are returned. Cost: products of 2Mn(2D + 1) flops both ways.
@@ -384,7 +384,7 @@ def data_vjp(variance: float, P: np.ndarray, A: Windows, X: np.ndarray) -> tuple
 
     return K, pull
 
-
+# %% ../nbs/04_interdomain.ipynb #9f77b6ae
 def data_sums(P: np.ndarray, A: Windows, W: tuple[Any, ...], U: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Derivatives with respect to the log lengthscales (D,) and the windows' parameters, from
     the moments of the adjoints of φ and φ′.
@@ -400,7 +400,7 @@ def data_sums(P: np.ndarray, A: Windows, W: tuple[Any, ...], U: np.ndarray) -> t
         "frequency": q * np.real(i * (v * W[0] - p * (W[1] + U[0]))),
     }
 
-# %% ../nbs/04_interdomain.ipynb #4a38311b
+# %% ../nbs/04_interdomain.ipynb #37f2fc06
 def with_blurs(A: Windows) -> Windows:
     """The windows, followed by their Gaussians without the wave if any of them has a level."""
     if not A.level.any():
@@ -415,12 +415,12 @@ def less_level(A: Windows, K: np.ndarray) -> np.ndarray:
     M = len(A.level)
     return K[:M] - A.level[:, None] * K[M:] if A.level.any() else K
 
-
+# %% ../nbs/04_interdomain.ipynb #b567cf2d
 def less_level_bar(A: Windows, K_bar: np.ndarray) -> np.ndarray:
     """The adjoint of `less_level` with respect to K, (A, n) or (2A, n)."""
     return np.vstack([K_bar, -A.level[:, None] * K_bar]) if A.level.any() else K_bar
 
-
+# %% ../nbs/04_interdomain.ipynb #4a38311b
 def level_pull(A: Windows, bars: dict[str, Any], K_bar: np.ndarray, K: np.ndarray) -> dict[str, Any]:
     """Derivatives with respect to A from those with respect to `with_blurs(A)`; K includes the
     rows of the blurs.
@@ -436,7 +436,7 @@ def level_pull(A: Windows, bars: dict[str, Any], K_bar: np.ndarray, K: np.ndarra
         "frequency": bars["frequency"][:M] + through,
     }
 
-# %% ../nbs/04_interdomain.ipynb #0f4e97e9
+# %% ../nbs/04_interdomain.ipynb #1bbc3eee
 def matern_series(kernel: Kernel, r: np.ndarray) -> list[np.ndarray]:
     """F₀ = k(r) and F₁, F₂, F₃ with Fⱼ₊₁ = Fⱼ′/r, for Matérn 3/2 and 5/2, each of the shape of
     r. A term that is infinite at r = 0 is set to 0 there.
@@ -452,7 +452,7 @@ def matern_series(kernel: Kernel, r: np.ndarray) -> list[np.ndarray]:
         first = (1 + x, -1.0, 1 / safe, -(1 / safe + 1) / safe / safe)
     return [c**j * factor * decay for j, factor in enumerate(first)]
 
-
+# %% ../nbs/04_interdomain.ipynb #0f4e97e9
 def matern_vjp(kernel: Kernel, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
     """`wave_vjp` for points and derivatives of a Matérn 3/2 or 5/2 function."""
 
@@ -519,7 +519,7 @@ def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Call
 
     return K, pull
 
-# %% ../nbs/04_interdomain.ipynb #89cefa6f
+# %% ../nbs/04_interdomain.ipynb #c0dd7230
 def values_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of function values, computed by the kernel itself, and their pull-back."""
     K, pull_K = kernel.vjp(A.centre, None if one_set else B.centre)
@@ -534,7 +534,7 @@ def values_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[n
 
     return K, pull
 
-
+# %% ../nbs/04_interdomain.ipynb #16492b6a
 def white_vjp(kernel: White, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows of white noise, which are its variance for a point with
     itself and otherwise 0, and their pull-back.
@@ -544,7 +544,7 @@ def white_vjp(kernel: White, A: Windows, B: Windows, one_set: bool) -> tuple[np.
         np.fill_diagonal(K, np.where(A.width.any(axis=1), 0.0, kernel.variance))
     return K, lambda K_bar: ({"log_variance": np.vdot(K_bar, K)}, no_gradient(A), no_gradient(B))
 
-
+# %% ../nbs/04_interdomain.ipynb #89cefa6f
 def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows under a squared exponential, Matérn or constant kernel, and
     their pull-back.
@@ -572,7 +572,7 @@ def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, 
 
     return K, pull
 
-# %% ../nbs/04_interdomain.ipynb #41c8d8c1
+# %% ../nbs/04_interdomain.ipynb #d0aa8c04
 def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows under a sum of kernels, and their pull-back."""
     matrices, pulls = zip(*(pair_vjp(part, A, B, one_set) for part in kernel.kernels))
@@ -583,7 +583,7 @@ def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndar
 
     return sum(matrices), pull
 
-
+# %% ../nbs/04_interdomain.ipynb #f0c653fe
 def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows A with windows B (with A themselves if `one_set`), and
     their pull-back to the parameters of the kernel, of A and of B. Levels are left to
@@ -604,14 +604,14 @@ def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.
         return white_vjp(kernel, A, B, one_set)
     raise no_closed_form(B.kind if A.kind == "InducingPoints" else A.kind, kernel)
 
-
+# %% ../nbs/04_interdomain.ipynb #16f7f00d
 def no_closed_form(kinds: str, kernel: Kernel) -> NotImplementedError:
     """The error for a pair without a closed form."""
     return NotImplementedError(
         f"{kinds} features have no closed form with the kernel {type(kernel).__name__}; use InducingPoints, or a kernel from the table on the page about inter-domain features."
     )
 
-
+# %% ../nbs/04_interdomain.ipynb #41c8d8c1
 def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows A with windows B, or with themselves, and their pull-back,
     which takes K_bar (M, n) to dictionaries for the kernel, for A and for B.
@@ -690,7 +690,7 @@ def per_dimension(value: ArrayLike, Z: np.ndarray, name: str) -> np.ndarray:
         )
     return value
 
-# %% ../nbs/04_interdomain.ipynb #5159bffa
+# %% ../nbs/04_interdomain.ipynb #172aa421
 @dataclass(frozen=True, eq=False)
 class GaussianBlur(WindowFeatures):
     """Local averages of f: u_m = ∫ N(x; z_m, diag width²) f(x) dx.
@@ -731,7 +731,7 @@ class GaussianBlur(WindowFeatures):
         width = np.broadcast_to(self.width, self.Z.shape)
         return replace(points(self.Z), width=width, kind="GaussianBlur")
 
-
+# %% ../nbs/04_interdomain.ipynb #6fd8f344
 @dataclass(frozen=True, eq=False)
 class Wavelet(WindowFeatures):
     """Local waves of f: u_m = ∫ N(x; z_m, diag width²) (cos(frequencyᵀ(x − z_m) + phase) −
@@ -790,7 +790,7 @@ class Wavelet(WindowFeatures):
             kind="Wavelet",
         )
 
-
+# %% ../nbs/04_interdomain.ipynb #5159bffa
 @dataclass(frozen=True, eq=False)
 class Derivative(WindowFeatures):
     """Values and partial derivatives of f: u_m = f(z_m) or ∂f/∂x_d (z_m).
@@ -830,7 +830,7 @@ class Derivative(WindowFeatures):
         """The windows of the features."""
         return replace(points(self.Z, self.dims), kind="Derivative")
 
-# %% ../nbs/04_interdomain.ipynb #43e22bb1
+# %% ../nbs/04_interdomain.ipynb #68d6e127
 FOURIER_ORDER = {Matern12: 1, Matern32: 2, Matern52: 3}
 FOURIER_NOISE = {1: 2.0, 2: 4.0, 3: 16.0 / 3.0}
 
@@ -847,7 +847,7 @@ def decay_rate(kernel: Kernel) -> tuple[int, float]:
     lengthscale = float(np.ravel(kernel.columns(np.ones((1, 1)), "lengthscale") * kernel.lengthscale)[0])
     return order, math.sqrt(2 * order - 1) / lengthscale
 
-
+# %% ../nbs/04_interdomain.ipynb #dbe367cb
 def waves_product(g: np.ndarray, h: np.ndarray, omega: np.ndarray, length: float) -> np.ndarray:
     """∫ Re[gₘ exp(iωₘx)] Re[hₙ exp(iωₙx)] dx from 0 to `length`, for all pairs (M, M)."""
 
@@ -858,7 +858,7 @@ def waves_product(g: np.ndarray, h: np.ndarray, omega: np.ndarray, length: float
     together = np.outer(g, h) * integral(omega[:, None] + omega)
     return 0.5 * np.real(apart + together)
 
-
+# %% ../nbs/04_interdomain.ipynb #43e22bb1
 def state_at_start(p: int, lam: float, omega: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """States (J, M) of the waves Re[g exp(iωx)] at x = 0, whitened with the state's covariance
     in a Matérn process of variance 1, and their derivatives in log γ, (J, M).
@@ -995,14 +995,14 @@ def kernel_gradient(kernel: Kernel, variance: float, rate: float) -> dict[str, n
     """
     return {"log_variance": variance, "log_lengthscale": np.full(kernel.lengthscale.shape, -rate)}
 
-# %% ../nbs/04_interdomain.ipynb #331468db
+# %% ../nbs/04_interdomain.ipynb #a304f21e
 def windows_of(features: Features) -> Windows | None:
     """The features as windows, or None if they are something else."""
     if isinstance(features, InducingPoints):
         return points(features.Z)
     return features.windows() if isinstance(features, WindowFeatures) else None
 
-
+# %% ../nbs/04_interdomain.ipynb #079bf011
 def cross_vjp(kernel: Kernel, one: Features, other: Features) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M₁, M₂) of two sets of features and their pull-back, which takes K_bar
     (M₁, M₂) to dictionaries for the kernel, for `one` and for `other`.
@@ -1031,7 +1031,7 @@ def cross_vjp(kernel: Kernel, one: Features, other: Features) -> tuple[np.ndarra
 
     return K, pull
 
-
+# %% ../nbs/04_interdomain.ipynb #331468db
 def own_gradient(features: Features, bars: dict[str, Any]) -> dict[str, Any]:
     """Derivatives with the keys of the features' parameters, from those of their windows."""
     if isinstance(features, InducingPoints):

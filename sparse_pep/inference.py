@@ -19,7 +19,7 @@ from .quadrature import Accuracy
 from .shards import Projection, Rows, Shard, Shards, Step, Sums, per_row, project, projections, site_sums, step_sites
 from .sites import Posterior, posterior_from_sums
 
-# %% ../nbs/11_inference.ipynb #d2f6b40e
+# %% ../nbs/11_inference.ipynb #ec6009cf
 class State(NamedTuple):
     """The posterior, the energy and the projections that follow from given sites."""
 
@@ -29,7 +29,7 @@ class State(NamedTuple):
     projection: Projection  # the projections at the cavities, summed over all data
     scale: np.ndarray  # (C, 1), v of each latent function: 1, except in the tight form
 
-
+# %% ../nbs/11_inference.ipynb #d2f6b40e
 def state_at(shards: Shards, Kuu: Factor, sums: Sums, accuracy: Accuracy, memory: int, scale: np.ndarray) -> State | None:
     """The state for sites with these sums, or None if a posterior or a cavity is not a
     distribution.

@@ -21,8 +21,60 @@ from .numerics.distances import Pairs, StackedPairs
 from .numerics.parameters import Parametric, numbered, with_numbered
 from .numerics.validation import as_floats, inputs_2d, is_number, shown  # noqa: F401
 
+# %% ../nbs/01_kernels.ipynb #5ea1c011
+class ActiveColumns(Parametric):
+    """What a kernel knows of its inputs: the columns on which it depends, and which of these hold codes."""
+
+    vectors: ClassVar[tuple[str, ...]] = ()
+    codes: ClassVar[tuple[int, ...]] = ()  # columns of X with codes, which are neither standardised nor moved in training
+    active_dims: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        kind = type(self).__name__
+        for name in self.trained:
+            if name in self.signed:
+                continue
+            value, vector = as_floats(getattr(self, name), f"{name}` of `{kind}"), name in self.vectors
+            fits = value.ndim == 0 or (value.ndim == 1 and value.size and vector)
+            if not fits or not np.all(np.isfinite(value) & (value > 0)):
+                shape = "a number or a vector (D,)" if vector else "one number"
+                raise ValueError(f"`{name}` of {kind} must be positive and finite, {shape}; got {value}.")
+            object.__setattr__(self, name, value)
+        if self.active_dims is not None:
+            dims = np.atleast_1d(np.asarray(self.active_dims, dtype=object))
+            whole = all(isinstance(d, (int, np.integer)) and type(d) is not bool for d in dims)
+            if not whole or len(set(dims)) != len(dims) or not len(dims) or min(dims) < 0:
+                raise ValueError(f"`active_dims` must be distinct column numbers from 0; got {shown(self.active_dims)}.")
+            object.__setattr__(self, "active_dims", tuple(map(int, dims)))
+
+    @property
+    def unscaled(self) -> tuple[int, ...]:
+        """The columns of X that are not standardised: codes, and inputs in fixed units."""
+        return self.codes
+
+    def columns(self, X: np.ndarray, name: str | None = None) -> np.ndarray:
+        """The columns of X that the kernel depends on. ValueError if a column is not there, or if the field
+        `name` is neither one number nor has one entry for each of these columns.
+        """
+        if self.active_dims is not None:
+            if max(self.active_dims) >= X.shape[1]:
+                raise ValueError(f"`active_dims` {self.active_dims} names columns that are not there: X has {X.shape[1]} columns.")
+            X = X[:, list(self.active_dims)]
+        value = 0.0 if name is None else getattr(self, name)
+        if np.ndim(value) and len(value) != X.shape[1]:
+            raise ValueError(f"`{name}` has {len(value)} entries, but X has {X.shape[1]} (active) columns.")
+        return X
+
+    def spread(self, part: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """The adjoint of `columns`: an array of the shape of X that has `part` in the active columns and zeros elsewhere."""
+        if self.active_dims is None:
+            return part
+        whole = np.zeros_like(X)
+        whole[:, list(self.active_dims)] = part
+        return whole
+
 # %% ../nbs/01_kernels.ipynb #e1cd2b9b
-class Kernel(Parametric):
+class Kernel(ActiveColumns):
     """A covariance function k(x, x′).
 
     Subclasses are frozen dataclasses whose fields are the parameters. They define `vjp`, and
@@ -51,27 +103,6 @@ class Kernel(Parametric):
     """
 
     trained: ClassVar[tuple[str, ...]] = ("variance",)
-    vectors: ClassVar[tuple[str, ...]] = ()
-    codes: ClassVar[tuple[int, ...]] = ()  # columns of X with codes, which are neither standardised nor moved in training
-    active_dims: tuple[int, ...] | None = None
-
-    def __post_init__(self) -> None:
-        kind = type(self).__name__
-        for name in self.trained:
-            if name in self.signed:
-                continue
-            value, vector = as_floats(getattr(self, name), f"{name}` of `{kind}"), name in self.vectors
-            fits = value.ndim == 0 or (value.ndim == 1 and value.size and vector)
-            if not fits or not np.all(np.isfinite(value) & (value > 0)):
-                shape = "a number or a vector (D,)" if vector else "one number"
-                raise ValueError(f"`{name}` of {kind} must be positive and finite, {shape}; got {value}.")
-            object.__setattr__(self, name, value)
-        if self.active_dims is not None:
-            dims = np.atleast_1d(np.asarray(self.active_dims, dtype=object))
-            whole = all(isinstance(d, (int, np.integer)) and type(d) is not bool for d in dims)
-            if not whole or len(set(dims)) != len(dims) or not len(dims) or min(dims) < 0:
-                raise ValueError(f"`active_dims` must be distinct column numbers from 0; got {shown(self.active_dims)}.")
-            object.__setattr__(self, "active_dims", tuple(map(int, dims)))
 
     def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back.
@@ -89,9 +120,8 @@ class Kernel(Parametric):
         return np.stack([self.vjp(x)[0] for x in X])
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
-        """The diagonal (N,) of k(X, X), and its pull-back, which takes kff_bar (N,)
-        to a dictionary with the keys of `parameters()`. This one is for k(x, x) = variance;
-        other kernels define their own.
+        """The diagonal (N,) of k(X, X), and its pull-back, which takes kff_bar (N,) to a dictionary with the keys of
+        `parameters()`. This one is for k(x, x) = variance; other kernels define their own.
         """
         kff, none = np.full(X.shape[0], self.variance), self.parameters()
         for name, value in none.items():
@@ -103,9 +133,7 @@ class Kernel(Parametric):
         return kff, pull
 
     def __call__(self, X1: ArrayLike, X2: ArrayLike | None = None) -> np.ndarray:
-        """The covariance matrix k(X1, X2) (M, n). With X1 alone it is the
-        covariance of f(X1) with itself (M, M).
-        """
+        """The covariance matrix k(X1, X2) (M, n). With X1 alone it is the covariance of f(X1) with itself (M, M)."""
         X1 = inputs_2d(X1, "X1")
         X2 = None if X2 is None else inputs_2d(X2, "X2")
         if X2 is not None and X1.shape[1] != X2.shape[1]:
@@ -115,34 +143,6 @@ class Kernel(Parametric):
     def diag(self, X: ArrayLike) -> np.ndarray:
         """The prior variances k(x, x) at the rows of X, (N,). Cost: O(ND)."""
         return self.diag_vjp(inputs_2d(X))[0]
-
-    @property
-    def unscaled(self) -> tuple[int, ...]:
-        """The columns of X that are not standardised: codes, and inputs in fixed units."""
-        return self.codes
-
-    def columns(self, X: np.ndarray, name: str | None = None) -> np.ndarray:
-        """The columns of X that the kernel depends on. ValueError if a column is not there, or if the field
-        `name` is neither one number nor has one entry for each of these columns.
-        """
-        if self.active_dims is not None:
-            if max(self.active_dims) >= X.shape[1]:
-                raise ValueError(f"`active_dims` {self.active_dims} names columns that are not there: X has {X.shape[1]} columns.")
-            X = X[:, list(self.active_dims)]
-        value = 0.0 if name is None else getattr(self, name)
-        if np.ndim(value) and len(value) != X.shape[1]:
-            raise ValueError(f"`{name}` has {len(value)} entries, but X has {X.shape[1]} (active) columns.")
-        return X
-
-    def spread(self, part: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """The adjoint of `columns`: an array of the shape of X that has `part` in the active columns
-        and zeros elsewhere.
-        """
-        if self.active_dims is None:
-            return part
-        whole = np.zeros_like(X)
-        whole[:, list(self.active_dims)] = part
-        return whole
 
     def __add__(self, other: "Kernel") -> "Sum":
         return Sum(_terms(Sum, self) + _terms(Sum, other))
@@ -215,7 +215,7 @@ class Stationary(Kernel):
 
         return K, pull
 
-# %% ../nbs/01_kernels.ipynb #eb5b3be9
+# %% ../nbs/01_kernels.ipynb #089ab3b0
 class SquaredExponential(Stationary):
     """k = variance · exp(−r²/2): infinitely differentiable functions. See `Stationary` for the
     arguments.
@@ -234,7 +234,7 @@ class SquaredExponential(Stationary):
         """The matrix K (M, n) = variance · exp(−r²/2), which is also its −2 dk/dr²."""
         return pairs.gaussian(self.variance), None
 
-
+# %% ../nbs/01_kernels.ipynb #ee063a96
 class Matern12(Stationary):
     """k = variance · exp(−r): continuous functions without a derivative. See `Stationary` for the
     arguments.
@@ -254,7 +254,7 @@ class Matern12(Stationary):
         K = float(self.variance) * np.exp(-r)
         return K, lambda: np.divide(K, r, out=np.zeros_like(K), where=r > 0)  # 0 at the kink, r = 0
 
-
+# %% ../nbs/01_kernels.ipynb #9e22243b
 class Matern32(Stationary):
     """k = variance · (1 + √3 r) exp(−√3 r): functions with one derivative. See `Stationary`
     for the arguments.
@@ -272,7 +272,7 @@ class Matern32(Stationary):
         decay = float(self.variance) * np.exp(-r)
         return (1.0 + r) * decay, lambda: 3.0 * decay
 
-
+# %% ../nbs/01_kernels.ipynb #eb5b3be9
 class Matern52(Stationary):
     """k = variance · (1 + √5 r + 5r²/3) exp(−√5 r): functions with two derivatives. See
     `Stationary` for the arguments.
@@ -497,7 +497,7 @@ class Level(Kernel):
         K = float(self.variance) * self.pattern(X1, X2)
         return K, lambda K_bar: ({"log_variance": np.vdot(K_bar, K)}, np.zeros_like(X1))
 
-# %% ../nbs/01_kernels.ipynb #bc67ec08
+# %% ../nbs/01_kernels.ipynb #4c7d1583
 class Constant(Level):
     """k = variance (units y²): constant functions.
 
@@ -513,7 +513,7 @@ class Constant(Level):
         X2 = X1 if X2 is None else X2
         return np.ones((len(X1), len(X2)))
 
-
+# %% ../nbs/01_kernels.ipynb #bc67ec08
 class White(Level):
     """k = variance (units y²) of a point with itself, 0 between different sets of points:
     independent noise.
@@ -586,7 +586,7 @@ class Combination(Kernel):
         """The columns that one of the kernels needs in their own units."""
         return tuple(sorted(set().union(*(kernel.unscaled for kernel in self.kernels))))
 
-# %% ../nbs/01_kernels.ipynb #e38a40b4
+# %% ../nbs/01_kernels.ipynb #83314ea1
 class Sum(Combination):
     """k = Σᵢ kᵢ; made by `k1 + k2`.
 
@@ -622,7 +622,7 @@ class Sum(Combination):
         diagonals, pulls = zip(*(kernel.diag_vjp(X) for kernel in self.kernels))
         return sum(diagonals), lambda kff_bar: numbered([p(kff_bar) for p in pulls])
 
-
+# %% ../nbs/01_kernels.ipynb #e38a40b4
 class Product(Combination):
     """k = Πᵢ kᵢ; made by `k1 * k2`.
 
@@ -924,7 +924,7 @@ def starting_weights(n_outputs: int | None, rank: int) -> np.ndarray:
     waves = np.cos(np.pi * np.outer(np.arange(n_outputs) + 0.5, np.arange(rank)) / n_outputs)
     return waves / np.sqrt(2.0 * np.sum(waves**2, axis=0) * rank / n_outputs)
 
-# %% ../nbs/01b_structured_kernels.ipynb #ecaaa8a7
+# %% ../nbs/01b_structured_kernels.ipynb #b45a0b1e
 def output_rows(X: ArrayLike, n_outputs: int) -> np.ndarray:
     """The rows (KN, D + 1) that ask for each of K outputs at each row of X (N, D): first all rows
     of output 0. Their last column holds the number of the output.
@@ -941,7 +941,7 @@ def output_rows(X: ArrayLike, n_outputs: int) -> np.ndarray:
     X = inputs_2d(X)
     return np.column_stack([np.tile(X, (n_outputs, 1)), np.repeat(np.arange(n_outputs), len(X))])
 
-
+# %% ../nbs/01b_structured_kernels.ipynb #91cc69f6
 def stack_outputs(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """The rows of `output_rows` for the cells of Y (N, K) that are not NaN, (n, D + 1), and the
     numbers in these cells, (n,). Raises ValueError if X (N, D) and Y do not fit.
@@ -965,7 +965,7 @@ def stack_outputs(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     seen = ~np.isnan(y)
     return output_rows(X, Y.shape[1])[seen], y[seen]
 
-
+# %% ../nbs/01b_structured_kernels.ipynb #ecaaa8a7
 def unstack_outputs(values: ArrayLike, n_outputs: int) -> np.ndarray:
     """The table (N, K) of values (KN,) at the rows of `output_rows`.
 

@@ -19,30 +19,19 @@ from .numerics.validation import as_floats, is_number, shown
 from .quadrature import STRICT, Accuracy, Tilted, from_line, gaussian_average, interpolated, inverse_cdf, moments_at, tilted_moments, to_line
 from .sites import gaussian_tilted
 
-# %% ../nbs/08_likelihoods.ipynb #996c0157
-QUANTILES = Accuracy(3e-7, floor=1.0)
-
-
-class Likelihood(Parametric):
-    """Base class of likelihoods p(y|f).
-
-    Subclasses are frozen dataclasses and define `log_density` and `predict`.
-    """
+# %% ../nbs/08_likelihoods.ipynb #5ea1c001
+class Density(Parametric):
+    """What is known of p(y|f): which targets it accepts, its logarithm with two derivatives, its parameters, its range."""
 
     positive: ClassVar[tuple[str, ...]] = ()  # fields that are checked to be positive numbers
     noise_field = ""  # the field with the noise variance, if f has the units of y
     support: ClassVar[tuple[float, float]] = -np.inf, np.inf  # the ends of the open interval in which y lies
-    sites_known = False  # whether the sites have a closed form, so that no iteration is needed
-    width: ClassVar[float] = 1.0  # length over which log p bends, in units of f
-    log_concave = True  # whether log p is concave in f
+    real_targets = False  # whether y may be any real number, so that it can be shifted and scaled
+    codes: ClassVar[tuple[str, ...]] = ()  # columns of X whose codes determine the noise
     n_latent = 1  # number of latent functions of a data point
     shift_invariant = False  # whether p does not change when one number is added to all latent functions
-    real_targets = False  # whether y may be any real number, so that it can be shifted and scaled
-    mean_from_mean = False  # whether the mean that `predict` returns depends on the mean of f only
-    widest: ClassVar[float] = np.inf  # largest variance of f in training; beyond it the quadrature would take too long
-    codes: ClassVar[tuple[str, ...]] = ()  # columns of X whose codes determine the noise
-    whole = False  # whether y is a whole number
-    closed_powers: ClassVar[tuple[float, float]] = 1.0, 0.0  # lowest and highest power at which `closed_form` replaces the quadrature
+    width: ClassVar[float] = 1.0  # length over which log p bends, in units of f
+    log_concave = True  # whether log p is concave in f
 
     def __post_init__(self) -> None:
         for name in self.positive:
@@ -50,10 +39,6 @@ class Likelihood(Parametric):
             if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(value) or value <= 0.0:
                 raise ValueError(f"`{name}` must be a positive number; got {shown(value)}.")
             object.__setattr__(self, name, float(value))
-
-    def at(self, X: np.ndarray) -> "Likelihood":
-        """The likelihood of data points with the inputs X (N, D): the same one, unless it has `codes`."""
-        return self
 
     def check(self, y: ArrayLike) -> np.ndarray:
         """y (N,) as float64. ValueError if the likelihood cannot have produced one of the values."""
@@ -74,10 +59,6 @@ class Likelihood(Parametric):
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         """log p(y|f) and its first and second derivative in f, of the shape to which y and f broadcast."""
         raise NotImplementedError
-
-    def bend(self, y: np.ndarray, power: np.ndarray) -> float | np.ndarray:
-        """Where log p bends most (N,), the centre of the nodes in a wide cavity; NaN if the mode is better."""
-        return np.nan
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         """∂ log p/∂θ for each of `parameters()`, by central differences unless a subclass has the formula."""
@@ -100,12 +81,17 @@ class Likelihood(Parametric):
         mean = np.average(y, axis=0, weights=weight)  # of each output
         return float(np.mean(np.average((y - mean) ** 2, axis=0, weights=weight))) or 1.0
 
-    def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "Likelihood":
-        """The same with its noise variance clipped to between a thousandth of `latent_variance` and the whole."""
-        if not self.noise_field:
-            return self
-        largest, noise = self.latent_variance(y, weight), getattr(self, self.noise_field)
-        return replace(self, **{self.noise_field: np.clip(noise, 1e-3 * largest, largest)})
+# %% ../nbs/08_likelihoods.ipynb #5ea1c002
+class Projection(Density):
+    """The projection of Power EP for a density: by quadrature, or by a formula where there is one."""
+
+    closed_powers: ClassVar[tuple[float, float]] = 1.0, 0.0  # lowest and highest power at which `closed_form` replaces the quadrature
+    sites_known = False  # whether the sites have a closed form, so that no iteration is needed
+    widest: ClassVar[float] = np.inf  # largest variance of f in training; beyond it the quadrature would take too long
+
+    def bend(self, y: np.ndarray, power: np.ndarray) -> float | np.ndarray:
+        """Where log p bends most (N,), the centre of the nodes in a wide cavity; NaN if the mode is better."""
+        return np.nan
 
     def closed(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         """For which data points (N,) `closed_form` replaces the quadrature."""
@@ -127,9 +113,8 @@ class Likelihood(Parametric):
         return tilted_moments(terms, mean, var, power, self.width, bend, self.log_concave, accuracy)
 
     def tilted(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT) -> Tilted:
-        """z, d1 and d2, each (N,), at cavities f ~ N(mean, var) for y (N,) that `check` has accepted;
-        `averages` holds ∂z/∂θ in the order of `parameters()`. Bui, Yan and Turner (2017), the projection of
-        sections 3.4 and 3.7, divided by α.
+        """z, d1 and d2, each (N,), at cavities f ~ N(mean, var) for y (N,) that `check` has accepted; `averages` holds ∂z/∂θ
+        in the order of `parameters()`. Bui, Yan and Turner (2017), the projection of sections 3.4 and 3.7, divided by α.
         """
         power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
         closed = self.closed(y, power)
@@ -142,6 +127,27 @@ class Likelihood(Parametric):
             for to, value in zip(out, self.tilted(y[rows], mean[rows], var[rows], power[rows], accuracy)):
                 to[..., rows] = value
         return out
+
+# %% ../nbs/08_likelihoods.ipynb #996c0157
+QUANTILES = Accuracy(3e-7, floor=1.0)
+
+
+class Likelihood(Projection):
+    """Base class of likelihoods p(y|f): frozen dataclasses that define `log_density` and `predict`."""
+
+    mean_from_mean = False  # whether the mean that `predict` returns depends on the mean of f only
+    whole = False  # whether y is a whole number
+
+    def at(self, X: np.ndarray) -> "Likelihood":
+        """The likelihood of data points with the inputs X (N, D): the same one, unless it has `codes`."""
+        return self
+
+    def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "Likelihood":
+        """The same with its noise variance clipped to between a thousandth of `latent_variance` and the whole."""
+        if not self.noise_field:
+            return self
+        largest, noise = self.latent_variance(y, weight), getattr(self, self.noise_field)
+        return replace(self, **{self.noise_field: np.clip(noise, 1e-3 * largest, largest)})
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of y for f ~ N(mean, var), each (S,)."""
@@ -354,7 +360,7 @@ class NoisyProbit(Binary):
     def with_parameters(self, parameters: dict[str, ArrayLike]) -> "NoisyProbit":
         return replace(self, flip=float(0.5 * expit(parameters["log_odds_flip"])))
 
-# %% ../nbs/08_likelihoods.ipynb #6303ff04
+# %% ../nbs/08_likelihoods.ipynb #8c80e7a4
 LARGEST_LOG_RATE = 300.0  # larger log rates are cut off here; the square is still a double
 
 
@@ -367,7 +373,7 @@ def mean_rates(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarra
     """E[exp f] and E[exp 2f], each (S,), for f ~ N(mean, var)."""
     return rate_of(mean + 0.5 * var), rate_of(mean + var) ** 2
 
-
+# %% ../nbs/08_likelihoods.ipynb #6303ff04
 class Counts(Likelihood):
     """Base class of likelihoods for counts y = 0, 1, 2, … with mean exp(f)."""
 

@@ -152,7 +152,7 @@ class LocalRows:
             for part in np.array_split(tests, -(-len(tests) // np.clip(len(rows), *FEWEST_AND_MOST))):
                 yield rows[None], part[None]
 
-# %% ../nbs/20_local.ipynb #91317a55
+# %% ../nbs/20_local.ipynb #d103ec4f
 TOGETHER = 128  # blocks whose matrices are computed together
 ROOM = 4_000_000  # entries of V at the rows of a group: 32 MB
 FEWEST_AND_MOST = 20, 200  # test points of a block that are predicted together
@@ -165,7 +165,7 @@ def products(rows: np.ndarray, numbers: np.ndarray, b: int, room: np.ndarray) ->
     own = np.take(rows, numbers, axis=0, out=room[: len(numbers)], mode="clip")
     return own @ own[:, :b].swapaxes(1, 2), np.einsum("gtm,gtm->gt", own[:, b:], own[:, b:])
 
-
+# %% ../nbs/20_local.ipynb #d3074a22
 def stacks(
     model: Model, posteriors: Sequence[Posterior], rows: LocalRows, X: np.ndarray, members: np.ndarray, tests: np.ndarray
 ) -> Callable[[Sequence[slice]], Iterator[tuple[Any, ...]]]:
@@ -205,12 +205,12 @@ def stacks(
 
     return at
 
-
+# %% ../nbs/20_local.ipynb #02ad806c
 def parts_of(members: np.ndarray) -> list[slice]:
     """Slices of the groups `members` (G, b) whose matrices are computed together."""
     return chunk_slices(len(members), 1, TOGETHER)
 
-
+# %% ../nbs/20_local.ipynb #91317a55
 def exchanged(
     rows: LocalRows, members: np.ndarray, D: Pair, A: Sequence[Pair], means: Sequence[np.ndarray],
     counted: np.ndarray | float = 1.0, local: bool = True,

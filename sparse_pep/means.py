@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from .numerics.parameters import Parametric
 from .numerics.validation import as_floats, shown
 
-# %% ../nbs/02_means.ipynb #f38570e8
+# %% ../nbs/02_means.ipynb #a49a28ef
 @dataclass(frozen=True, eq=False)
 class ZeroMean(Parametric):
     """The mean function m(x) = 0, and what the other means share.
@@ -46,7 +46,7 @@ class ZeroMean(Parametric):
         """
         return {}
 
-
+# %% ../nbs/02_means.ipynb #55718d33
 @dataclass(frozen=True, eq=False)
 class ConstantMean(ZeroMean):
     """The mean function m(x) = intercept.
@@ -76,7 +76,7 @@ class ConstantMean(ZeroMean):
         """The derivative for the intercept, from `bar` (N,) or (N, K)."""
         return {"intercept": bar.sum(axis=0)}
 
-
+# %% ../nbs/02_means.ipynb #f38570e8
 @dataclass(frozen=True, eq=False)
 class LinearMean(ZeroMean):
     """The mean function m(x) = intercept + slopeᵀx.
@@ -110,7 +110,7 @@ class LinearMean(ZeroMean):
         """The derivatives for the intercept and the slope, from `bar` (N,) or (N, K)."""
         return {"intercept": bar.sum(axis=0), "slope": (X.T @ bar)}
 
-# %% ../nbs/02_means.ipynb #140b44cb
+# %% ../nbs/02_means.ipynb #d7f90273
 def fitting_mean(mean: ZeroMean, X: np.ndarray, shape: tuple[int, ...]) -> ZeroMean:
     """The mean function itself, after a check that it has D slopes and one value or one for
     each function: `shape` is () for one function or (K,) for K functions.
@@ -124,7 +124,7 @@ def fitting_mean(mean: ZeroMean, X: np.ndarray, shape: tuple[int, ...]) -> ZeroM
         )
     return mean
 
-
+# %% ../nbs/02_means.ipynb #140b44cb
 def starting_mean(
     mean: str | ZeroMean, X: np.ndarray, y: np.ndarray | None, weight: float | np.ndarray = 1.0,
     n_functions: int | None = None,

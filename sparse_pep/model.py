@@ -257,7 +257,7 @@ def model_evidence(
     value += 0.0 if memory is None else memory.log_constant
     return replace(fit, log_evidence=value, n_sweeps=n_sweeps)
 
-# %% ../nbs/17_model.ipynb #e89ec288
+# %% ../nbs/17_model.ipynb #8daef1a8
 @one_blas_thread()
 def evidence_and_gradient(
     model: Model, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
@@ -277,7 +277,7 @@ def evidence_and_gradient(
     start = fit.start if fit.shards.source is None else fit.shards.state  # without the sweeps of the search
     return replace(fit, shards=None, start=start), gradient
 
-
+# %% ../nbs/17_model.ipynb #e89ec288
 def model_gradient(
     model: Model, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
     tol: float = 1e-8, memory: Memory | None = None, tight: bool = False,

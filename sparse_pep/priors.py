@@ -46,7 +46,7 @@ class Prior:
 
 
 
-# %% ../nbs/16b_priors.ipynb #493d683c
+# %% ../nbs/16b_priors.ipynb #457a917c
 @dataclass(frozen=True, eq=False)
 class Normal(Prior):
     """A normal density of the parameter itself, which for a positive quantity is its logarithm.
@@ -69,7 +69,7 @@ class Normal(Prior):
     def slope(self, theta: ArrayLike) -> np.ndarray:
         return (self.mean - theta) / np.square(self.std)
 
-
+# %% ../nbs/16b_priors.ipynb #493d683c
 @dataclass(frozen=True, eq=False)
 class LogNormal(Prior):
     """A log-normal density of a positive quantity: its logarithm is normal with the mean
@@ -92,7 +92,7 @@ class LogNormal(Prior):
     def slope(self, theta: ArrayLike) -> np.ndarray:
         return Normal(np.log(self.median), self.spread).slope(theta)
 
-# %% ../nbs/16b_priors.ipynb #8877a179
+# %% ../nbs/16b_priors.ipynb #f181c871
 @dataclass(frozen=True, eq=False)
 class Uniform(Prior):
     """Limits for the parameter itself, which for a positive quantity is its logarithm.
@@ -125,7 +125,7 @@ class Uniform(Prior):
     def slope(self, theta: ArrayLike) -> np.ndarray:
         return np.zeros(np.shape(theta))
 
-
+# %% ../nbs/16b_priors.ipynb #8877a179
 @dataclass(frozen=True, eq=False)
 class LogUniform(Uniform):
     """Limits for a positive quantity, whose logarithm has a constant density between them.
@@ -160,7 +160,7 @@ def log_prior(priors: Priors, parameters: Mapping[str, np.ndarray]) -> tuple[flo
             gradient[name] = gradient[name] + priors[name].slope(theta)
     return value, gradient
 
-# %% ../nbs/16b_priors.ipynb #b41f0a27
+# %% ../nbs/16b_priors.ipynb #3efd93bd
 def limits_of(priors: Priors, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
     """The lower and upper limits (2, P) of all parameters, one after the other; ∓∞ without any."""
     parts = [np.zeros((2, 0))]
@@ -169,7 +169,7 @@ def limits_of(priors: Priors, parameters: Mapping[str, np.ndarray]) -> np.ndarra
         parts.append(np.stack([np.broadcast_to(low, np.shape(value)).ravel(), np.broadcast_to(high, np.shape(value)).ravel()]))
     return np.concatenate(parts, axis=1)
 
-
+# %% ../nbs/16b_priors.ipynb #b41f0a27
 def check_priors(priors: Priors, parameters: Mapping[str, np.ndarray]) -> None:
     """Raise a ValueError unless each name is that of a parameter and its prior fits this parameter."""
     for name, prior in priors.items():

@@ -151,7 +151,7 @@ def gaussian_log_density(y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np
     """log N(y; mean, var) for each element, in nats."""
     return -0.5 * (np.log(2.0 * np.pi * var) + (y - mean) ** 2 / var)
 
-# %% ../nbs/06_regression.ipynb #a8ec688e
+# %% ../nbs/06_regression.ipynb #cf557673
 def adjoint_chunk(
     Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], V: np.ndarray, precision: np.ndarray, shift: np.ndarray,
     power: np.ndarray, weight: np.ndarray, outer: np.ndarray, ratio: float | np.ndarray = 1.0,
@@ -181,7 +181,7 @@ def adjoint_chunk(
     solve_lower(Kuu, V, transpose=True, out=V)
     return V, 0.5 * weight * (e - total), var, d1
 
-
+# %% ../nbs/06_regression.ipynb #a8ec688e
 def log_noise_adjoint(
     var: float | np.ndarray, d1: np.ndarray, precision: np.ndarray, dff: np.ndarray, noise_variance: np.ndarray,
     power: np.ndarray, share: float | np.ndarray = 1.0,
@@ -194,7 +194,7 @@ def log_noise_adjoint(
     each = (share * noise_variance * inner * inner + (1.0 - share) / noise_variance) * squares
     return 0.5 * (each + len(outputs) * inner * ((1.0 - power) * dff - noise_variance))
 
-# %% ../nbs/06_regression.ipynb #3a816df3
+# %% ../nbs/06_regression.ipynb #3fa15902
 def short_adjoint_chunk(
     through: tuple[np.ndarray, np.ndarray, np.ndarray], V: np.ndarray, precision: np.ndarray, shift: np.ndarray, weight: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -213,13 +213,13 @@ def short_adjoint_chunk(
         dger(bar, b, weight * d)
     return bar, -0.5 * total, d1
 
-
+# %% ../nbs/06_regression.ipynb #3a816df3
 def way_through(Kuu: Factor, beta: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """G (M, M), β (M,) and Luu⁻ᵀβ (M,), which `short_adjoint_chunk` needs. Cost O(M³)."""
     G = solve_lower(Kuu, np.eye(len(cov)) - cov, transpose=True)
     return G, beta, solve_lower(Kuu, beta, transpose=True)
 
-# %% ../nbs/06_regression.ipynb #2718e883
+# %% ../nbs/06_regression.ipynb #fbfb46f5
 def whitened_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     """The mean β (M,), or (M, K) with K outputs, and the covariance B⁻¹ (M, M) of q in
     whitened coordinates. Cost O(M³).
@@ -227,7 +227,7 @@ def whitened_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     beta = solve_lower(posterior.B, posterior.b, transpose=True)
     return beta, inverse_gram(posterior.B)
 
-
+# %% ../nbs/06_regression.ipynb #152523c2
 def Kuu_adjoint(Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], precision: np.ndarray, outer: np.ndarray) -> np.ndarray:
     """∂ log Z / ∂ Kuu (M, M), symmetric, for Kuu before jitter is added.
 
@@ -241,7 +241,7 @@ def Kuu_adjoint(Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], precision:
     H -= outer
     return through_factor(Kuu, H)
 
-
+# %% ../nbs/06_regression.ipynb #2718e883
 def through_factor(Kuu: Factor, H: np.ndarray) -> np.ndarray:
     """−½ Luu⁻ᵀ H Luu⁻¹ (M, M) for symmetric H, which is overwritten; the diagonal allows for jitter."""
     half = np.ascontiguousarray(solve_lower(Kuu, H, transpose=True, out=H).T)

@@ -170,7 +170,7 @@ class Adjoints(NamedTuple):
     likelihood_bar: np.ndarray | float  # in the parameters of the likelihood; 0 where `Projection` has them
     mean_bar: np.ndarray | float  # and of the mean function
 
-# %% ../nbs/10_shards.ipynb #7c58cad4
+# %% ../nbs/10_shards.ipynb #c4c8bdff
 class SiteState(NamedTuple):
     """The sites of n data points during a search, for C latent functions."""
 
@@ -185,7 +185,7 @@ class SiteState(NamedTuple):
         none = np.zeros((0, *sites.shape))
         return cls(sites, np.zeros_like(sites) if last is None else last, *(sweeps or (none, none)))
 
-
+# %% ../nbs/10_shards.ipynb #5bd69448
 class Step(NamedTuple):
     """A step of all sites: with `back` > 0 this fraction of the way back to the last good sites,
     otherwise forward, with the step size η and the coefficients γ (h,) of the acceleration.
@@ -195,7 +195,7 @@ class Step(NamedTuple):
     gamma: np.ndarray = np.zeros(0)
     size: float = 1.0
 
-
+# %% ../nbs/10_shards.ipynb #7c58cad4
 def moved(state: SiteState, step: Step) -> SiteState:
     """The state after a step. A data point to which the accelerated step would give a negative
     precision, lower than that of the plain step, takes the plain one.
@@ -211,14 +211,14 @@ def moved(state: SiteState, step: Step) -> SiteState:
     bad = ~np.isfinite(mixed).all(axis=0) | (mixed[0] < np.minimum(plain[0], 0.0))
     return SiteState(np.where(bad, plain, mixed), state.sites, points, residuals)
 
-# %% ../nbs/10_shards.ipynb #358d4e05
+# %% ../nbs/10_shards.ipynb #5ea1c021
 KEPT_V = 25_000_000  # entries of V that a shard keeps from one question to the next: 200 MB
 KEPT_KUF = 5_000_000  # and of Kuf, which the pull-backs hold: 40 MB
 
 
 @dataclass(eq=False)
-class Shard:
-    """n rows that are stored together, with a model. Each row has a site of its own."""
+class ShardRows:
+    """n rows that are stored together, with a model: their data, their chunks and what is kept of these."""
 
     Kuu: Factor  # of the prior covariance of u
     covariances: Callable[..., Any]  # covariances(rows) → Kuf (M, n), kff (n,), pull-back; without the pull-back, Kuf may be overwritten
@@ -236,7 +236,6 @@ class Shard:
     latent: tuple[int, int] = (0, 1)  # the latent function that known sites belong to, and how many there are
     keeps: bool = True  # whether V is kept from one question to the next, if it is not too large
     state: SiteState | None = None  # of a search; known sites, (n,) and (n,) or (K, n), are filled in by the first pass
-
     own_sites = True  # whether each data point has a site of its own
 
     def __post_init__(self) -> None:
@@ -244,12 +243,9 @@ class Shard:
         self.known: bool = self.noise is not None  # whether the sites follow in closed form
         if self.tight and not self.known and (np.any(self.power > 0.0) or not self.own_sites):
             raise ValueError("`tight=True` needs Gaussian noise; with other likelihoods it needs `power=0.0` and no `blocks`.")
-        self.kappa, self.gamma = self.power, np.ones(n)
-        if self.tight and self.known:
-            self.kappa, self.gamma = self.weight, self.power
+        self.kappa, self.gamma = (self.weight, self.power) if self.tight and self.known else (self.power, np.ones(n))
         self.scale: np.ndarray = np.ones((self.latent[1], 1))  # v of each latent function
-        first, n_latent = self.latent
-        self.latents: range = range(first, first + 1) if self.known else range(n_latent)  # with sites here
+        self.latents: range = range(self.latent[0], self.latent[0] + 1) if self.known else range(self.latent[1])  # with sites here
         self.kff, self.dff = np.empty(n), np.empty(n)
         self.beyond: np.ndarray = self.dff  # the variance of f that the marginals do not include
         self.chunks = self.rows = chunk_slices(n, M)
@@ -280,7 +276,48 @@ class Shard:
                     self.kept[i] = V, pull if self.keeps_Kuf else None
             yield i, V, pull
 
-    # ---- what differs between single data points and blocks
+# %% ../nbs/10_shards.ipynb #5ea1c023
+class SearchedRows(ShardRows):
+    """Rows with the start of a search for their sites, and the marginals from which it projects."""
+
+    def begin(self, start: np.ndarray | None) -> None:
+        """Start a search at given sites (2, C, n), or else at the projection of each row under
+        the prior. A site whose precision would be negative starts at 0.
+        """
+
+        def work(numbers: Sequence[int]) -> None:
+            for _ in self.visit(numbers):  # computes the unexplained variances
+                pass
+
+        if start is None:
+            map_chunks(work, range(len(self.chunks)))
+            shape, ones = (self.likelihood.n_latent, len(self.y)), np.ones(len(self.y))
+            mean, var = np.zeros(shape), np.broadcast_to(self.kff - self.beyond, shape)
+            _, d1, d2, _, _ = project(self.likelihood, self.y, mean + self.offset, var + self.beyond, ones)
+            with np.errstate(all="ignore"):
+                found = np.stack(new_site(d1, d2, mean, var, ones))
+            found = np.where(np.isfinite(found).all(axis=0) & (found[0] >= 0.0), found, 0.0)
+            # in blocks, a site of power below 1 refers to a larger variance than the prior variance of f
+            start = found / (1.0 + (1.0 - self.power) * (self.dff - self.beyond) * found[0])
+        self.state, self.sums, self.outer = SiteState.at(start), None, {}
+
+    def all_marginals(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
+        """The means (C, n), or (K, n) with K outputs, and variances (C, n) for the cavities."""
+        outputs = posteriors[0].b.shape[1:] or (len(posteriors),)
+        mean, var = np.empty((*outputs, len(self.y))), np.empty((len(posteriors), len(self.y)))
+
+        def work(numbers: Sequence[int]) -> None:
+            for i, V, _ in self.visit(numbers):
+                for c, posterior in enumerate(posteriors):
+                    at = slice(None) if posterior.b.ndim == 2 else c
+                    mean[at, self.rows[i]], var[c, self.rows[i]] = self.marginals_of(c, i, V, posterior)
+
+        map_chunks(work, range(len(self.chunks)))
+        return mean, var
+
+# %% ../nbs/10_shards.ipynb #358d4e05
+class Shard(SearchedRows):
+    """n rows that are stored together, with a model. Each row has a site of its own."""
 
     def explain(self, i: int, kff: np.ndarray, V: np.ndarray) -> None:
         """Store the unexplained variances of a chunk, and its sites and their terms if these are known."""
@@ -317,52 +354,12 @@ class Shard:
             Kuf_bar, kff_bar, var, d1 = adjoint_chunk(self.Kuu, whitened, V, precision, shift, power, weight, outer, ratio)
         else:
             Kuf_bar, kff_bar, d1 = short_adjoint_chunk(through, V, precision, shift, weight)
-        if not self.known:
-            return (Kuf_bar, kff_bar), 0.0, d1
-        return (Kuf_bar, kff_bar), log_noise_adjoint(var, d1, precision, dff, self.noise[rows], kappa, gamma), d1
-
-    # ---- what they have in common
-
-    def begin(self, start: np.ndarray | None) -> None:
-        """Start a search at given sites (2, C, n), or else at the projection of each row under
-        the prior. A site whose precision would be negative starts at 0.
-        """
-
-        def work(numbers: Sequence[int]) -> None:
-            for _ in self.visit(numbers):  # computes the unexplained variances
-                pass
-
-        if start is None:
-            map_chunks(work, range(len(self.chunks)))
-            shape, ones = (self.likelihood.n_latent, len(self.y)), np.ones(len(self.y))
-            mean, var = np.zeros(shape), np.broadcast_to(self.kff - self.beyond, shape)
-            _, d1, d2, _, _ = project(self.likelihood, self.y, mean + self.offset, var + self.beyond, ones)
-            with np.errstate(all="ignore"):
-                found = np.stack(new_site(d1, d2, mean, var, ones))
-            good = np.isfinite(found).all(axis=0) & (found[0] >= 0.0)
-            found = np.where(good, found, 0.0)
-            # in blocks, a site of power below 1 refers to a larger variance than the prior variance of f
-            start = found / (1.0 + (1.0 - self.power) * (self.dff - self.beyond) * found[0])
-        self.state, self.sums, self.outer = SiteState.at(start), None, {}
-
-    def all_marginals(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
-        """The means (C, n), or (K, n) with K outputs, and variances (C, n) for the cavities."""
-        outputs = posteriors[0].b.shape[1:] or (len(posteriors),)
-        mean, var = np.empty((*outputs, len(self.y))), np.empty((len(posteriors), len(self.y)))
-
-        def work(numbers: Sequence[int]) -> None:
-            for i, V, _ in self.visit(numbers):
-                for c, posterior in enumerate(posteriors):
-                    at = slice(None) if posterior.b.ndim == 2 else c
-                    mean[at, self.rows[i]], var[c, self.rows[i]] = self.marginals_of(c, i, V, posterior)
-
-        map_chunks(work, range(len(self.chunks)))
-        return mean, var
+        noise_bar = log_noise_adjoint(var, d1, precision, dff, self.noise[rows], kappa, gamma) if self.known else 0.0
+        return (Kuf_bar, kff_bar), noise_bar, d1
 
     def left_out(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
-        """The mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other rows, from
-        the cavities. A row is left out with its whole weight. The mean is NaN where the cavity
-        is not a distribution.
+        """The mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other rows, from the cavities. A row is left
+        out with its whole weight. The mean is NaN where the cavity is not a distribution.
         """
         mean, var = self.all_marginals(posteriors)
         precision, shift = map(np.atleast_2d, self.state.sites)
@@ -503,7 +500,7 @@ def adjoints(
     mean_bar = 0.0 if shard.pull_mean is None else to_vector(shard.pull_mean((shard.weight * f_bar).T))
     return Adjoints(mirror(outer), pulled, noise_bar, mean_bar)
 
-# %% ../nbs/10_shards.ipynb #585d985b
+# %% ../nbs/10_shards.ipynb #a16441b7
 def answer_of(piece: Rows, own: tuple[Any, ...] | None, make: Callable[..., Any], question: Callable[..., Any], *arguments: object) -> tuple[Any, ...]:
     """The new state of a piece, and the answer of the shard that is made of it. `own` is the state
     that the source has kept for the piece, or None.
@@ -520,7 +517,7 @@ def known_answer_of(piece: Rows, make: Callable[..., Any], question: Callable[..
     """The answer of the shard with known sites that is made of a piece of data."""
     return question(make(piece, None), *arguments)
 
-
+# %% ../nbs/10_shards.ipynb #585d985b
 @dataclass(eq=False)
 class Shards:
     """All data: shards in the memory of this process, and those of a source."""

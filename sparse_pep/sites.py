@@ -26,7 +26,7 @@ def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, in
     n_clipped = int(np.count_nonzero(dff < 0.0))
     return np.maximum(dff, 0.0, out=dff), n_clipped
 
-# %% ../nbs/05_sites.ipynb #8cbbc9cb
+# %% ../nbs/05_sites.ipynb #2e92c584
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """The Gaussian posterior q(u) of the inducing variables, as Cholesky factors.
@@ -52,7 +52,7 @@ class Posterior:
         """
         return solve_lower(self.Kuu, solve_lower(self.B, self.b, transpose=True), transpose=True)
 
-
+# %% ../nbs/05_sites.ipynb #8cbbc9cb
 def posterior_from_sums(Kuu: Factor, precision: np.ndarray, shift: np.ndarray) -> Posterior:
     """The posterior q(u) with the sums V diag(τ) Vᵀ (M, M), `precision`, and V ν (M,),
     `shift`. Cost O(M³).

@@ -53,7 +53,7 @@ def principal_observations(
     weights = solve_lower(posterior.Kuu, vectors * root, transpose=True).T
     return weights, observations.T, -0.5 * float(np.sum(terms))
 
-# %% ../nbs/16_streaming.ipynb #f16c7ed2
+# %% ../nbs/16_streaming.ipynb #79a4faf3
 @dataclass(frozen=True, eq=False)
 class Memory:
     """A summary of earlier data: observations, with noise of variance 1, of linear
@@ -71,7 +71,7 @@ class Memory:
         """The number of observations of all latent functions."""
         return sum(map(len, self.weights))
 
-
+# %% ../nbs/16_streaming.ipynb #f16c7ed2
 def remember(posteriors: Sequence[Posterior], log_evidence: float, features: Features) -> Memory:
     """The memory of a fit, from its posteriors (one for each latent function), its log
     evidence and its inducing features. Cost O(M³).
@@ -94,7 +94,7 @@ def remember(posteriors: Sequence[Posterior], log_evidence: float, features: Fea
     constant = log_evidence - sum(values)
     return Memory(features, weights, observations, constant, posteriors[0].Kuu.jitter)
 
-# %% ../nbs/16_streaming.ipynb #611a2758
+# %% ../nbs/16_streaming.ipynb #d397d20c
 def memory_covariances(memory: Memory, features: Features, kernel: Kernel) -> tuple[np.ndarray, np.ndarray, Callable[..., Any]]:
     """Covariances of the new inducing variables with the memory's observations (M, R), prior variances of these
     (R,), and the pull-back of both to dictionaries of derivatives for the kernel and for the features, which are 0
@@ -126,7 +126,7 @@ def memory_covariances(memory: Memory, features: Features, kernel: Kernel) -> tu
 
     return Kug, kgg, pull
 
-
+# %% ../nbs/16_streaming.ipynb #611a2758
 def split_own(own: dict[str, Any], features: Features) -> dict[str, Any]:
     """The derivatives for the new features, from those for a mixture of new and old ones."""
     if isinstance(features, Mixture):  # its parts come first in the joint mixture

@@ -60,8 +60,8 @@ def general():
 
 
 def local(page):
-    """The letters that a page defines for itself, in the list under "Letters of this page"."""
-    listed = re.findall(r"\*\*Letters of this page\.\*\*.*?\n\n((?:- .*\n?)+)", "\n".join(texts(page)))
+    """The letters that a page defines for itself, in the lists under "Letters of this page" or "section"."""
+    listed = re.findall(r"\*\*Letters of this (?:page|section)\.\*\*.*?\n\n((?:- .*\n?)+)", "\n".join(texts(page)))
     items = [line[2:].partition(" is ")[0].partition(" are ")[0] for block in listed for line in block.splitlines()]
     return set().union(*(first_letters(item) for item in items), set())
 
