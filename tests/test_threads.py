@@ -1,12 +1,14 @@
 """Chunks shared out over threads, and memory that is kept."""
 
+import os
 import platform
+import signal
 from threading import Event, Thread
 from time import sleep
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from sparse_pep.numerics.threads import HOLD, chunk_slices, map_chunks, one_blas_thread
 
@@ -39,6 +41,43 @@ def test_an_error_in_a_chunk_comes_out_and_does_not_lock_the_others_out():
     thread.start()
     thread.join(30.0)
     assert raised.is_set() and ended.is_set() and HOLD.depth == 0
+
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_the_first_thread_sets_the_limit_and_the_last_lifts_it_whoever_they_are():
+    entered, leave, before = Event(), Event(), blas_threads()
+    with threadpool_limits(2, user_api="blas"):
+
+        def first():
+            with one_blas_thread():
+                entered.set()
+                leave.wait(30.0)
+
+        for _ in range(2):  # what happened once must not matter the second time
+            entered.clear(), leave.clear()
+            thread = Thread(target=first)
+            thread.start()
+            assert entered.wait(30.0) and blas_threads() == {1}
+            with one_blas_thread():
+                leave.set()
+                thread.join()
+                assert blas_threads() == {1}
+            assert blas_threads() == {2}
+    assert blas_threads() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_process_that_is_forked_while_a_thread_computes_can_compute():
+    with threadpool_limits(2, user_api="blas"), one_blas_thread():
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            os._exit(0 if HOLD.depth == 0 and map_chunks(len, [slice(0, 1), slice(1, 2)]) == [2] else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries cannot be told to keep memory")

@@ -47,11 +47,7 @@ def client_of(client: "Client | None") -> "Client":
 # %% ../../nbs/internals/data/cluster.ipynb #16080037
 def _locked(values: Iterable[Any]) -> list[Any]:
     """The values, with arrays as read-only views."""
-    values = [v.view() if isinstance(v, np.ndarray) else v for v in values]
-    for value in values:
-        if isinstance(value, np.ndarray):
-            value.flags.writeable = False
-    return values
+    return [np.broadcast_to(v, v.shape) if isinstance(v, np.ndarray) else v for v in values]
 
 
 def on_piece(work: Callable[..., Any], arguments: tuple[Any, ...], piece: Rows, *own: tuple[Any, ...] | None) -> object:
@@ -196,11 +192,6 @@ def _aligned(value: object, X: "Array", name: str) -> list[Any]:
     return list(value.to_delayed().ravel())
 
 # %% ../../nbs/internals/data/cluster.ipynb #42b63592
-def _has_gaps(rows: dict[str, object]) -> bool:
-    """Whether a number is missing among the inputs of some rows."""
-    return bool(np.any(np.isnan(rows["X"])))
-
-
 def _seen_of(table: "DataFrame") -> dict[str, Seen]:
     """The statistics of the columns of a pandas table."""
     return {name: Seen.of(cells) for name, cells in cells_of(table, list(table)).items()}
@@ -263,8 +254,7 @@ def piece_of(rows: dict[str, object], first: int, n_dims: int, codes: dict[str, 
         if np.any(np.isnan(coded[name])):
             row = int(np.argmax(np.isnan(coded[name])))
             some = ", ".join(map(str, [*known][:10])) + (", …" if len(known) > 10 else "")
-            where = f"`{name}`, row {first + row} (counted from 0)"
-            raise ValueError(f"{where}: {values[row]!r} is not one of the labels {some}. Correct the row or leave it out.")
+            raise ValueError(f"`{name}`, row {first + row} (counted from 0): {values[row]!r} is not one of the labels {some}; correct it.")
     return checked(Rows(**coded, first=first), n_dims)
 
 # %% ../../nbs/internals/data/cluster.ipynb #77cc3e59
@@ -414,7 +404,7 @@ class DaskSource(Source):
         inputs = column_types.used if trained and columns is None else inputs
         if not column_types and all(kind.kind in "biuf" for kind in X[inputs].dtypes):
             rows = self._made(X, inputs, others, labelled)
-            if not any(self._gathered(self.client.map(_has_gaps, rows))):
+            if not any(self._gathered(self.client.map(lambda piece: np.isnan(piece["X"]).any(), rows))):
                 return rows
         self.encoded_by = column_types if trained else self._columns_of(X[inputs], column_types)
         named = _names_in(others)
@@ -500,9 +490,4 @@ class DaskSource(Source):
 
     def fingerprint(self) -> str:
         """A short text that is the same for equal data in equal pieces."""
-        return digest(*self._gathered(self.client.map(_digest_of, self.futures, pure=False)))
-
-
-def _digest_of(piece: Rows) -> str:
-    """A text that is the same for equal pieces."""
-    return digest(*("none" if value is None else value for value in piece))
+        return digest(*self._gathered(self.client.map(lambda piece: digest(*("none" if part is None else part for part in piece)), self.futures, pure=False)))

@@ -7,6 +7,7 @@ __all__ = []
 
 # %% ../../nbs/internals/numerics/threads.ipynb #a9cfa3b3
 import ctypes
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -14,7 +15,7 @@ from operator import itemgetter
 from threading import Lock
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
+import threadpoolctl
 
 # %% ../../nbs/internals/numerics/threads.ipynb #536d00e8
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # names of glibc for options of `mallopt`
@@ -28,8 +29,10 @@ class BlasHold:
     def __init__(self) -> None:
         self.lock, self.depth, self.threads, self.libraries = Lock(), 0, 1, None
 
-
 HOLD = BlasHold()
+take_control = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", lambda force: None)  # for the calling thread
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=HOLD.__init__)
 
 # %% ../../nbs/internals/numerics/threads.ipynb #70f11b25
 @contextmanager
@@ -44,9 +47,10 @@ def one_blas_thread() -> Iterator[BlasHold]:
                     mallopt = ctypes.CDLL(None).mallopt  # only glibc has it
                     mallopt(MMAP_THRESHOLD, 2**25)
                     mallopt(TRIM_THRESHOLD, 2**28)
-                HOLD.libraries = ThreadpoolController().select(user_api="blas")
+                HOLD.libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
             counts = map(itemgetter("num_threads"), HOLD.libraries.info())
             HOLD.threads = max(counts, default=1)
+            take_control(force=True)
             HOLD.limiter = HOLD.libraries.limit(limits=1)
             HOLD.pool = ThreadPoolExecutor(HOLD.threads)
         HOLD.depth += 1
@@ -58,7 +62,9 @@ def one_blas_thread() -> Iterator[BlasHold]:
             pool = HOLD.pool if HOLD.depth == 0 else None
             if pool is not None:
                 HOLD.threads = 1
+                take_control(force=True)
                 HOLD.limiter.restore_original_limits()
+                take_control(force=True)
         if pool is not None:
             pool.shutdown()  # waits for threads that may still be on their way in here
 
