@@ -79,7 +79,7 @@ def main() -> None:
           sparse-pep predict model.npz new.csv --out predictions.csv
     """
 
-# %% ../nbs/internals/cli.ipynb #aa78dfc1
+# %% ../nbs/internals/cli.ipynb #42ef9edc
 class FiniteRange(click.FloatRange):
     """A range of numbers that excludes NaN and infinity."""
 
@@ -90,7 +90,7 @@ class FiniteRange(click.FloatRange):
             self.fail(f"{number} is not a finite number.", param, ctx)
         return number
 
-
+# %% ../nbs/internals/cli.ipynb #d96df0fa
 class Inducing(click.IntRange):
     """A number of inducing points, or "auto"."""
 
@@ -98,7 +98,7 @@ class Inducing(click.IntRange):
         """The value as an integer of at least 1, or "auto"; a usage error if it is neither."""
         return value if value == "auto" else super().convert(value, param, ctx)
 
-
+# %% ../nbs/internals/cli.ipynb #aa78dfc1
 class Power(click.ParamType):
     """A number from 0 to 1, or the name of a rule that chooses one."""
 
@@ -117,12 +117,12 @@ class Power(click.ParamType):
             self.fail(f"{value!r} is not a number from 0 to 1, nor one of {names}.", param, ctx)
         return number
 
-# %% ../nbs/internals/cli.ipynb #7115cf1d
+# %% ../nbs/internals/cli.ipynb #528e648f
 def number_option(*names: str, default: float | None, kind: click.ParamType | None = None, **more: object) -> Callable[..., Any]:
     """An option whose value is an integer of at least 1, or of another `kind`. The help shows its default."""
     return click.option(*names, default=default, show_default=default is not None, type=kind or click.IntRange(1), **more)
 
-
+# %% ../nbs/internals/cli.ipynb #35fb14dd
 max_iter_option = number_option("--max-iter", default=MAX_ITER, help="Maximum number of iterations.")
 json_option = click.option("--json", "as_json", is_flag=True,
     help="Print one JSON document instead of text; NaN and infinity become null.")  # fmt: skip
@@ -139,7 +139,7 @@ def with_options(*options: Callable[..., Any]) -> Callable[..., Any]:
 
     return give
 
-
+# %% ../nbs/internals/cli.ipynb #7115cf1d
 def inducing_option(default: int) -> Callable[..., Any]:
     """The option for the number of inducing points."""
     return number_option("--inducing", "n_inducing", default=default, kind=Inducing(1), metavar="M",

@@ -40,7 +40,7 @@ from .numerics.files import write_aside
 from .numerics.validation import LARGEST, is_names
 from .training import LBFGS
 
-# %% ../nbs/internals/commands.ipynb #d146f651
+# %% ../nbs/internals/commands.ipynb #23f00fd7
 def check_output(path: str | os.PathLike[str], option: str = "--out") -> Path:
     """The path of a file, links followed, or a ValueError that begins with `option` if it cannot be written."""
     real = Path(path).resolve()
@@ -52,7 +52,7 @@ def check_output(path: str | os.PathLike[str], option: str = "--out") -> Path:
         raise ValueError(f"{option}: the folder of '{path}' cannot be written to.")
     return real
 
-
+# %% ../nbs/internals/commands.ipynb #d146f651
 def check_files(inputs: Sequence[str | None], outputs: Mapping[str, str | None], as_json: bool = False) -> None:
     """Raise a ValueError if an output cannot be written, is an input too, or is named twice. `outputs` maps
     each option to a file, None or "-", which is not for two results at once.
@@ -68,7 +68,7 @@ def check_files(inputs: Sequence[str | None], outputs: Mapping[str, str | None],
             raise ValueError(f"{option}: '{path}' {taken[real]}; name another file.")
         taken[real] = f"is the file of {option} too"
 
-# %% ../nbs/internals/commands.ipynb #e08d92f3
+# %% ../nbs/internals/commands.ipynb #3b67d9cd
 def write_csv(path: str | os.PathLike[str], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
     """Write a CSV file, completely or not at all, and return the number of its rows. `-` stands for
     standard output. `names` is the header, and numbers keep every digit.
@@ -91,12 +91,12 @@ def write_csv(path: str | os.PathLike[str], names: Sequence[str], rows: Iterable
         write_aside(check_output(path), lambda file: write(codecs.getwriter("utf-8")(file)))
     return n_rows
 
-
+# %% ../nbs/internals/commands.ipynb #e08d92f3
 def save_figure(path: str | os.PathLike[str], figure: object) -> None:
     """Write a Matplotlib figure as PNG, completely or not at all."""
     write_aside(check_output(path), lambda file: figure.savefig(file, format="png", dpi=150))
 
-# %% ../nbs/internals/commands.ipynb #900151b5
+# %% ../nbs/internals/commands.ipynb #62756001
 def plain(value: object) -> object:
     """A value in the types of JSON, of any depth; NaN and infinity become None."""
     if isinstance(value, (np.ndarray, np.generic)):
@@ -109,7 +109,7 @@ def plain(value: object) -> object:
         return None
     return value
 
-
+# %% ../nbs/internals/commands.ipynb #900151b5
 def print_result(text: str, result: Mapping[str, Any], as_json: bool) -> None:
     """Print the text, or the result as one JSON document."""
     click.echo(json.dumps(plain(result), indent=2, allow_nan=False) if as_json else text)
@@ -137,7 +137,7 @@ def require_learnable(y: np.ndarray, target: str | None, X: np.ndarray | None = 
     if y.dtype.kind in "fiu" and max(np.max(y), -np.min(y)) > LARGEST:  # labels may be words
         raise ValueError(f"{called} holds values too large to standardise (their squares overflow); rescale it.")
 
-# %% ../nbs/internals/commands.ipynb #4b2c3222
+# %% ../nbs/internals/commands.ipynb #3837e907
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax")
 COUNTS = ("poisson", "negative_binomial")
 NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta", "ordinal", *COUNTS)
@@ -156,7 +156,7 @@ def estimator_for(
         return SparsePEPRegressor(**options)
     return (SparsePEPClassifier if likelihood in CLASSIFIERS else SparsePEP)(likelihood=likelihood, **options)
 
-
+# %% ../nbs/internals/commands.ipynb #4b2c3222
 def predictions(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of y at X (S, D), each (S,). For a classifier, the most probable
     labels (S,) and the probabilities of all labels (S, C).
@@ -204,14 +204,14 @@ def power_name(power: float, likelihood: str = "gaussian") -> str:
     last = "FITC" if likelihood == "gaussian" else "EP"
     return {0.0: "VFE", 1.0: last}.get(float(power), "Power EP")
 
-# %% ../nbs/internals/commands.ipynb #879a6ec4
+# %% ../nbs/internals/commands.ipynb #d1df6ce6
 def uninterrupted(model: PowerEPEstimator) -> PowerEPEstimator:
     """The fitted model; KeyboardInterrupt if Ctrl-C ended its training, which then ends a command of several fits too."""
     if model.diagnostics_["interrupted"]:
         raise KeyboardInterrupt
     return model
 
-
+# %% ../nbs/internals/commands.ipynb #879a6ec4
 def run_split(data: Dataset, split: int, power: float, **options: object) -> tuple[dict[str, Any], PowerEPEstimator]:
     """Train on one split of a data set at one power, with `options` of `estimator_for`, and score it: a row of results,
     with the evidence in nats per data point of the standardised target and the seconds of training, and the model.
@@ -259,7 +259,7 @@ def draw_demo(folder: Path) -> None:
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     save_figure(folder / "posterior.png", figure)
 
-# %% ../nbs/internals/commands.ipynb #cc02a5a7
+# %% ../nbs/internals/commands.ipynb #fd4c763e
 def demo_scores(data: Dataset, bar: tqdm, **options: object) -> tuple[str, list[Any]]:
     """The table of scores of a data set at powers 0, 0.5 and 1 on its first split, and the three models."""
     rows, models = [], []
@@ -274,7 +274,7 @@ def demo_scores(data: Dataset, bar: tqdm, **options: object) -> tuple[str, list[
     table = format_table(rows, {"power": ".1f", "name": ""} | score_columns(rows))
     return f"{title}\n\n{table}\n", models
 
-
+# %% ../nbs/internals/commands.ipynb #cc02a5a7
 def demo(out: str, n_inducing: int, max_iter: int, quick: bool) -> None:
     """Train on two data sets at three powers, print the scores, and write a model, the held-out
     rows and pictures.
@@ -552,7 +552,7 @@ def predict(model: str, data: str, out: str | None, interval: float | None, in_p
     if as_json:
         print_result("", result, as_json)
 
-# %% ../nbs/internals/commands.ipynb #5ec54623
+# %% ../nbs/internals/commands.ipynb #272a7da9
 def load_named(name: str, likelihood: str | None, data_dir: str | None) -> tuple[Dataset, str]:
     """A data set by name, and its likelihood: the given one, or gaussian for numbers and auto for labels."""
     labels = name in list_datasets(data_dir, "classification")
@@ -563,7 +563,7 @@ def load_named(name: str, likelihood: str | None, data_dir: str | None) -> tuple
         raise ValueError(f"--likelihood {likelihood}: the target of {name!r} is {what}; choose one of {', '.join(fitting)}.")
     return data, likelihood
 
-
+# %% ../nbs/internals/commands.ipynb #5ec54623
 def chosen_data(
     data: str | None, target: str | None, names: Sequence[str], data_dir: str | None, splits: int, likelihood: str | None,
     columns: Sequence[str], drop: Sequence[str], decimal: str,
@@ -594,7 +594,7 @@ def chosen_data(
         click.echo(f"{rows.encoded_by.describe()}\n", err=True)
     return sets
 
-# %% ../nbs/internals/commands.ipynb #4f3e3b1f
+# %% ../nbs/internals/commands.ipynb #461dc9d1
 def average_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Mean scores over the splits for each data set and power, in the order of the rows of `run_split`, with the
     number of splits and of fits that converged.
@@ -609,7 +609,7 @@ def average_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         for key, group in groups.items()
     ]
 
-
+# %% ../nbs/internals/commands.ipynb #4f3e3b1f
 def score_tables(rows: Sequence[Mapping[str, Any]]) -> str:
     """The tables that `compare` prints for rows of `run_split`, once for each kind of scores."""
     kinds: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}

@@ -131,7 +131,7 @@ def plot_posterior_1d(
         mark_points(ax, Z, 0.03, "x", RED, "inducing points after")
     return ax
 
-# %% ../nbs/internals/plots.ipynb #17efe534
+# %% ../nbs/internals/plots.ipynb #20a47a4a
 def check_plane(X: ArrayLike) -> np.ndarray:
     """X as an array (N, 2), for a plot with two inputs. ValueError unless it is finite and has a row."""
     X = as_floats(X, "X")
@@ -146,7 +146,7 @@ def pairs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """All points (B·A, 2) of the grid of a (A,) and b (B,); the values of a vary fastest."""
     return np.stack(np.meshgrid(a, b), axis=2).reshape(-1, 2)
 
-
+# %% ../nbs/internals/plots.ipynb #17efe534
 def frame_plane(ax: Axes, a: np.ndarray, b: np.ndarray, model: object) -> None:
     """Name the axes, end them at the grid of a (A,) and b (B,), and mark the inducing points of a model."""
     ax.set(xlabel="x1", ylabel="x2", xlim=(a[0], a[-1]), ylim=(b[0], b[-1]))

@@ -15,13 +15,13 @@ import numpy as np
 
 from .numerics.linalg import expm1_ratio, log1p_ratio
 
-# %% ../nbs/07_quadrature.ipynb #628aa05e
+# %% ../nbs/07_quadrature.ipynb #a3c43250
 def column(log_density: Callable[..., Any], rows: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
     """ℓ, ℓ′ and ℓ″, each (n,), at one value f (n,) for each of the data points `rows`."""
     ell, slope, curvature, *_ = log_density(rows, f[:, None])
     return ell[:, 0], slope[:, 0], curvature[:, 0]
 
-
+# %% ../nbs/07_quadrature.ipynb #628aa05e
 def find_modes(log_density: Callable[..., Any], mean: np.ndarray, var: np.ndarray, power: np.ndarray, within: Sequence[Any] = ()) -> np.ndarray:
     """The mode (N,) of each tilted density, to a tenth of the density's standard deviation there; if the
     likelihood is not log-concave, one of the modes. The search starts at the cavity mean, or within
@@ -59,7 +59,7 @@ def find_modes(log_density: Callable[..., Any], mean: np.ndarray, var: np.ndarra
         rows = rows[~near]
     return mode
 
-# %% ../nbs/07_quadrature.ipynb #e2b7dc0a
+# %% ../nbs/07_quadrature.ipynb #61e3496b
 @dataclass(frozen=True, eq=False)
 class TiltedDensities:
     """N densities proportional to N(f; mean, var) p(y|f)^power, and where each has its mass."""
@@ -77,7 +77,7 @@ class TiltedDensities:
     spread: np.ndarray  # standard deviation of the Gaussian with the same curvature at the mode
     apart: np.ndarray  # distance from the mode to a second, lower one; 0 if only one has been found
 
-
+# %% ../nbs/07_quadrature.ipynb #5639068d
 FAR_PEAK = 5.0  # standard deviations; peaks nearer than this are within the range of the nodes
 ON_THE_WAY = np.linspace(0.0, 1.0, 48)
 
@@ -106,7 +106,7 @@ def higher_modes(
     best[rows], apart[rows] = np.where(second > first, other, mode[rows]), np.abs(other - mode[rows])
     return best, apart
 
-
+# %% ../nbs/07_quadrature.ipynb #e2b7dc0a
 def locate(
     log_density: Callable[..., Any], mean: np.ndarray, var: np.ndarray, power: np.ndarray, width: float,
     bend: float | np.ndarray = np.nan, peak: np.ndarray | None = None,
@@ -218,7 +218,7 @@ def moments(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> tuple[An
     d2 = np.where(far, ((xx - x**2) / var - 1.0) / scale, bend + power * (slope2 - slope**2))
     return log_z, d1, d2, small, far
 
-# %% ../nbs/07_quadrature.ipynb #6aefe51d
+# %% ../nbs/07_quadrature.ipynb #b9d9665c
 def trapezoid(
     at: TiltedDensities, rows: np.ndarray, centre: np.ndarray, left: np.ndarray, right: np.ndarray, size: int
 ) -> np.ndarray:
@@ -238,7 +238,7 @@ def trapezoid(
     np.maximum(np.abs(values[..., 0]), np.abs(values[..., -1]), out=out[3])
     return out
 
-
+# %% ../nbs/07_quadrature.ipynb #6aefe51d
 def estimated_error(at: TiltedDensities, rows: np.ndarray, found: np.ndarray, floor: float = 0.0) -> np.ndarray:
     """Estimated relative error (n,), the largest of those of z, d1 and d2, from the result of
     `trapezoid`; `floor` is that of `Accuracy`.
@@ -307,7 +307,7 @@ def few_nodes(at: TiltedDensities, log_concave: bool, n_more: int, accuracy: Acc
         rows = rows[size[rows] > 0]
     return sums, error
 
-# %% ../nbs/07_quadrature.ipynb #ab24732d
+# %% ../nbs/07_quadrature.ipynb #15a0b536
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 PANELS, HALVINGS = 16, 20
 TINY = 1e-280  # integrals below this count as 0
@@ -323,7 +323,7 @@ def panel_sums(at: TiltedDensities, rows: np.ndarray, start: np.ndarray, end: np
         out.append(integrands(at, rows[part], at.width * np.sinh(u), measure).sum(-1))
     return np.concatenate(out, axis=1)
 
-
+# %% ../nbs/07_quadrature.ipynb #063bebd8
 def add_panels(total: np.ndarray, owner: np.ndarray, values: np.ndarray) -> None:
     """Add values (I, P), one column for each panel, to the column of `total` (I, n) that its
     `owner` (P,) names.
@@ -331,7 +331,7 @@ def add_panels(total: np.ndarray, owner: np.ndarray, values: np.ndarray) -> None
     for row, value in zip(total, values):
         row += np.bincount(owner, value, len(row))
 
-
+# %% ../nbs/07_quadrature.ipynb #ab24732d
 def many_nodes(at: TiltedDensities, rows: np.ndarray, accuracy: Accuracy = STRICT) -> tuple[np.ndarray, np.ndarray]:
     """Sums (7 + E, n) of the data points `rows` by panels that are halved until they agree, and
     their estimated relative error (n,).
@@ -381,7 +381,7 @@ def by_laplace(at: TiltedDensities, rows: np.ndarray) -> tuple[Any, ...]:
     log_z = log_z + 0.5 * var * bend * log1p_ratio(-shrunk)
     return log_z, slope, bend / (1.0 - shrunk), np.reshape(more, (-1, len(rows)))
 
-# %% ../nbs/07_quadrature.ipynb #57548257
+# %% ../nbs/07_quadrature.ipynb #6a0c1d62
 class Tilted(NamedTuple):
     """The results of N tilted densities that the projection step needs: z and its first two derivatives
     in the cavity mean.
@@ -393,7 +393,7 @@ class Tilted(NamedTuple):
     error: np.ndarray  # estimated relative error, the largest of the three; 0 for closed forms
     averages: np.ndarray  # (E, N): tilted means of E further functions
 
-
+# %% ../nbs/07_quadrature.ipynb #57548257
 def tilted_moments(
     log_density: Callable[..., Any], cavity_mean: np.ndarray, cavity_var: np.ndarray, power: float | np.ndarray, width: float = 1.0,
     bend: float | np.ndarray = np.nan, log_concave: bool = True, accuracy: Accuracy = STRICT,
@@ -425,7 +425,7 @@ def tilted_moments(
             error[lost] = 1.0
         return result
 
-# %% ../nbs/07_quadrature.ipynb #5d1f0a32
+# %% ../nbs/07_quadrature.ipynb #d06913d1
 SIDE, ORDER = 2.0, 12  # of a tile: its side, and the number of nodes along it
 ROOTS = np.cos(np.pi * (np.arange(ORDER) + 0.5) / ORDER)
 TESTS = np.cos(np.pi * np.array([1, 4, 8, 11]) / ORDER)  # extrema of the polynomial with these roots
@@ -448,7 +448,7 @@ def tile(function: Callable, about: tuple, floor: float, i: int, j: int) -> tupl
     scale = np.maximum(np.abs(at_tests) * units, floor)
     return coefficients, float(np.max(np.abs(between - at_tests) * units / scale))
 
-
+# %% ../nbs/07_quadrature.ipynb #5d1f0a32
 def interpolated(
     function: Callable, about: tuple, places: np.ndarray, n_values: int, accuracy: Accuracy, least: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -51,7 +51,7 @@ def picture(draw: Callable[[Figure], object], says: str, size: tuple[float, floa
     data, says = base64.b64encode(file.getvalue()).decode(), as_text(says)
     return f"<figure><img alt='{says}' src='data:image/png;base64,{data}'><figcaption>{says}</figcaption></figure>"
 
-# %% ../nbs/internals/report.ipynb #dd57b0f9
+# %% ../nbs/internals/report.ipynb #9d8a6ae7
 MOST_ROWS = 5000  # in a picture, taken at even steps; more would be one blot
 
 
@@ -73,7 +73,7 @@ def checked_rows(model: PowerEPEstimator, X: ArrayLike, y: ArrayLike) -> tuple[n
     kept = np.unique(np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).astype(int))
     return X[kept], y[kept]
 
-
+# %% ../nbs/internals/report.ipynb #dd57b0f9
 def input_names(model: PowerEPEstimator, names: Sequence[str] | None) -> list[str]:
     """One name for each input. ValueError if their number is wrong."""
     D = len(model.x_mean_)
@@ -84,7 +84,7 @@ def input_names(model: PowerEPEstimator, names: Sequence[str] | None) -> list[st
         raise ValueError(f"`names` must hold one name for each of the {D} inputs; got {len(names)}.")
     return [" ".join(str(name).split())[:30] for name in names]  # as axes have room for
 
-# %% ../nbs/internals/report.ipynb #0fdab659
+# %% ../nbs/internals/report.ipynb #b2d11b28
 def posterior_figure(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, names: Sequence[str], target: str) -> str:
     """A figure of the fit of a model with one or two inputs, or "" where there is none."""
     if len(names) > 2 or (labels := isinstance(model, SparsePEPClassifier)) and len(names) == 1:
@@ -104,7 +104,7 @@ def posterior_figure(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, name
     says = "Probabilities of the classes and inducing points." if labels else "Mean, standard deviations and inducing points."
     return picture(draw, says, (6.0, 4.0) if labels or len(names) == 1 else (9.0, 3.8))
 
-
+# %% ../nbs/internals/report.ipynb #956cff69
 def judged_figures(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> list[str]:
     """Figures that compare predictions for the rows with their targets: reliability, or calibration and residuals."""
     if isinstance(model, SparsePEPClassifier):
@@ -123,7 +123,7 @@ def judged_figures(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> lis
         for plot, says in drawn.items()
     ]
 
-
+# %% ../nbs/internals/report.ipynb #0fdab659
 def training_figure(model: PowerEPEstimator) -> list[str]:
     """A figure of the log evidence at each iteration, if training has recorded it."""
     record = model.diagnostics_

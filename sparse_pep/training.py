@@ -121,7 +121,7 @@ def initial_kernel(
     variance = (likelihood or Gaussian()).latent_variance(y, *weights)
     return SquaredExponential(variance, np.sqrt(X.shape[1]) * column_spread(X, weight))
 
-# %% ../nbs/18_training.ipynb #26f3df6a
+# %% ../nbs/18_training.ipynb #7763957b
 @dataclass(eq=False, repr=False, kw_only=True)
 class LBFGS(BaseEstimator):
     """Training by L-BFGS, which uses all data for each step.
@@ -149,7 +149,7 @@ class LBFGS(BaseEstimator):
     max_time: float | None = None
     checkpoint: str | PathLike[str] | None = None
 
-
+# %% ../nbs/18_training.ipynb #26f3df6a
 @dataclass(eq=False, repr=False, kw_only=True)
 class Adam(BaseEstimator):
     """Training by Adam, which uses a batch of the data for each step.
@@ -354,7 +354,7 @@ class Training:
         """The log evidence of all data for the trained model, in nats."""
         return self.fit.log_evidence
 
-# %% ../nbs/18_training.ipynb #1c823910
+# %% ../nbs/18_training.ipynb #38522f9e
 STALLED, EXHAUSTED = 2, 1  # SciPy's status if the line search fails, and if a limit was reached
 LAST, FEWEST_AND_MOST = 0.15, (20, 60)  # the fraction of the iterations over which progress is measured, and its limits
 SHORTEST_AND_LONGEST = 20, 50  # histories of L-BFGS
@@ -411,7 +411,7 @@ class Ascent:
         if self.converged or self.late:
             raise StopIteration
 
-
+# %% ../nbs/18_training.ipynb #1c823910
 def maximise(objective: Objective, options: LBFGS, n_data: float, limit: TimeLimit | None = None, progress: bool = False) -> Training:
     """The result of one run of L-BFGS from the start of the objective, for N data points (or Σ w). Ctrl-C ends it with the
     best parameters so far, unless there are none yet.
@@ -477,7 +477,7 @@ def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = (
         moved[name] = value + unit * rng.normal(size=np.shape(value))
     return model.with_parameters({**parameters, **moved})
 
-# %% ../nbs/18_training.ipynb #9e7f043e
+# %% ../nbs/18_training.ipynb #e2e9ae3a
 SECONDS_BETWEEN_SAVES = 30.0  # of a checkpoint
 
 
@@ -497,7 +497,7 @@ def owner_of(
     past = () if memory is None else (*memory.weights, *memory.observations, memory.kept)
     return digest(kinds, fields, *rows, model.theta, sorted(fixed), power, jitter, tight, *past)
 
-
+# %% ../nbs/18_training.ipynb #9e7f043e
 def weight_of(piece: Rows) -> tuple[float]:
     """Σ w of a piece."""
     return (float(np.sum(np.broadcast_to(piece.weight, piece.X.shape[0]))),)
@@ -655,7 +655,7 @@ from .shards import Projection, Shard, Shards, Step, Sums, adjoints, projections
 from .sites import Posterior, posterior_from_sums
 from .streaming import Memory
 
-# %% ../nbs/19_stochastic.ipynb #c8dac9a0
+# %% ../nbs/19_stochastic.ipynb #b1d58f48
 class Batch(NamedTuple):
     """Rows of data, and the memory of earlier data, bound to a model."""
 
@@ -664,7 +664,7 @@ class Batch(NamedTuple):
     Kuu: Factor
     pull_Kuu: Callable[..., Any]  # pulls the derivative with respect to Kuu back to the parameters
 
-
+# %% ../nbs/19_stochastic.ipynb #c8dac9a0
 def batch_of(
     model: Model, piece: Rows, power: float = 0.5, jitter: float = 0.0, memory: Memory | None = None, tight: bool = False
 ) -> Batch:
@@ -723,7 +723,7 @@ class HeldSums:
         self.precision[k], self.shift[k] = own.precision, own.shift
         self.total = others[0] + own.precision, others[1] + own.shift
 
-# %% ../nbs/19_stochastic.ipynb #943ea8aa
+# %% ../nbs/19_stochastic.ipynb #44d2c337
 FINE = Accuracy(1e-6, FLOOR)  # accuracy of the quadrature while training
 
 
@@ -735,7 +735,7 @@ class Visit(NamedTuple):
     log_evidence: float  # the estimate of log Z, in nats, with the sites before the update
     stale: np.ndarray  # difference between the shift at today's parameters and the one that was held
 
-
+# %% ../nbs/19_stochastic.ipynb #bde6c0d5
 def posteriors_with(batch: Batch, own: Sums, others: tuple[np.ndarray, np.ndarray]) -> list[Posterior] | None:
     """q(u) of each latent function from the sums of a batch and those of all others, or None
     if one of them is not a distribution.
@@ -751,7 +751,7 @@ def posteriors_with(batch: Batch, own: Sums, others: tuple[np.ndarray, np.ndarra
         return None
     return posteriors if all(q.B.jitter == 0.0 for q in posteriors) else None
 
-
+# %% ../nbs/19_stochastic.ipynb #123d3566
 def is_proper(shard: Shard, posteriors: list[Posterior] | None) -> bool:
     """Whether q(u) and every cavity of the rows of a shard are distributions."""
     if posteriors is None or shard.known:
@@ -759,7 +759,7 @@ def is_proper(shard: Shard, posteriors: list[Posterior] | None) -> bool:
     _, var = shard.all_marginals(posteriors)
     return bool(np.all(shard.power * shard.state.sites[0] * var < 1.0))
 
-
+# %% ../nbs/19_stochastic.ipynb #943ea8aa
 STEPS = (0.0, 0.5, 0.5, 1.0)  # after a full step, steps back to the sizes 1, 1/2, 1/4 and 0
 
 
@@ -910,7 +910,7 @@ class Batches:
             self.sites[:, :, rows] = batch.shard.state.sites
         return found, len(self.rows) * batch_gradient(model, batch, found, len(self.rows))
 
-# %% ../nbs/19_stochastic.ipynb #d407fec9
+# %% ../nbs/19_stochastic.ipynb #ac8d2954
 class Epoch(NamedTuple):
     """The state after a pass over the batches, for a callback: the number of the epoch, the seconds
     since the start, the model, q(u) of each latent function after the last visit, and the mean of the
@@ -923,7 +923,7 @@ class Epoch(NamedTuple):
     posteriors: list[Posterior]
     objective: float
 
-
+# %% ../nbs/19_stochastic.ipynb #d407fec9
 FIRST_PASSES = 2  # passes of epoch 0, which updates the sites only
 FEWEST_EPOCHS = 8  # from which it can be told whether training has converged
 

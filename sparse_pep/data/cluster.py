@@ -44,12 +44,12 @@ def client_of(client: "Client | None") -> "Client":
     except ValueError as error:
         raise ValueError("Dask collections need a `client`; make one first, for instance with `distributed.Client()`.") from error
 
-# %% ../../nbs/internals/data/cluster.ipynb #16080037
+# %% ../../nbs/internals/data/cluster.ipynb #48bca2f3
 def _locked(values: Iterable[Any]) -> list[Any]:
     """The values, with arrays as read-only views."""
     return [np.broadcast_to(v, v.shape) if isinstance(v, np.ndarray) else v for v in values]
 
-
+# %% ../../nbs/internals/data/cluster.ipynb #7a8d9fba
 def on_piece(work: Callable[..., Any], arguments: tuple[Any, ...], piece: Rows, *own: tuple[Any, ...] | None) -> object:
     """The result of work(piece, *own, *arguments), with read-only arrays. Errors name the rows."""
     own = [None if mine is None else tuple(_locked(mine)) for mine in own]
@@ -64,7 +64,7 @@ def on_piece(work: Callable[..., Any], arguments: tuple[Any, ...], piece: Rows, 
             named = RuntimeError(f"{where}: {type(error).__name__}: {error}")
         raise named from error
 
-
+# %% ../../nbs/internals/data/cluster.ipynb #c5553fb4
 def _total(parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
     """The sum of tuples, entry by entry, from the first to the last."""
     total = None
@@ -72,7 +72,7 @@ def _total(parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         total = added_parts(total, part)
     return total
 
-
+# %% ../../nbs/internals/data/cluster.ipynb #16080037
 GONE = "the Dask scheduler is gone. Begin again, from a checkpoint if there is one."
 
 
@@ -95,7 +95,7 @@ def _as_cluster_lost(client: "Client") -> Iterator[None]:
             raise ClusterLost(GONE) from error
         raise
 
-# %% ../../nbs/internals/data/cluster.ipynb #d486b597
+# %% ../../nbs/internals/data/cluster.ipynb #e8cfc254
 def rows_of_arrays(values: dict[str, object], labelled: Sequence[str]) -> dict[str, object]:
     """Arrays of the same rows as float64. Those in `labelled` (n,) stay as they are."""
     found = dict(values)
@@ -108,7 +108,7 @@ def rows_of_arrays(values: dict[str, object], labelled: Sequence[str]) -> dict[s
             found[name] = rows_as_floats(np.asarray(value), slice(None), name)
     return found
 
-
+# %% ../../nbs/internals/data/cluster.ipynb #ee5f83bf
 def rows_of_table(table: "DataFrame", names: dict[str, object], labelled: Sequence[str]) -> dict[str, object]:
     """The same of a pandas table: each of `names` is that of a column, a list of some, or
     itself the number.
@@ -123,7 +123,7 @@ def rows_of_table(table: "DataFrame", names: dict[str, object], labelled: Sequen
                 raise ValueError(f"`X`, {name}: numbers are expected; {error}.") from error
     return rows_of_arrays(found, labelled)
 
-
+# %% ../../nbs/internals/data/cluster.ipynb #65a6b985
 def inputs_of(X: object, columns: Sequence[str] | None, others: dict[str, object]) -> list[str] | None:
     """The names of the inputs of a dataframe: `columns`, or all columns with no other use. None for
     an array.
@@ -139,13 +139,13 @@ def inputs_of(X: object, columns: Sequence[str] | None, others: dict[str, object
         raise ValueError(f"`X` has no {what}; it has {', '.join(map(str, X.columns))}.")
     return list(columns)
 
-
+# %% ../../nbs/internals/data/cluster.ipynb #9a45b31b
 def _names_in(others: dict[str, object]) -> list[str]:
     """The columns of a dataframe that are not inputs."""
     named = [value for value in others.values() if isinstance(value, str | list)]
     return [str(name) for value in named for name in np.atleast_1d(value)]
 
-
+# %% ../../nbs/internals/data/cluster.ipynb #b67c819b
 def tasks_of(X: object, inputs: list[str] | None, others: dict[str, object], labelled: Sequence[str]) -> "list[Delayed]":
     """Tasks that make the rows of a Dask collection. Each returns a dictionary of arrays, one piece."""
     from dask import delayed
@@ -167,7 +167,7 @@ def tasks_of(X: object, inputs: list[str] | None, others: dict[str, object], lab
     parts = {name: _aligned(v, X, name) for name, v in {"X": X, **others}.items()}
     return [delayed(rows_of_arrays)(dict(zip(parts, each)), labelled) for each in zip(*parts.values())]
 
-
+# %% ../../nbs/internals/data/cluster.ipynb #d486b597
 def _aligned(value: object, X: "Array", name: str) -> list[Any]:
     """The chunks of an array whose rows are those of X (N, D), cut in the same way; of a number
     as often the number.
@@ -204,7 +204,7 @@ def _encoded_frame(table: "DataFrame", columns: Columns, others: Sequence[str]) 
     numbers = pd.DataFrame(columns.transform(table), table.index, columns.names)
     return pd.concat([numbers, table[list(others)]], axis=1)
 
-# %% ../../nbs/internals/data/cluster.ipynb #b9480e54
+# %% ../../nbs/internals/data/cluster.ipynb #b2a37c85
 def _shape_and_labels(rows: dict[str, object], labelled: Sequence[str]) -> tuple[int, int, dict[str, set[Any]]]:
     """n and D of some rows, and the labels in them. None and NaN are not labels."""
     found = {name: set(rows[name].tolist()) - {None} for name in labelled}
@@ -218,7 +218,7 @@ def _in_order(labels: Iterable[Any], name: str) -> list[Any]:
     except TypeError as error:
         raise ValueError(f"`{name}`: labels must be all numbers or all text.") from error
 
-
+# %% ../../nbs/internals/data/cluster.ipynb #1f5fa31b
 def classes_of(labels: bool | Iterable[Any], found: Iterable[set[Any]]) -> np.ndarray:
     """The sorted classes of the targets: `labels` if it names them, otherwise those `found` in the
     pieces.
@@ -228,7 +228,7 @@ def classes_of(labels: bool | Iterable[Any], found: Iterable[set[Any]]) -> np.nd
         raise ValueError(f"`y` holds {'one class only' if len(classes) else 'no label'}; two or more are needed.")
     return classes
 
-
+# %% ../../nbs/internals/data/cluster.ipynb #73e182b1
 def block_numbers(found: Sequence[set[Any]], spans: Sequence[str]) -> list[dict[object, int]]:
     """For each piece, the numbers of the blocks found in it. Blocks are numbered 0, 1, … in sorted
     order, and `spans` describes the rows of each piece.
@@ -244,7 +244,7 @@ def block_numbers(found: Sequence[set[Any]], spans: Sequence[str]) -> list[dict[
                 )
     return [{label: numbers[label] for label in labels} for labels in found]
 
-
+# %% ../../nbs/internals/data/cluster.ipynb #b9480e54
 def piece_of(rows: dict[str, object], first: int, n_dims: int, codes: dict[str, dict[str, Any]]) -> Rows:
     """Rows as a checked piece, with row numbers, and with labels replaced by their `codes`."""
     coded = dict(rows)

@@ -21,7 +21,7 @@ import pandas as pd
 
 from ..numerics.validation import shown
 
-# %% ../../nbs/internals/data/columns.ipynb #bd376b75
+# %% ../../nbs/internals/data/columns.ipynb #558919a9
 UNNAMED = ("", "?", "na", "n/a", "nan", "null")
 ABSENT = (*UNNAMED, "-", "none")  # no numbers, but good names for a class
 TRUE_AND_FALSE = {"true": 1.0, "false": 0.0}
@@ -37,7 +37,7 @@ class BadCell(ValueError):
         super().__init__(fault)
         self.column, self.is_text, self.row = column, is_text, row
 
-
+# %% ../../nbs/internals/data/columns.ipynb #f9036265
 def one_line(cell: object) -> str:
     """A value as text, with line breaks replaced by spaces."""
     return " ".join(str(cell).splitlines()).strip()
@@ -51,7 +51,7 @@ def to_number(cell: str, kind: str = "number") -> float:
         words = TRUE_AND_FALSE if kind == "input" else {}
         return words.get(cell.casefold(), math.nan)
 
-
+# %% ../../nbs/internals/data/columns.ipynb #bd376b75
 class Labels(NamedTuple):
     """A column of texts: cell i is texts[places[i]], or empty if places[i] is −1. `closed` says
     whether they are known to be categories, whatever they look like.
@@ -64,7 +64,7 @@ class Labels(NamedTuple):
 
 Cells = np.ndarray | Labels
 
-# %% ../../nbs/internals/data/columns.ipynb #37a9f152
+# %% ../../nbs/internals/data/columns.ipynb #54f9b0e9
 def pyarrow_for(path: object) -> ModuleType:
     """pyarrow with its reader of Parquet. ValueError, which names the extra to install, if it is missing."""
     try:
@@ -74,7 +74,7 @@ def pyarrow_for(path: object) -> ModuleType:
         raise ValueError(f"`path`: to read or write {shown(path)} install pyarrow: pip install 'sparse_pep[tables]'.") from None
     return pyarrow
 
-
+# %% ../../nbs/internals/data/columns.ipynb #4a12787e
 def series_cells(column: pd.Series, name: str) -> Cells:
     """The cells of a column of pandas. `BadCell` unless they are all text, all numbers or all dates."""
     kind = column.dtype
@@ -106,12 +106,12 @@ def series_cells(column: pd.Series, name: str) -> Cells:
         raise BadCell(f"column {name!r} holds {shown(odd[0])}; the cells of a column must be all numbers, all text or all dates", name)
     return Labels(places, [one_line(value) for value in values])
 
-
+# %% ../../nbs/internals/data/columns.ipynb #bc2cf3d2
 def is_table(X: object) -> bool:
     """Whether X is a dataframe of pandas or polars, or a table of Arrow, in memory."""
     return hasattr(X, "columns") and not hasattr(X, "dask") and (hasattr(X, "dtypes") or hasattr(X, "schema"))
 
-
+# %% ../../nbs/internals/data/columns.ipynb #fef6efa2
 def frame_of(table: object) -> pd.DataFrame:
     """A table of pandas, polars or Arrow as one of pandas. ValueError unless the names are different texts."""
     if not isinstance(table, pd.DataFrame):
@@ -123,7 +123,7 @@ def frame_of(table: object) -> pd.DataFrame:
         raise ValueError(f"the names of columns must be different texts; got {shown(bad[0])}.")
     return table
 
-
+# %% ../../nbs/internals/data/columns.ipynb #125ff819
 def cells_of(table: object, names: Sequence[str]) -> dict[str, Cells]:
     """Some columns of a table, or of cells by name. ValueError if one is not there, or holds other objects."""
     if isinstance(table, Mapping):
@@ -134,7 +134,7 @@ def cells_of(table: object, names: Sequence[str]) -> dict[str, Cells]:
         raise ValueError(f"`X` has no column {missing[0]!r}, which the model was fitted to; it has {shown(list(table.columns))}.")
     return {name: series_cells(table[name], name) for name in names}
 
-
+# %% ../../nbs/internals/data/columns.ipynb #37a9f152
 def canonical(value: object) -> str:
     """The name of a level: the text of a value, without the zeros of a whole number such as 3.0."""
     return re.sub(r"^([-+]?\d+)\.0+$", r"\1", one_line(value))
@@ -147,7 +147,7 @@ def as_labels(cells: Cells) -> Labels:
     places, values = pd.factorize(cells)
     return Labels(places, [*map(canonical, values.tolist())])
 
-# %% ../../nbs/internals/data/columns.ipynb #70e7f6f6
+# %% ../../nbs/internals/data/columns.ipynb #3472d60c
 FORMS = {  # of dates in text, and how pandas reads them with one mark
     "Y-M-D": (r"\d{4}[-/.]\d\d?[-/.]\d\d?", "%Y_%m_%d"),
     "D.M.Y": (r"\d\d?\.\d\d?\.\d{4}", "%d_%m_%Y"),
@@ -176,12 +176,12 @@ def days_in(texts: Sequence[str], form: str) -> np.ndarray:
         days[np.isnan(days)] = days_of(dates.dt.tz_localize(None).to_numpy())
     return days
 
-
+# %% ../../nbs/internals/data/columns.ipynb #70e7f6f6
 def days_of(dates: np.ndarray) -> np.ndarray:
     """Dates (n,) as days since the start of 1970, with NaN for NaT."""
     return (dates - START) / np.timedelta64(1, "D")
 
-# %% ../../nbs/internals/data/columns.ipynb #dc0ada78
+# %% ../../nbs/internals/data/columns.ipynb #d356c924
 MOST_TEXTS = 100_000
 
 
@@ -215,7 +215,7 @@ class Spread(NamedTuple):
         example = texts[here[0]] if len(texts) else ""
         return cls(int(counts.sum()), float(counts @ values), float(values.min()), float(values.max()), example, *marks)
 
-
+# %% ../../nbs/internals/data/columns.ipynb #000e3c9d
 @dataclass(frozen=True)
 class Seen:
     """The statistics of a column: rows, empty cells, the values that can be read as a "number" or a date
@@ -276,7 +276,7 @@ class Seen:
         texts = {canonical(value): int(count) for value, count in texts.items()}
         return cls(len(cells), len(cells) - len(proper), {"number": Spread.of(cells)}, texts)
 
-
+# %% ../../nbs/internals/data/columns.ipynb #dc0ada78
 WITH_UNIT = r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)\s*[^\W\d_/%°$€£]{1,6}[²³]?|[-+]?\d+[.,]?\d*\s*[%°$€£]\w?|[$€£]\s*\d[\d.,]*"
 ODD = {"comma": re.compile(r"[-+]?[\d.]*\d,\d+"), "unit": re.compile(WITH_UNIT)}
 
@@ -399,7 +399,7 @@ def values_in(cells: Cells, form: str, name: str) -> np.ndarray:
         raise BadCell(f"column {name!r} holds '{cells[row]}'; a finite number is expected", name, row=row)
     return cells
 
-# %% ../../nbs/internals/data/columns.ipynb #65e2988e
+# %% ../../nbs/internals/data/columns.ipynb #c77971f1
 def column_of(name: str, seen: Seen, kind: str | None = None, option: str = "`column_types`") -> Column:
     """What a column is taken for by its statistics, or by the user's word `kind`. ValueError, which
     names the `option` that takes such a word, if it holds numbers or dates that cannot be read.
@@ -430,7 +430,7 @@ def column_of(name: str, seen: Seen, kind: str | None = None, option: str = "`co
             raise ValueError(f"column {name!r} holds {example!r}, numbers with {help}, or take it for a category with {option} {name}=category.")
     return category_of(name, seen)
 
-
+# %% ../../nbs/internals/data/columns.ipynb #f3622c3b
 def measured_of(name: str, seen: Seen, form: str, forced: bool = False) -> Column:
     """A column of numbers (form "number") or of dates, or one left out because all are the same or identify rows. ValueError
     if no value has this form.
@@ -468,7 +468,7 @@ def measured_of(name: str, seen: Seen, form: str, forced: bool = False) -> Colum
     kind, form = ("number", "") if is_number else ("date", form)
     return Column(name, kind, done, gaps=gaps, fill=fill, form=form, origin=origin, periods=periods)
 
-
+# %% ../../nbs/internals/data/columns.ipynb #65e2988e
 def category_of(name: str, seen: Seen, forced: bool = False) -> Column:
     """A column of categories, or one left out because it does not tell groups of rows apart."""
     counts = Counter()
@@ -575,7 +575,7 @@ class Columns:
             raise ValueError(f"its `columns` must hold a description of each column; got {shown(saved)}.")
         return cls(tuple(Column(**part | {name: tuple(part[name]) for name in ("levels", "periods")}) for part in saved))
 
-# %% ../../nbs/internals/data/columns.ipynb #75d58516
+# %% ../../nbs/internals/data/columns.ipynb #6fd8077e
 def columns_if_mixed(table: object, kinds: Mapping[str, str] | None = None, weight: np.ndarray | None = None) -> Columns | None:
     """The columns of a table, or None if all of them are numbers without gaps and `kinds` is empty.
     Rows of which `weight` (N,) is 0 do not count.
@@ -592,7 +592,7 @@ def columns_if_mixed(table: object, kinds: Mapping[str, str] | None = None, weig
     counts = None if weight is None else np.asarray(weight) > 0
     return Columns.of(table, kinds, counts if np.shape(counts) == (len(table),) and np.any(counts) else None)
 
-
+# %% ../../nbs/internals/data/columns.ipynb #75d58516
 def unforeseen_text(found: Counter[Any]) -> str:
     """The sentences that say what of a later table training did not see; empty if there is nothing."""
     ends = {"a level": "that training did not see", "no value": "although all rows of training have one"}

@@ -45,7 +45,7 @@ def source_predict(
     """
     yield from source.each(predict_piece, model, posteriors, local)
 
-# %% ../../nbs/internals/data/passes.ipynb #9ebf220f
+# %% ../../nbs/internals/data/passes.ipynb #d4ae1945
 class Moments(NamedTuple):
     """Weighted moments of columns. The sum of two is that of their rows together."""
 
@@ -72,7 +72,7 @@ class Moments(NamedTuple):
         constant = spread <= 1e-12 * np.abs(self.mean)
         return np.where(constant | (spread == 0.0), 1.0, spread)
 
-
+# %% ../../nbs/internals/data/passes.ipynb #9ebf220f
 def moments_piece(piece: Rows) -> tuple[Moments, Moments]:
     """Weighted moments of the inputs (D columns) and of the targets (K columns, none if there are no targets)."""
     n, found = len(piece.X), []

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from ..numerics.validation import as_floats
 from ..shards import Largest, Rows, added_parts
 
-# %% ../../nbs/internals/data/sources.ipynb #dbc2418b
+# %% ../../nbs/internals/data/sources.ipynb #589150d3
 LARGEST = 1e150  # whose square can be computed
 RANGES = {  # of what a row may have besides its numbers
     "weight": (0.0, np.inf),
@@ -60,7 +60,7 @@ def checked(piece: Rows, n_dims: int, numbers: np.ndarray | None = None) -> Rows
             )
     return piece
 
-
+# %% ../../nbs/internals/data/sources.ipynb #dbc2418b
 def require_targets(piece: Rows) -> None:
     """Raise a ValueError unless the piece has targets."""
     if piece.y is None:
@@ -81,7 +81,7 @@ def ahead(pieces: Iterator[Any]) -> Iterator[Any]:
             coming = reader.submit(next, pieces, None)
             yield piece
 
-# %% ../../nbs/internals/data/sources.ipynb #c514ebe7
+# %% ../../nbs/internals/data/sources.ipynb #72d6ff33
 def read_array(file: BinaryIO, dtype: str, shape: Sequence[int], checksum: int) -> np.ndarray:
     """The next array of a file, with this shape. ValueError if its checksum is wrong."""
     array = np.fromfile(file, dtype, math.prod(shape)).reshape(shape)
@@ -89,7 +89,7 @@ def read_array(file: BinaryIO, dtype: str, shape: Sequence[int], checksum: int) 
         raise ValueError("the checksum does not match.")
     return array
 
-
+# %% ../../nbs/internals/data/sources.ipynb #c514ebe7
 class Shelf:
     """A list with a tuple of arrays for each piece, stored in files of a folder, which is made in `folder` and removed with the object.
     One tuple at a time is in memory.
@@ -230,14 +230,14 @@ class Source:
             raise ValueError("the source has no rows; at least one is needed.")
         return found
 
-# %% ../../nbs/internals/data/sources.ipynb #fec3823b
+# %% ../../nbs/internals/data/sources.ipynb #e8e0eaa9
 def chosen_rows(n_data: int, n: int, rng: np.random.Generator) -> np.ndarray:
     """n of N row numbers, drawn at random and sorted, (min(n, N),)."""
     if n >= n_data:
         return np.arange(n_data)
     return np.sort(rng.choice(n_data, n, replace=False))
 
-
+# %% ../../nbs/internals/data/sources.ipynb #fec3823b
 def joined(pieces: Iterable[Rows]) -> Rows:
     """Several pieces joined into one, whose `first` is 0."""
     pieces = list(pieces)
@@ -251,7 +251,7 @@ def joined(pieces: Iterable[Rows]) -> Rows:
 
     return Rows(*map(column, Rows._fields[:-1]))
 
-# %% ../../nbs/internals/data/sources.ipynb #351d1ae9
+# %% ../../nbs/internals/data/sources.ipynb #21b68cfc
 def mapping_of(array: np.ndarray) -> mmap.mmap | None:
     """The memory map of which an array is a view, or None unless its file holds all of it."""
     while isinstance(array, np.ndarray):
@@ -260,14 +260,14 @@ def mapping_of(array: np.ndarray) -> mmap.mmap | None:
         array = array.base
     return array if isinstance(array, mmap.mmap) else None
 
-
+# %% ../../nbs/internals/data/sources.ipynb #1b2aa91a
 def let_go(array: np.ndarray) -> None:
     """Release the pages of a memory map to the operating system. The content of the file stays."""
     mapping = mapping_of(array)
     if mapping is not None and hasattr(mapping, "madvise"):
         mapping.madvise(mmap.MADV_DONTNEED)
 
-
+# %% ../../nbs/internals/data/sources.ipynb #351d1ae9
 def rows_as_floats(array: np.ndarray, rows: slice | np.ndarray, name: str) -> np.ndarray:
     """Some rows as float64 in C order. They are copied only if they are of another type or on disk."""
     if mapping_of(array) is None:

@@ -31,7 +31,7 @@ from .columns import ABSENT, UNNAMED, BadCell, Columns, Labels, Seen, one_line, 
 from .sources import ArraySource, class_numbers
 from ..numerics.validation import shown
 
-# %% ../../nbs/internals/data/tables.ipynb #c58984d6
+# %% ../../nbs/internals/data/tables.ipynb #f2009725
 TABLES = (".parquet", ".csv", ".csv.gz")
 GZIP = b"\x1f\x8b"  # how a gzipped file begins
 
@@ -69,7 +69,7 @@ class TableFile(NamedTuple):
         except OSError as error:
             raise ValueError(f"`path`: '{name}' cannot be read: {error.strerror or error}.") from None
 
-
+# %% ../../nbs/internals/data/tables.ipynb #c58984d6
 def table_files(path: str | os.PathLike[str] | Sequence[Any], many: bool = True, decimal: str = ".") -> tuple[TableFile, ...]:
     """The files of a table: one file, a list of files, or all Parquet and CSV files of a folder in
     the order of their names. Unless `many` is true it must be one file, or `-` for standard input.
@@ -92,11 +92,11 @@ def table_files(path: str | os.PathLike[str] | Sequence[Any], many: bool = True,
             raise ValueError(f"`path`: there is no file '{file}'.")
     return tuple(TableFile(str(file), file, decimal) for file in paths)
 
-# %% ../../nbs/internals/data/tables.ipynb #cd5b03de
+# %% ../../nbs/internals/data/tables.ipynb #3e1a7977
 class NotFinite(BadCell):
     """The error for an infinite number, which no other kind of column would accept."""
 
-
+# %% ../../nbs/internals/data/tables.ipynb #16e46921
 WITH_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d*)(,\d+)?([eE][-+]?\d+)?")
 
 
@@ -118,7 +118,7 @@ def value_of(cell: str, kind: str) -> float | str:
     help = "; `--decimal ,` (in Python: `decimal=','`) reads decimal commas" if WITH_COMMA.fullmatch(cell) else help
     raise BadCell(f"holds text, {cell[:40]!r}; a number is expected{help}", is_text=not begins)
 
-
+# %% ../../nbs/internals/data/tables.ipynb #cd5b03de
 def cells_in(column: pd.Series, name: str, kind: str, decimal: str = ".") -> np.ndarray | Labels:
     """A column (n,) as numbers or texts. `BadCell` for the first cell that is invalid."""
     is_text = isinstance(column.dtype, pd.StringDtype)
@@ -144,7 +144,7 @@ def cells_in(column: pd.Series, name: str, kind: str, decimal: str = ".") -> np.
             raise type(fault)(f"column {name!r} {fault}", name, fault.is_text, row) from None
     return Labels(places, values) if kind == "label" else np.array(values, dtype=float)[places]
 
-# %% ../../nbs/internals/data/tables.ipynb #ac56b53c
+# %% ../../nbs/internals/data/tables.ipynb #962fa37c
 def labels_from(texts: Sequence[str]) -> np.ndarray:
     """The labels (n,) for some texts: int64 if all are whole numbers (such as 1.0), float64 if all
     are numbers, and otherwise text. Infinity counts as text, and so does a number of 2⁵³ or more,
@@ -155,7 +155,7 @@ def labels_from(texts: Sequence[str]) -> np.ndarray:
         return np.array(texts)
     return numbers.astype(np.int64) if np.all(numbers == np.round(numbers)) else numbers
 
-
+# %% ../../nbs/internals/data/tables.ipynb #ac56b53c
 def classes_of(texts: Sequence[str], labels: Sequence[Any] | bool, target: str) -> tuple[np.ndarray, np.ndarray]:
     """The sorted classes (C,) among `labels`, or if it is True among texts (n,), and the numbers (n,) that likelihoods take for
     these texts. ValueError unless there are two classes, and each text is one of them.
@@ -173,7 +173,7 @@ def classes_of(texts: Sequence[str], labels: Sequence[Any] | bool, target: str) 
         raise ValueError(f"the label {texts[unknown[0]]!r} is not one of the classes {shown(list(classes))}.")
     return classes, class_numbers(classes)[codes]
 
-# %% ../../nbs/internals/data/tables.ipynb #58a6de20
+# %% ../../nbs/internals/data/tables.ipynb #c9d144cf
 BATCH_ROWS = 65_536
 # Since 3.1, pandas reads numbers to the last bit by default.
 EXACT = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
@@ -203,7 +203,7 @@ class Text(io.BufferedIOBase):
         with file.opened() as raw:
             yield io.TextIOWrapper(cls(raw), encoding="utf-8-sig", newline="")
 
-
+# %% ../../nbs/internals/data/tables.ipynb #507311b7
 def separator_of(file: TableFile) -> str:
     """The mark between the cells of a CSV file: a comma, unless numbers have decimal commas and the
     first line has semicolons or tabs.
@@ -214,7 +214,7 @@ def separator_of(file: TableFile) -> str:
         head = raw.readline()
     return next((mark for mark in ";\t" if mark.encode() in head), ",")
 
-
+# %% ../../nbs/internals/data/tables.ipynb #3d7c7d8d
 def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
     """Yield the rows of a CSV file, each with the numbers of its first and last line, counted from 1.
     Blank lines are skipped. ValueError if a quotation mark is never closed.
@@ -236,7 +236,7 @@ def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
                 f"where a quotation mark may be open: {error}."
             ) from None
 
-
+# %% ../../nbs/internals/data/tables.ipynb #6e0166bf
 def line_of(file: TableFile, row: int | None = None) -> int | None:
     """The line in which a row, counted from 0 below the header, begins. `BadCell` for a row up to there
     (without `row`, in the file) that has more or fewer cells than the header.
@@ -250,7 +250,7 @@ def line_of(file: TableFile, row: int | None = None) -> int | None:
             return line
     return None
 
-
+# %% ../../nbs/internals/data/tables.ipynb #58a6de20
 def csv_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFrame]:
     """The rows of a CSV file as dataframes of `BATCH_ROWS` rows."""
     separator, n_pieces, complete = separator_of(file), 0, False
@@ -289,7 +289,7 @@ def csv_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFra
                 line_of(file)
                 raise ValueError(f"`path`: '{file.name}' is not a CSV file: {one_line(error)[:160]}") from None
 
-# %% ../../nbs/internals/data/tables.ipynb #341993bb
+# %% ../../nbs/internals/data/tables.ipynb #ee26a057
 @contextmanager
 def opened_parquet(file: TableFile) -> Iterator[Any]:
     """A Parquet file opened by pyarrow. ValueError if it cannot be read."""
@@ -300,7 +300,7 @@ def opened_parquet(file: TableFile) -> Iterator[Any]:
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"`path`: '{file.name}' cannot be read as Parquet: {one_line(error)[:160]}") from None
 
-
+# %% ../../nbs/internals/data/tables.ipynb #341993bb
 def parquet_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFrame]:
     """The rows of a Parquet file as dataframes with the columns in `kinds`."""
     own = names_in(file)
@@ -365,7 +365,7 @@ def require_column(name: object, names: Sequence[str], called: str, source: str)
         f"{f' Did you mean {hint}?' if hint else ''} Its columns: {', '.join(names[:12])}{more}."
     )
 
-# %% ../../nbs/internals/data/tables.ipynb #b1e1d88a
+# %% ../../nbs/internals/data/tables.ipynb #ed68c798
 @dataclass(frozen=True)
 class Layout:
     """The files and columns that are read, and their use: the columns of the inputs, and of "y", "weight",
@@ -447,7 +447,7 @@ class Layout:
         known = {text for batch in self.batches({target: "label"}) for text in batch[target].texts}
         return classes_of(sorted(known), True, target)[0]
 
-
+# %% ../../nbs/internals/data/tables.ipynb #b1e1d88a
 CALLED = {"y": "`target`"}  # an argument, in messages; others are called as their part
 
 
@@ -517,7 +517,7 @@ def gathered(layout: Layout, folder: str | Path | None = None) -> tuple[dict[str
     shapes = {name: (n_rows, len(layout.feature_names)) if name == "X" else (n_rows,) for name in names}
     return {name: np.memmap(file.name, float, "r+", shape=shapes[name]) for name, file in files.items()}, list(known)
 
-# %% ../../nbs/internals/data/tables.ipynb #897a8d15
+# %% ../../nbs/internals/data/tables.ipynb #1366796c
 IN_MEMORY_BYTES = 2**30  # of files whose arrays are kept in memory unless a folder is named
 
 
@@ -537,7 +537,7 @@ class TableArrays(ArraySource):
         y = self.columns["y"]
         return y if self.classes is None else self.classes[np.searchsorted(class_numbers(self.classes), y)]
 
-
+# %% ../../nbs/internals/data/tables.ipynb #897a8d15
 def arrays_of(
     layout: Layout, cache_dir: str | Path | None = None, labels: bool | Sequence[Any] = True, verbose: bool = False,
     option: str | None = None, piece_rows: int | None = None, sites_dir: str | Path | None = None,

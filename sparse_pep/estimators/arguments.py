@@ -265,7 +265,7 @@ def check_arguments(model: Arguments) -> None:
     if model.tight and model.local is not None:
         raise ValueError("`local` exchanges the sites of Power EP, which the tight form changes: set `tight=False`, or `local=None`.")
 
-# %% ../../nbs/internals/estimators/arguments.ipynb #710368de
+# %% ../../nbs/internals/estimators/arguments.ipynb #05691163
 def require_count(value: object, name: str, largest: int | None = None) -> int:
     """`value` as an int of at least 1, and at most `largest` if it is given. ValueError otherwise."""
     whole = is_number(value) and float(value).is_integer()
@@ -274,7 +274,7 @@ def require_count(value: object, name: str, largest: int | None = None) -> int:
         raise ValueError(f"`{name}` must be a whole number {kinds}; got {shown(value)}.")
     return int(value)
 
-
+# %% ../../nbs/internals/estimators/arguments.ipynb #889f960a
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Issue a warning that points to the line outside the package that called it."""
     frame, level = sys._getframe(1), 2
@@ -282,7 +282,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 
-
+# %% ../../nbs/internals/estimators/arguments.ipynb #b0b8b65f
 def likelihood_named(likelihood: str | Likelihood, kinds: dict[str, Any], name: str = "likelihood") -> Likelihood:
     """The likelihood itself, or the one of `kinds` with this name. Case and punctuation do not
     matter: "student_t", "StudentT" and "student-t" are the same. ValueError for other names.
@@ -296,7 +296,7 @@ def likelihood_named(likelihood: str | Likelihood, kinds: dict[str, Any], name: 
                 return kind()
     raise ValueError(f"`{name}` must be a sparse_pep likelihood or one of {', '.join(kinds)}; got {shown(likelihood)}.")
 
-
+# %% ../../nbs/internals/estimators/arguments.ipynb #7fc7bc7e
 def seeded(random_state: object) -> np.random.RandomState:
     """The random number generator for an argument `random_state`. ValueError if it is invalid."""
     try:
@@ -306,7 +306,7 @@ def seeded(random_state: object) -> np.random.RandomState:
             f"`random_state` must be None, a whole number from 0 to 2³² − 1, or a RandomState; got {shown(random_state)}."
         ) from error
 
-
+# %% ../../nbs/internals/estimators/arguments.ipynb #0a8daea1
 def require_power(power: float | ArrayLike, n_data: int | None) -> np.ndarray:
     """`power` as a float64 array, () or (N,), with values in [0, 1]. ValueError otherwise. Without a
     number N, several powers are not checked: they belong to blocks.
@@ -324,7 +324,7 @@ def require_power(power: float | ArrayLike, n_data: int | None) -> np.ndarray:
         raise ValueError(f"`power` must lie in [0, 1], from variational (0) to EP (1); got {bad.flat[0]}.")
     return power
 
-
+# %% ../../nbs/internals/estimators/arguments.ipynb #710368de
 @contextmanager
 def all_or_nothing(model: Arguments) -> Iterator[None]:
     """A context that restores the model to its previous state if the statements in it fail."""

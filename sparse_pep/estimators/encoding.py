@@ -155,7 +155,7 @@ class EncodedSource(Source):
         scaling = () if own.x_mean is None else (own.x_mean, own.x_scale)
         return digest(self.source.fingerprint(), own.mean, own.scale, classes, *scaling)
 
-# %% ../../nbs/internals/estimators/encoding.ipynb #8d199e9f
+# %% ../../nbs/internals/estimators/encoding.ipynb #1e3c68d6
 MOST_CLASSES = 1000
 
 
@@ -164,7 +164,7 @@ def piece_labels(piece: Rows) -> np.ndarray:
     require_targets(piece)
     return np.unique(piece.y[np.broadcast_to(piece.weight, len(piece.y)) > 0.0])
 
-
+# %% ../../nbs/internals/estimators/encoding.ipynb #8d199e9f
 def classes_of(source: Source) -> np.ndarray:
     """The distinct labels of a source, sorted. It takes one pass, unless the source knows them.
     ValueError if no row has a positive weight, or if there are more than a thousand labels,

@@ -240,7 +240,7 @@ def with_priors(model: Model, options: Arguments, X: np.ndarray) -> Model:
         check_priors(priors, model.parameters())
     return replace(model, priors=priors)
 
-# %% ../../nbs/internals/estimators/fitting.ipynb #11433e78
+# %% ../../nbs/internals/estimators/fitting.ipynb #717992e8
 ROWS_PER_INPUT = 10  # where there are fewer, `ard="auto"` shares one lengthscale
 FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"` always tries
 MOST_INDUCING = 1000  # the largest number that it tries
@@ -255,7 +255,7 @@ def beside_codes(part: Kernel, rest: list[int]) -> Kernel:
     named = vars(part).get("active_dims", ()) is not None
     return part if named or part.unscaled else replace(part, active_dims=rest)
 
-
+# %% ../../nbs/internals/estimators/fitting.ipynb #11433e78
 def starting_model(few: Rows, options: Arguments, likelihood: Likelihood, rng: np.random.Generator) -> Model:
     """The model from which a fit starts.
 
@@ -323,7 +323,7 @@ def choose_power(
     )
     return model, np.asarray(power), {"power_sweep": sweep}
 
-# %% ../../nbs/internals/estimators/fitting.ipynb #38532800
+# %% ../../nbs/internals/estimators/fitting.ipynb #b79e006f
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """The result of training: the model, sites from which inference may start, whether training
@@ -336,7 +336,7 @@ class Outcome:
     n_iter: int = 0
     entries: dict[str, Any] | None = None
 
-
+# %% ../../nbs/internals/estimators/fitting.ipynb #38532800
 def trained(start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit) -> Outcome:
     """The result of training from `start`, with the options in the arguments of the estimator,
     within a limit of time that began with the fit.
@@ -361,7 +361,7 @@ def trained(start: Model, data: Data, options: Arguments, rng: np.random.Generat
         sites = sites[:, :, data.inverse]
     return Outcome(result.model, sites, result.converged, result.n_iter, entries)
 
-# %% ../../nbs/internals/estimators/fitting.ipynb #c2d97b58
+# %% ../../nbs/internals/estimators/fitting.ipynb #e4e6c629
 WORTH = 0.01  # nats per data point that more inducing points must gain
 
 
@@ -385,7 +385,7 @@ def measured(outcome: Outcome, data: Data, options: Arguments) -> tuple[str, flo
     mean = np.average(density[proper], weights=weight[proper]) if np.any(proper) else -np.inf
     return "log_density", float(mean), gap
 
-
+# %% ../../nbs/internals/estimators/fitting.ipynb #c2d97b58
 def grown(start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit) -> Outcome:
     """The result of training with the number of inducing points that the data need."""
     few = data.sample
@@ -476,7 +476,7 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
         "sweep_trace": fit.trace,
     }
 
-# %% ../../nbs/internals/estimators/fitting.ipynb #f78cb37f
+# %% ../../nbs/internals/estimators/fitting.ipynb #c3ccb93d
 HIGHEST_POWER = 0.8  # at which neighbours are tried
 LEAST_GAIN = 0.005  # nats per row; less is not worth the cost
 LARGE_LOSS = 0.5  # nats per row; leaving out whole blocks may lose some where predictions gain
@@ -496,7 +496,7 @@ def in_memory(data: Data) -> Data:
         labels = labels if names is None else names[labels]
     return replace(data, rows=rows, labels=labels)
 
-
+# %% ../../nbs/internals/estimators/fitting.ipynb #f78cb37f
 def rows_for_prediction(
     model: Model, fit: Fit, data: Data, jitter: float, tight: bool, local: int | str
 ) -> tuple[LocalRows | None, dict[str, Any]]:

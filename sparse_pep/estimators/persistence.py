@@ -34,7 +34,7 @@ from ..priors import check_priors
 from ..sites import Posterior
 from ..training import LBFGS, Adam
 
-# %% ../../nbs/internals/estimators/persistence.ipynb #7c1e9150
+# %% ../../nbs/internals/estimators/persistence.ipynb #69a8bb56
 KINDS = {
     "kernel": KERNELS,
     "features": {kind.__name__: kind for kind in (InducingPoints, GaussianBlur, Wavelet, Derivative, Fourier, Mixture)},
@@ -55,7 +55,7 @@ def to_config(part: object, argument: str) -> dict[str, Any]:
         config[name] = [to_config(one, argument) for one in value] if several else np.asarray(value).tolist()
     return config
 
-
+# %% ../../nbs/internals/estimators/persistence.ipynb #7c1e9150
 def from_config(config: dict[str, Any], argument: str) -> object:
     """The inverse of `to_config`. ValueError if the kind is unknown or its fields do not fit."""
     kinds = KINDS[argument]
@@ -68,7 +68,7 @@ def from_config(config: dict[str, Any], argument: str) -> object:
         known = ", ".join(kinds)
         raise ValueError(f"its `{argument}` is described by {shown(config)}, which does not fit; known kinds: {known}.") from error
 
-# %% ../../nbs/internals/estimators/persistence.ipynb #4528a5a8
+# %% ../../nbs/internals/estimators/persistence.ipynb #6eaab522
 FORMAT = "sparse_pep model"
 ESTIMATORS = "SparsePEPRegressor", "SparsePEP", "SparsePEPClassifier"
 FORMAT_VERSION = 1
@@ -84,7 +84,7 @@ def require_path(path: str | Path) -> None:
     if not isinstance(path, (str, os.PathLike)) or str(path) == "":
         raise ValueError(f"`path` must be the name of a file; got {shown(path)}.")
 
-
+# %% ../../nbs/internals/estimators/persistence.ipynb #4528a5a8
 def save(model: Arguments, path: str | Path, extra: dict[str, Any] | None = None) -> None:
     """Write a fitted model to one file. If writing fails, no incomplete file is left behind."""
     require_path(path)
@@ -126,7 +126,7 @@ def save(model: Arguments, path: str | Path, extra: dict[str, Any] | None = None
     }
     write_archive(path, state, FORMAT, FORMAT_VERSION)
 
-# %% ../../nbs/internals/estimators/persistence.ipynb #64646bf1
+# %% ../../nbs/internals/estimators/persistence.ipynb #4ea84655
 class Numbers(NamedTuple):
     """An array of numbers of one of the `shapes`, a letter for each axis ("MM" is square, "" one number), all above `least`
     and of the `kinds` of NumPy's types.
@@ -155,7 +155,7 @@ class Numbers(NamedTuple):
                 return bool(np.all(array > self.least))
         return False
 
-
+# %% ../../nbs/internals/estimators/persistence.ipynb #6809cfb8
 class Check(NamedTuple):
     """A condition for which a `Rule` has no words."""
 
@@ -167,7 +167,7 @@ def is_array_of(value: object, kinds: str) -> bool:
     """Whether `value` is a vector of NumPy's types of these `kinds`."""
     return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in kinds
 
-
+# %% ../../nbs/internals/estimators/persistence.ipynb #64646bf1
 MOST_COLUMNS = 10**6
 DICTIONARY, NUMBER = Rule("be a dictionary", kinds=(dict,)), Check("be a number", is_number)
 BLOCKS = Check(

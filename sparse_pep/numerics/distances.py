@@ -179,7 +179,7 @@ def promising(x: np.ndarray, right: np.ndarray, k: int) -> tuple[np.ndarray, np.
     limit -= 4.0 * (D + 1) * np.finfo(np.float32).eps * reach**2
     return np.divmod(np.flatnonzero(~(score < limit[:, None].astype(np.float32))), n)
 
-# %% ../../nbs/internals/numerics/distances.ipynb #1dd221ac
+# %% ../../nbs/internals/numerics/distances.ipynb #14286e3c
 def quadratic_of_differences(constant: np.ndarray, first: np.ndarray, second: np.ndarray, pairs: Pairs, expand: bool) -> np.ndarray:
     """constant + Σ_d first Δ_d + second Δ_d² with Δ = a − b, (M, n); coefficients (M,),
     (M, D), (M, D).
@@ -194,7 +194,7 @@ def quadratic_of_differences(constant: np.ndarray, first: np.ndarray, second: np
         total = total - (first[:, d : d + 1] - second[:, d : d + 1] * gap) * gap
     return total
 
-
+# %% ../../nbs/internals/numerics/distances.ipynb #1dd221ac
 def moments_of_differences(W: np.ndarray, pairs: Pairs, expand: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Σₙ Wₘₙ Δʲ with Δ = a − b for j = 0 (M, 1), 1 and 2 (M, D); W may be complex.
     """

@@ -45,7 +45,7 @@ def write_aside(path: str | Path, write: Callable[..., Any]) -> None:
             raise OSError(error.errno, error.strerror or str(error), str(path)) from error
         raise
 
-# %% ../../nbs/internals/numerics/files.ipynb #1dc13bab
+# %% ../../nbs/internals/numerics/files.ipynb #ebb7ff66
 def without_arrays(value: object, arrays: dict[str, np.ndarray]) -> object:
     """`value` with every array in its dictionaries moved to `arrays` and replaced by a
     reference.
@@ -58,7 +58,7 @@ def without_arrays(value: object, arrays: dict[str, np.ndarray]) -> object:
         return {key: without_arrays(part, arrays) for key, part in value.items()}
     return value
 
-
+# %% ../../nbs/internals/numerics/files.ipynb #b9b5a2ed
 def with_arrays(value: object, arrays: dict[str, np.ndarray]) -> object:
     """The inverse of `without_arrays`."""
     if not isinstance(value, dict):
@@ -72,7 +72,7 @@ def as_plain(value: object) -> object:
     """A NumPy scalar or a sequence as a value for JSON. TypeError for anything else."""
     return value.item() if isinstance(value, np.generic) else list(value)
 
-
+# %% ../../nbs/internals/numerics/files.ipynb #1dc13bab
 def write_archive(path: str | Path, state: dict[str, Any], kind: str, version: int) -> None:
     """Write a state to one file. If writing fails, the old file stays as it was.
 
@@ -91,7 +91,7 @@ def write_archive(path: str | Path, state: dict[str, Any], kind: str, version: i
     text = json.dumps(description, default=as_plain)
     write_aside(path, lambda file: np.savez(file, description=np.array(text), **arrays))
 
-# %% ../../nbs/internals/numerics/files.ipynb #983d912d
+# %% ../../nbs/internals/numerics/files.ipynb #d0f798d4
 def require_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
     """Raise a ValueError unless a member of an archive is an array of numbers or text that is as
     large as its header says.
@@ -104,7 +104,7 @@ def require_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
     if dtype.kind not in "biufUS" or claimed != member.file_size:
         raise ValueError(f"'{member.filename}' is not the array that its header describes")
 
-
+# %% ../../nbs/internals/numerics/files.ipynb #983d912d
 def arrays_in(path: str | Path) -> dict[str, np.ndarray]:
     """The arrays of an archive by name. ValueError, before they are read, if they would take more
     memory than the file has bytes, or one is not as large as its header says.

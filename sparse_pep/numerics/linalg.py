@@ -95,7 +95,7 @@ def triangular(L: np.ndarray, K: np.ndarray, transpose: bool = False, solve: boo
         ROUTINES[name](*flags, columns, rows, ONE, at_L, rows, at_K, columns)
     return K
 
-# %% ../../nbs/internals/numerics/linalg.ipynb #f4fa91e0
+# %% ../../nbs/internals/numerics/linalg.ipynb #4884b2eb
 def syrk(S: np.ndarray, V: np.ndarray, times: float = 1.0) -> None:
     """Add times · V Vᵀ to the lower triangle of S (M, M), in place, for V (M, n), both in C order. Cost: nM² flops."""
     M, n = V.shape
@@ -108,7 +108,7 @@ def syrk(S: np.ndarray, V: np.ndarray, times: float = 1.0) -> None:
         rows, columns, factor = ctypes.c_int(M), ctypes.c_int(n), ctypes.byref(ctypes.c_double(times))
         ROUTINES["dsyrk"](b"U", b"T", rows, columns, factor, at_V, columns, ONE, at_S, rows)
 
-
+# %% ../../nbs/internals/numerics/linalg.ipynb #f4fa91e0
 def dger(T: np.ndarray, b: np.ndarray, d: np.ndarray) -> None:
     """Add b dᵀ to T (M, n) in C order, in place, for b (M,) and d (n,). Cost 2nM flops."""
     (M, n), b, d = T.shape, np.ascontiguousarray(b, dtype=float), np.ascontiguousarray(d, dtype=float)

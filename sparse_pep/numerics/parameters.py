@@ -54,13 +54,13 @@ class Parametric:
                 fields[name] = np.exp(parameters[f"log_{name}"]) * (getattr(self, name) != 0.0)
         return replace(self, **fields) if fields else self
 
-# %% ../../nbs/internals/numerics/parameters.ipynb #d630889c
+# %% ../../nbs/internals/numerics/parameters.ipynb #bc97445e
 def to_vector(parameters: dict[str, np.ndarray] | Sequence[np.ndarray]) -> np.ndarray:
     """The entries of all arrays of a dictionary or sequence as one vector (P,)."""
     values = parameters.values() if isinstance(parameters, dict) else parameters
     return np.concatenate([np.zeros(0), *map(np.ravel, values)], dtype=float)
 
-
+# %% ../../nbs/internals/numerics/parameters.ipynb #d630889c
 def from_vector(vector: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The inverse of `to_vector`: a dictionary with the names and shapes of `like` from `vector` (P,)."""
     vector, parts, end = np.asarray(vector, dtype=float), {}, 0

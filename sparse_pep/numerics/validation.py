@@ -29,7 +29,7 @@ def _place(index: Sequence[int]) -> str:
     row, *column = index
     return f"row {row}" + "".join(f", column {c}" for c in column)
 
-# %% ../../nbs/internals/numerics/validation.ipynb #9632c9b4
+# %% ../../nbs/internals/numerics/validation.ipynb #4a7e5791
 def is_number(value: object) -> bool:
     """Whether `value` is one real number that is not a truth value."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
@@ -45,7 +45,7 @@ def require_unmasked(values: np.ma.MaskedArray, name: str) -> None:
     if np.ma.is_masked(values):
         raise ValueError(f"`{name}` is a masked array with {np.ma.count_masked(values)} masked values: fill them, or leave these rows out.")
 
-
+# %% ../../nbs/internals/numerics/validation.ipynb #66942556
 def as_floats(values: ArrayLike, name: str) -> np.ndarray:
     """`values` as a float64 array. ValueError, which names `name`, if they are not real numbers."""
     if isinstance(values, np.ma.MaskedArray):
@@ -58,7 +58,7 @@ def as_floats(values: ArrayLike, name: str) -> np.ndarray:
         raise ValueError(f"`{name}` must hold real numbers; got {shown(values)}.") from error
     raise ValueError(f"`{name}` must hold real numbers; got {shown(values)}.")
 
-
+# %% ../../nbs/internals/numerics/validation.ipynb #9632c9b4
 def inputs_2d(X: ArrayLike, name: str = "X") -> np.ndarray:
     """X (N, D) as float64. A ValueError names `name` if X is not a table of numbers."""
     X = as_floats(X, name)
@@ -124,7 +124,7 @@ def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.n
             raise ValueError(f"Input `{name}`: Found array with {size} {what}(s) (shape={shape}) while a minimum of {smallest} is required.")
     return values
 
-# %% ../../nbs/internals/numerics/validation.ipynb #1dac8e57
+# %% ../../nbs/internals/numerics/validation.ipynb #d2afdde7
 def require_rows(n_rows: int, y: np.ndarray, several: bool = False) -> None:
     """Raise a ValueError unless y has a value for each row: (N,) or (N, 1), or (N, K) if
     there may be `several`.
@@ -137,7 +137,7 @@ def require_rows(n_rows: int, y: np.ndarray, several: bool = False) -> None:
     if shape[0] != n_rows:
         raise ValueError(f"`X` and `y` must have as many rows as each other; got {n_rows} and {shape[0]}.")
 
-
+# %% ../../nbs/internals/numerics/validation.ipynb #1dac8e57
 def require_labels(y: np.ndarray) -> None:
     """Raise a ValueError unless labels y that are objects are all text, or all numbers."""
     if y.dtype.kind == "c":
