@@ -34,7 +34,7 @@ class Scored(training.Ascent):
             mean, var = model_predict(model, fit.posteriors, self.X)
             wrong = (np.sign(mean) - self.y) / 2 if np.all(np.abs(self.y) == 1.0) else mean - self.y
             scores = np.sqrt(np.mean(wrong**2)), np.mean(predictive_log_density(model.likelihood, self.y, mean, var))
-        Scored.path.append((-intermediate_result.fun, self.n_evaluations, *scores))
+        Scored.path.append((-intermediate_result.fun, self.counts["n_evaluations"], *scores))
         super().record(intermediate_result)
 
 
