@@ -253,6 +253,8 @@ def model_evidence(
                 fit = found
             if fit.converged:
                 break
+    if fit.usable and memory is None and fit.n_sweeps == n_sweeps:
+        return fit
     value = fit.log_evidence if fit.usable else np.nan
     value += 0.0 if memory is None else memory.log_constant
     return replace(fit, log_evidence=value, n_sweeps=n_sweeps)

@@ -235,7 +235,7 @@ def Kuu_adjoint(Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], precision:
     """
     outputs, cov = np.atleast_2d(whitened[0].T), whitened[1]
     H = precision + cov
-    np.einsum("mm->m", H)[:] -= 1.0  # a view of the diagonal
+    H.flat[:: len(H) + 1] -= 1.0  # the diagonal
     H *= len(outputs)
     H += outputs.T @ outputs
     H -= outer
@@ -247,5 +247,5 @@ def through_factor(Kuu: Factor, H: np.ndarray) -> np.ndarray:
     half = np.ascontiguousarray(solve_lower(Kuu, H, transpose=True, out=H).T)
     bar = solve_lower(Kuu, half, transpose=True, out=half)
     bar *= -0.5
-    np.einsum("mm->m", bar)[:] *= 1.0 + Kuu.jitter  # a view of the diagonal
+    bar.flat[:: len(bar) + 1] *= 1.0 + Kuu.jitter  # the diagonal
     return bar

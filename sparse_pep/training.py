@@ -373,7 +373,7 @@ class Ascent:
         self.best = -np.inf, None, None, None  # value, vector, gradient and fit
         self.worst, self.converged, self.late = np.inf, False, False
         self.trace: list[tuple[float, float]] = []
-        self.n_evaluations, self.n_rejected, self.n_sweeps, self.jitter = 0, 0, 0, 0.0
+        self.counts = {"n_evaluations": 0, "n_rejected": 0, "n_sweeps": 0, "jitter_largest": 0.0}
 
     def __call__(self, scaled: np.ndarray) -> tuple[float, np.ndarray]:
         """(−objective, −gradient) at parameters in their units; if they cannot be computed, a value above all
@@ -382,18 +382,18 @@ class Ascent:
         vector, (best, at, slope, fit) = self.units * scaled, self.best
         if at is not None and np.array_equal(vector, at):
             return -best, -self.units * slope
-        self.n_evaluations += 1
+        self.counts["n_evaluations"] += 1
         try:
             value, slope, found = self.objective(vector)
-            self.n_sweeps += found.n_sweeps
+            self.counts["n_sweeps"] += found.n_sweeps
             if not found.converged and at is not None:
                 raise np.linalg.LinAlgError("the sites did not converge")
         except np.linalg.LinAlgError:
             if at is None:
                 raise  # nothing can be computed at the start
-            self.n_rejected += 1
+            self.counts["n_rejected"] += 1
             return -self.worst + 1e3 * (1.0 + abs(self.worst)), np.zeros_like(vector)
-        self.jitter, self.worst = max(self.jitter, found.jitter), min(self.worst, value)
+        self.counts["jitter_largest"], self.worst = max(self.counts["jitter_largest"], found.jitter), min(self.worst, value)
         if at is None or not fit.converged or value > best:  # a failing line search may pass the best point
             self.best: tuple[float, Any, Any, Any] = value, vector.copy(), slope, found
         return -value, -self.units * slope
@@ -449,19 +449,8 @@ def maximise(objective: Objective, options: LBFGS, n_data: float, limit: TimeLim
         bar.total = bar.n  # a full bar
         bar.set_postfix_str(f"objective {value:.4g}, {'converged' if converged else message}")
     return Training(
-        model=objective.model_at(vector),
-        fit=fit,
-        objective=value,
-        converged=converged,
-        message=message,
-        limit="max_time" if ascent.late else "max_iter",
-        n_iter=n_iter,
-        history=history,
-        log_prior=log_priors,
-        counts={
-            "n_evaluations": ascent.n_evaluations, "n_rejected": ascent.n_rejected, "n_sweeps": ascent.n_sweeps,
-            "jitter_largest": ascent.jitter,
-        },
+        model=objective.model_at(vector), fit=fit, objective=value, converged=converged, message=message,
+        limit="max_time" if ascent.late else "max_iter", n_iter=n_iter, history=history, log_prior=log_priors, counts=ascent.counts,
     )
 
 # %% ../nbs/18_training.ipynb #eba5ae0b
@@ -885,10 +874,8 @@ class Batches:
         shard, C, M = self.batch(model).shard, model.likelihood.n_latent, len(model.features)
         if (size := len(rows) * C * M**2) > LARGE:
             warnings.warn(
-                f"the sums of {len(rows)} batches take {8e-9 * size:.1f} GB of memory; "
-                "a larger `batch_size` takes less.",
-                UserWarning,
-                stacklevel=5,
+                f"the sums of {len(rows)} batches take {8e-9 * size:.1f} GB of memory; a larger `batch_size` takes less.",
+                UserWarning, stacklevel=5,
             )
         self.held: HeldSums = HeldSums(len(rows), (C, M, *shard.y.shape[1:]))
         self.sites: np.ndarray | None = None if shard.known else np.zeros((2, C, data.n_data))
@@ -1013,15 +1000,9 @@ def train_by_batches(
         bar.total = bar.n
         bar.set_postfix_str(f"objective per data point {history[-1] / n_data:.4f}, {'converged' if converged else message}")
     return Training(
-        model=trained,
-        fit=replace(fit, shards=None),
-        objective=fit.log_evidence + log_priors[-1],
-        converged=bool(converged and fit.converged),
-        message=message,
-        limit="max_time" if late else "n_epochs",
-        n_iter=len(history) - 1,
-        history=history,
-        log_prior=log_priors,
+        model=trained, fit=replace(fit, shards=None), objective=fit.log_evidence + log_priors[-1],
+        converged=bool(converged and fit.converged), message=message, limit="max_time" if late else "n_epochs",
+        n_iter=len(history) - 1, history=history, log_prior=log_priors,
         counts={"n_evaluations": directions.n_steps, "n_rejected": n_skipped, "drift_trace": drifts},
     )
 

@@ -75,7 +75,7 @@ def _address(name: str, array: np.ndarray, shape: tuple[int, ...]) -> int:
     if not (ordered and array.dtype == np.float64 and array.shape == shape):
         order = "" if ordered else ", not C-ordered"
         raise ValueError(f"`{name}` must be a C-ordered float64 array {shape}; got {array.dtype} {array.shape}{order}.")
-    return array.ctypes.data
+    return array.__array_interface__["data"][0]
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #20cee2e8
 def triangular(L: np.ndarray, K: np.ndarray, transpose: bool = False, solve: bool = False) -> np.ndarray:
@@ -146,7 +146,7 @@ class Factor:
     def __post_init__(self) -> None:
         object.__setattr__(self, "half_log_det", float(np.log(np.diag(self.lower)).sum()))
         inverse, _ = lapack.dtrtri(self.lower.T, lower=0)
-        condition = np.linalg.norm(self.lower, np.inf) * np.linalg.norm(inverse, 1)
+        condition = np.abs(self.lower).sum(axis=1).max() * np.abs(inverse).sum(axis=0).max()
         if condition * PRODUCT_RCOND < 1.0:  # it may be NaN
             object.__setattr__(self, "inverse", np.ascontiguousarray(inverse.T))
 
@@ -173,7 +173,7 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
     own = np.where(own > 0.0, own, own.mean())  # some may be 0
     for used in (jitter, *JITTER_STEPS[bisect(JITTER_STEPS, jitter) :]):
         shifted = np.array(K, dtype=float, order="C")
-        np.einsum("mm->m", shifted)[:] += used * own  # a view of the diagonal
+        shifted.flat[:: len(K) + 1] += used * own  # the diagonal
         lower, info = lapack.dpotrf(shifted.T, lower=0, clean=1, overwrite_a=1)
         if info == 0:
             return Factor(np.ascontiguousarray(lower.T), used)
