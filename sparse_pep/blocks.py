@@ -323,7 +323,7 @@ class BlockSites(Shard):
         self.keeps_D = True  # the unexplained covariances of all blocks fit into memory
         if self.known:
             self.state = self.state._replace(sites=(1.0 / self.noise, self.y.T / self.noise))
-            self.keeps_D: bool | Any = len(self.y) * partition.sizes.max() <= KEPT_SITES
+            self.keeps_D = len(self.y) * partition.sizes.max() <= KEPT_SITES
         self.keeps_V, self.keeps_Kuf = self.keeps_V and self.keeps_D, self.keeps_Kuf and self.keeps_D  # or D anew in each pass
 
     def explain(self, i: int, Kbb: Sequence[np.ndarray], V: np.ndarray) -> None:
@@ -339,7 +339,8 @@ class BlockSites(Shard):
     def release(self, i: int) -> None:
         """Forget the blocks of a chunk if there is no room for all."""
         if not self.keeps_D:
-            self.left.pop(i), self.outer.pop((0, i)), self.explained.discard(i)
+            del self.left[i], self.outer[0, i]
+            self.explained.discard(i)
 
     def blocks_of(self, c: int, i: int) -> list[tuple[Any, ...]]:
         """Sites of the blocks of a chunk: R with T = RRᵀ, ν and terms of log Z where they are known, else T, ν, E and terms."""

@@ -185,7 +185,7 @@ def one_line_warnings(label: str = "") -> Iterator[list[str]]:
                     tqdm.write(f"Warning: {line}", file=sys.stderr)
 
 # %% ../nbs/internals/commands.ipynb #e77bf589
-def score_rows(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
+def score_rows(model: Any, X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
     """The scores of a model, trained on the rows `train`, on the rows `test`; smaller is better. For a regressor `SMSE`
     and `SMLL`, for a classifier `error` and `NLL`, the mean of −log p(y) in nats, for others `SMSE` and `NLL`.
     """
@@ -205,7 +205,7 @@ def power_name(power: float, likelihood: str = "gaussian") -> str:
     return {0.0: "VFE", 1.0: last}.get(float(power), "Power EP")
 
 # %% ../nbs/internals/commands.ipynb #d1df6ce6
-def uninterrupted(model: PowerEPEstimator) -> PowerEPEstimator:
+def uninterrupted(model: Any) -> PowerEPEstimator:
     """The fitted model; KeyboardInterrupt if Ctrl-C ended its training, which then ends a command of several fits too."""
     if model.diagnostics_["interrupted"]:
         raise KeyboardInterrupt
@@ -349,7 +349,7 @@ def read_training(
     return rows
 
 # %% ../nbs/internals/commands.ipynb #e7229a23
-def print_fit(model: PowerEPEstimator, n_rows: int, target: str, more: Mapping[str, Any], as_json: bool) -> None:
+def print_fit(model: Any, n_rows: int, target: str, more: Mapping[str, Any], as_json: bool) -> None:
     """Print the results of a fit to `n_rows` rows, with `more` of them. The evidence, of all rows in nats, and the parameters
     of the likelihood are for the target divided by `target_scale`; `noise_std` is in the target's own units.
     """
@@ -496,7 +496,7 @@ def fit(
     return 3 if interrupted else 0
 
 # %% ../nbs/internals/commands.ipynb #e27c8cf8
-def predicted_rows(model: PowerEPEstimator, layout: Layout, found: Counter[Any], interval: float | None = None) -> Iterator[tuple[Any, ...]]:
+def predicted_rows(model: Any, layout: Layout, found: Counter[Any], interval: float | None = None) -> Iterator[tuple[Any, ...]]:
     """Yield the predictions for the rows of a table, whose layout has the inputs in the order of training, with the
     ends of an interval of this probability. What of the rows training did not see is added to `found`.
     """

@@ -1068,8 +1068,8 @@ class Mixture(Features):
         several = isinstance(parts, (list, tuple))
         if not several or not all(isinstance(f, Features) for f in parts):
             raise ValueError("`features` must be a list of features, such as [InducingPoints(Z), Derivative(Z, dims)].")
-        parts = [f.features if isinstance(f, Mixture) else (f,) for f in parts]
-        object.__setattr__(self, "features", tuple(f for part in parts for f in part))
+        flat = [f.features if isinstance(f, Mixture) else (f,) for f in parts]
+        object.__setattr__(self, "features", tuple(f for part in flat for f in part))
         if not self.features:
             raise ValueError("`features` must hold at least one set of features; got none.")
         columns = {1 if isinstance(f, Fourier) else f.Z.shape[1] for f in self.features}

@@ -47,7 +47,7 @@ def site_on_u(D: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np
 Pair = tuple[np.ndarray, np.ndarray]
 
 
-def exchange(A: Pair, D: Pair, mean: np.ndarray, site: Pair, on_f: Pair, signed: bool = False) -> Pair:
+def exchange(A: Any, D: Any, mean: np.ndarray, site: Pair, on_f: Pair, signed: bool = False) -> Pair:
     """Mean (G, t, K) and variance (G, t) of f at t test points of each of G blocks, after the site
     of the block was exchanged for a factor on f. They are NaN where no distribution is left.
 

@@ -38,13 +38,13 @@ def axes_of(ax: Axes | None, size: tuple[float, float]) -> Axes:
     return ax
 
 
-def inducing_inputs(model: object) -> np.ndarray | None:
+def inducing_inputs(model: Any) -> np.ndarray | None:
     """The inducing points (M, D) of a model in the units of its inputs, or None if it has none."""
     Z = getattr(getattr(model, "features_", None), "Z", None)
     return None if Z is None else getattr(model, "x_mean_", 0.0) + getattr(model, "x_scale_", 1.0) * Z
 
 # %% ../nbs/internals/plots.ipynb #e312ced3
-def posterior_curves(model: object, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def posterior_curves(model: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """The predictive mean and the standard deviations of y and of f, each (S,), at the inputs x, (S,) or (S, D). The last is None
     if the model does not distinguish f from y: it has no `predict_f` with the same mean as `predict`, nor a `noise_variance_`.
     """
@@ -95,7 +95,7 @@ def fill_band(ax: Axes, x: np.ndarray, mean: np.ndarray, std: np.ndarray, shade:
 
 # %% ../nbs/internals/plots.ipynb #eaa48830
 def plot_posterior_1d(
-    model: object, X: ArrayLike, y: ArrayLike, ax: Axes | None = None, Z_start: ArrayLike | None = None, n_grid: int = 300,
+    model: Any, X: ArrayLike, y: ArrayLike, ax: Axes | None = None, Z_start: ArrayLike | None = None, n_grid: int = 300,
     margin: float = 0.08,
 ) -> Axes:
     """Draw the posterior of a model with one input: its mean, 95 % bands of f and y, the data and
@@ -154,7 +154,7 @@ def frame_plane(ax: Axes, a: np.ndarray, b: np.ndarray, model: object) -> None:
         mark_points(ax, Z, 0.0, "x", "black", "inducing points")
 
 # %% ../nbs/internals/plots.ipynb #7843da03
-def fill_map(ax: Axes, a: np.ndarray, b: np.ndarray, values: np.ndarray, cmap: str, label: str) -> object:
+def fill_map(ax: Axes, a: np.ndarray, b: np.ndarray, values: np.ndarray, cmap: str, label: str) -> Any:
     """Fill the plane with colours for `values` (B·A,) at the points `pairs(a, b)`, add a colour bar, and return the contours."""
     grid = values.reshape(len(b), len(a))
     filled = ax.contourf(a, b, grid, 12, cmap=cmap)
@@ -163,7 +163,7 @@ def fill_map(ax: Axes, a: np.ndarray, b: np.ndarray, values: np.ndarray, cmap: s
 
 # %% ../nbs/internals/plots.ipynb #23f85f4a
 def plot_posterior_2d(
-    model: object, X: ArrayLike, y: ArrayLike, axes: Sequence[Axes] | None = None, n_grid: int = 60, margin: float = 0.08
+    model: Any, X: ArrayLike, y: ArrayLike, axes: Sequence[Axes] | None = None, n_grid: int = 60, margin: float = 0.08
 ) -> np.ndarray:
     """Draw the posterior of a model with two inputs as two maps: its mean, with the data in the
     same colours, and its standard deviation. Returns the two axes (2,).
@@ -233,7 +233,7 @@ def shade_classes(ax: Axes, a: np.ndarray, b: np.ndarray, proba: np.ndarray) -> 
 
 # %% ../nbs/internals/plots.ipynb #baa179c0
 def plot_classification_2d(
-    model: object, X: ArrayLike, y: ArrayLike, ax: Axes | None = None, n_grid: int = 100, margin: float = 0.08
+    model: Any, X: ArrayLike, y: ArrayLike, ax: Axes | None = None, n_grid: int = 100, margin: float = 0.08
 ) -> Axes:
     """Draw a classifier with two inputs: the probabilities, the boundary between classes, the data
     and the inducing points. Returns the axes.
@@ -340,7 +340,7 @@ def wilson_interval(hits: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.
     return np.transpose(ends)
 
 # %% ../nbs/internals/plots.ipynb #9f0385c5
-def binary_cases(y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: object = None) -> tuple[np.ndarray, np.ndarray, str]:
+def binary_cases(y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: Any = None) -> tuple[np.ndarray, np.ndarray, str]:
     """Predicted probabilities, whether each came true, and the name of the class: (N,) for one class and (N C,) for all classes pooled.
     Arguments and errors are those of `plot_reliability`.
     """
@@ -377,7 +377,7 @@ def reliability_bins(p: np.ndarray, hit: np.ndarray, n_bins: int) -> np.ndarray:
 
 # %% ../nbs/internals/plots.ipynb #a6738849
 def plot_reliability(
-    y: ArrayLike, proba: ArrayLike, classes: ArrayLike, ax: Axes | None = None, n_bins: int = 10, positive: object = None
+    y: ArrayLike, proba: ArrayLike, classes: ArrayLike, ax: Axes | None = None, n_bins: int = 10, positive: Any = None
 ) -> Axes:
     """Draw the observed frequency of a class against its predicted probability, with 95 % bars and
     the number of predictions in each bin below. Returns the axes.

@@ -6,7 +6,7 @@
 __all__ = ['Normal', 'LogNormal', 'Uniform', 'LogUniform']
 
 # %% ../nbs/16b_priors.ipynb #600dbe52
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -28,6 +28,8 @@ class Prior:
 
     of_quantity: ClassVar[bool] = True
     positive: ClassVar[tuple[str, ...]] = ()
+    log_density: ClassVar[Callable[..., np.ndarray]]
+    slope: ClassVar[Callable[..., np.ndarray]]
 
     def __post_init__(self) -> None:
         for field in fields(self):

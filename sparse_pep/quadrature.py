@@ -432,7 +432,7 @@ TESTS = np.cos(np.pi * np.array([1, 4, 8, 11]) / ORDER)  # extrema of the polyno
 
 
 @lru_cache(maxsize=4096)
-def tile(function: Callable, about: tuple, floor: float, i: int, j: int) -> tuple[np.ndarray, float]:
+def tile(function: Callable[..., Any], about: tuple[Any, ...], floor: float, i: int, j: int) -> tuple[np.ndarray, float]:
     """The coefficients (C, 12, 12) of the polynomials on tile (i, j), the powers of β₂ first, and their largest error, relative
     to the value or to `floor`. function(*about, β₁, β₂) returns values and units in which to measure them, both (C, P).
     """
@@ -450,7 +450,7 @@ def tile(function: Callable, about: tuple, floor: float, i: int, j: int) -> tupl
 
 # %% ../nbs/07_quadrature.ipynb #5d1f0a32
 def interpolated(
-    function: Callable, about: tuple, places: np.ndarray, n_values: int, accuracy: Accuracy, least: int = 1
+    function: Callable[..., Any], about: tuple[Any, ...], places: np.ndarray, n_values: int, accuracy: Accuracy, least: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
     """C functions of `tile` at places (2, N), and errors (N,), infinite where a tile is inaccurate or has fewer than `least`."""
     corner = np.floor(places / SIDE)

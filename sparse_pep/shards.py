@@ -40,7 +40,10 @@ class Rows(NamedTuple):
             parts.append(value[rows] if np.ndim(value) else value)
         return Rows(*parts, self.first)
 
-    resident = True  # all rows are in memory, as one piece
+    @property
+    def resident(self) -> bool:
+        """True: all rows are in memory, as one piece."""
+        return True
 
     @property
     def n_data(self) -> int:
@@ -123,7 +126,8 @@ class Largest(NamedTuple):
             return Largest(np.maximum(self.value, other.value))
         return self  # sum() begins with 0
 
-    __radd__ = __add__
+    def __radd__(self, other: int) -> "Largest":
+        return self
 
 # %% ../nbs/10_shards.ipynb #d8935f85
 def added_parts(total: tuple[Any, ...] | None, part: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -528,7 +532,7 @@ class Shards:
     state: object = None  # the state of an earlier search over the source, from which the next one starts
     known: bool = False  # whether the sites of the source follow in closed form
 
-    def ask(self, question: Callable[..., Any], *arguments: object) -> tuple[Any, ...]:
+    def ask(self, question: Callable[..., Any], *arguments: object) -> Any:
         """The sum of the answers of all shards."""
         parts = []
         for shard in self.local:

@@ -96,7 +96,7 @@ def _as_cluster_lost(client: "Client") -> Iterator[None]:
         raise
 
 # %% ../../nbs/internals/data/cluster.ipynb #e8cfc254
-def rows_of_arrays(values: dict[str, object], labelled: Sequence[str]) -> dict[str, object]:
+def rows_of_arrays(values: dict[str, Any], labelled: Sequence[str]) -> dict[str, Any]:
     """Arrays of the same rows as float64. Those in `labelled` (n,) stay as they are."""
     found = dict(values)
     for name, value in values.items():
@@ -205,7 +205,7 @@ def _encoded_frame(table: "DataFrame", columns: Columns, others: Sequence[str]) 
     return pd.concat([numbers, table[list(others)]], axis=1)
 
 # %% ../../nbs/internals/data/cluster.ipynb #b2a37c85
-def _shape_and_labels(rows: dict[str, object], labelled: Sequence[str]) -> tuple[int, int, dict[str, set[Any]]]:
+def _shape_and_labels(rows: dict[str, Any], labelled: Sequence[str]) -> tuple[int, int, dict[str, set[Any]]]:
     """n and D of some rows, and the labels in them. None and NaN are not labels."""
     found = {name: set(rows[name].tolist()) - {None} for name in labelled}
     return *rows["X"].shape, {name: {v for v in s if v == v} for name, s in found.items()}
@@ -362,7 +362,7 @@ class DaskSource(Source):
             rows = self._rows_of_collection(X, columns, others, labelled, column_types)
         self._adopt(rows, labels, labelled)
 
-    def _remembered(self, value: object) -> "Future":
+    def _remembered(self, value: Any) -> "Future":
         """A value as the result of a task, which can be repeated."""
         import cloudpickle
 
@@ -381,7 +381,7 @@ class DaskSource(Source):
             n = len(self.futures)
             return self.client.map(on_piece, [work] * n, [shared] * n, self.futures, *own, pure=False)
 
-    def _rows_of_source(self, source: Source, others: dict[str, object]) -> "list[Future]":
+    def _rows_of_source(self, source: Source, others: dict[str, Any]) -> "list[Future]":
         """The rows of another source, sent to workers piece by piece."""
         if others:
             raise ValueError(f"`{next(iter(others))}` belongs to the source: give it where the source is made.")
@@ -391,7 +391,7 @@ class DaskSource(Source):
         return [self._remembered(dict(zip(Rows._fields[:-1], piece[:-1]))) for piece in source.pieces()]
 
     def _rows_of_collection(
-        self, X: object, columns: Sequence[str] | None, others: dict[str, object], labelled: Sequence[str],
+        self, X: Any, columns: Sequence[str] | None, others: dict[str, Any], labelled: Sequence[str],
         column_types: Mapping[str, str] | Columns | None,
     ) -> "list[Future]":
         """The rows of a Dask collection, made by workers. A dataframe becomes one of numbers before, if
@@ -422,7 +422,7 @@ class DaskSource(Source):
             total = {name: total[name] + seen[name] for name in total}
         return Columns.of_seen(total, kinds)
 
-    def _made(self, X: object, inputs: list[str] | None, others: dict[str, object], labelled: Sequence[str]) -> "list[Future]":
+    def _made(self, X: Any, inputs: list[str] | None, others: dict[str, Any], labelled: Sequence[str]) -> "list[Future]":
         """The rows of a collection of numbers."""
         self.feature_names = inputs and tuple(inputs)
         others = {"y": None, "weight": 1.0, "known_variance": 0.0, "power": None} | others

@@ -65,7 +65,7 @@ class Labels(NamedTuple):
 Cells = np.ndarray | Labels
 
 # %% ../../nbs/internals/data/columns.ipynb #54f9b0e9
-def pyarrow_for(path: object) -> ModuleType:
+def pyarrow_for(path: Any) -> ModuleType:
     """pyarrow with its reader of Parquet. ValueError, which names the extra to install, if it is missing."""
     try:
         import pyarrow
@@ -497,7 +497,7 @@ class Columns:
     columns: tuple[Column, ...]
 
     @classmethod
-    def of(cls, table: object, kinds: Mapping[str, str] | None = None, rows: np.ndarray | None = None) -> "Columns":
+    def of(cls, table: Any, kinds: Mapping[str, str] | None = None, rows: np.ndarray | None = None) -> "Columns":
         """The columns of a table of pandas, polars or Arrow, of which only `rows` (N,) count, if given.
         `kinds` says what some columns are to be taken for: "number", "category", "date", "leave out",
         or the form of a date in text, such as "D/M/Y". ValueError if a column cannot be read.
@@ -537,14 +537,14 @@ class Columns:
         """The names of the columns of the table that are not left out."""
         return [column.name for column in self.columns if column.names]
 
-    def transform(self, table: object) -> np.ndarray:
+    def transform(self, table: Any) -> np.ndarray:
         """The numbers (n, D) for a table that has the columns in `used`, in any order, or for some
         cells by name. ValueError if one is not there, or holds values of another kind.
         """
         cells = cells_of(table, self.used)
         return np.hstack([column(cells[column.name]) for column in self.columns if column.names])
 
-    def unforeseen(self, table: object) -> Counter[Any]:
+    def unforeseen(self, table: Any) -> Counter[Any]:
         """The sum of `Column.unforeseen` over the columns in `used`."""
         cells = cells_of(table, self.used)
         return sum((column.unforeseen(cells[column.name]) for column in self.columns if column.names), Counter())
@@ -561,7 +561,7 @@ class Columns:
         return [asdict(column) | parts for column, parts in zip(self.columns, lists)]
 
     @classmethod
-    def from_json(cls, saved: object) -> "Columns":
+    def from_json(cls, saved: Any) -> "Columns":
         """The inverse of `to_json`. ValueError if something else is given."""
         kinds = {"levels": list, "periods": list, "pooled": bool, "gaps": bool, "fill": (int, float), "origin": (int, float)}
         good = isinstance(saved, list) and len(saved) > 0
@@ -576,7 +576,7 @@ class Columns:
         return cls(tuple(Column(**part | {name: tuple(part[name]) for name in ("levels", "periods")}) for part in saved))
 
 # %% ../../nbs/internals/data/columns.ipynb #6fd8077e
-def columns_if_mixed(table: object, kinds: Mapping[str, str] | None = None, weight: np.ndarray | None = None) -> Columns | None:
+def columns_if_mixed(table: Any, kinds: Mapping[str, str] | None = None, weight: np.ndarray | None = None) -> Columns | None:
     """The columns of a table, or None if all of them are numbers without gaps and `kinds` is empty.
     Rows of which `weight` (N,) is 0 do not count.
     """

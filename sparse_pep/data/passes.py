@@ -63,7 +63,8 @@ class Moments(NamedTuple):
         square = self.square + other.square + self.weight * share * apart**2
         return Moments(weight, self.mean + share * apart, square)
 
-    __radd__ = __add__
+    def __radd__(self, other: int) -> "Moments":
+        return self
 
     @property
     def spread(self) -> np.ndarray:

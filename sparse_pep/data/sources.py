@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -161,6 +161,10 @@ class Source:
     n_dims: int
     sites_dir: str | Path | None = None
     counted: int | None = None
+
+    if TYPE_CHECKING:  # what only some sources have
+
+        def __getattr__(self, name: str) -> Any: ...
     resident = False  # whether all rows are one piece in memory
 
     def __init__(self, sites_dir: str | Path | None = None) -> None:
@@ -183,7 +187,7 @@ class Source:
         """
         return self.unless_empty(reduce(added_parts, self.each(work, *arguments), None))
 
-    def sweep(self, work: Callable[..., Any], state: object, *arguments: object) -> tuple[Any, ...]:
+    def sweep(self, work: Callable[..., Any], state: Any, *arguments: object) -> tuple[Any, ...]:
         """The new state, and the sum of the parts, where work(piece, own, *arguments) returns own, part.
 
         `own` is the state of the piece, a tuple of arrays, or None the first time. `state` holds

@@ -243,7 +243,7 @@ RULES = {
 }
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #6e0c4778
-def check_arguments(model: Arguments) -> None:
+def check_arguments(model: Any) -> None:
     """Check everything that can be checked before the data are seen. ValueError if an argument is
     invalid, which says what it must be and what was given.
     """

@@ -114,6 +114,12 @@ class PowerEPEstimator(Arguments):
 
     _many_outputs = False
 
+    if TYPE_CHECKING:  # what a subclass defines
+
+        def _checked_targets(self, y: ArrayLike) -> np.ndarray: ...
+        def _encoding_of(self, data: Data) -> Encoding: ...
+        def _starting_likelihood(self, data: Data) -> Likelihood: ...
+
     def fit(
         self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
         known_variance: ArrayLike | None = None,
@@ -209,7 +215,7 @@ class PowerEPEstimator(Arguments):
             except KeyboardInterrupt:
                 limit.interrupt("n_evaluations" in outcome.entries)
                 self._conclude(*final)
-            self.n_samples_seen_ = n_before + (self.diagnostics_["n_samples"] if first else n_new)
+            self.n_samples_seen_: int = n_before + (self.diagnostics_["n_samples"] if first else n_new)
             self.diagnostics_ |= found | {"interrupted": limit.interrupted}
             reason, remedy = outcome.entries["message"], f"raise `{outcome.entries.get('limit')}` or `tol`"
             if limit.interrupted:
@@ -247,7 +253,7 @@ class PowerEPEstimator(Arguments):
             data = self._of_source(source, rng, first, warn=source is not X)
         else:
             if first:
-                self.columns_ = None
+                self.columns_: Columns | None = None
                 if is_table(X):
                     try:
                         self.take_columns(columns_if_mixed(X, kinds, sample_weight), warn=True)
@@ -283,7 +289,7 @@ class PowerEPEstimator(Arguments):
         """Keep how the columns of a table become those of X, and with `warn` name those that are left
         out, unless the user has asked for it.
         """
-        self.columns_: Columns | None = columns
+        self.columns_ = columns
         if columns is None:
             return
         names = [column.name for column in columns.columns]

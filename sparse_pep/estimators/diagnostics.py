@@ -6,10 +6,11 @@
 __all__ = []
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #5024d72b
+from typing import Any
+
 import numpy as np
 
 from ..data.columns import Columns, shown_name
-from .arguments import Arguments
 from ..features import InducingPoints
 from ..numerics.linalg import Factor
 
@@ -20,7 +21,7 @@ Lines = list[tuple[str, str]]
 MEASURES = {"log_evidence": "log evidence", "log_density": "leave-one-out log density"}
 
 
-def rows_of_fit(fit: Arguments) -> Lines:
+def rows_of_fit(fit: Any) -> Lines:
     """The rows of the summary that say what was fitted, how training went, and how a number of inducing points was chosen."""
     entries, alpha, C = fit.diagnostics_, np.unique(fit.power_), len(fit._posteriors)
     power = f"{alpha[0]:g}" if len(alpha) == 1 else f"{alpha[0]:g} to {alpha[-1]:g}"
@@ -45,7 +46,7 @@ def rows_of_fit(fit: Arguments) -> Lines:
     return rows
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #9c825a4f
-def rows_of_trust(fit: Arguments, bounds: tuple[float, float] | None = None) -> Lines:
+def rows_of_trust(fit: Any, bounds: tuple[float, float] | None = None) -> Lines:
     """The rows of the summary that help to judge whether to trust a fit."""
     entries, n_directions = fit.diagnostics_, len(fit.features_) * len(fit._posteriors)
     rows = [
@@ -97,7 +98,7 @@ COARSE = 1e-6  # error of the quadrature
 SHALLOW = 0.01  # of the precision, left in a cavity
 
 
-def advice(fit: Arguments, bounds: tuple[float, float] | None = None) -> list[str]:
+def advice(fit: Any, bounds: tuple[float, float] | None = None) -> list[str]:
     """Advice on how to improve a fit, one sentence for each problem; none if there is no problem."""
     entries, share, n_directions = fit.diagnostics_, fit.diagnostics_["unexplained_share"], len(fit.features_) * len(fit._posteriors)
     noise = np.min(getattr(fit.likelihood_, "noise_variance", np.inf))
@@ -140,7 +141,7 @@ def rows_of_columns(columns: Columns | None) -> Lines:
     return rows[:MOST_COLUMNS] + [("column", f"and {more} more, see `columns_.describe()`")] * (more > 0)
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #46eb043b
-def summary_rows(fit: Arguments, bounds: tuple[float, float] | None = None) -> Lines:
+def summary_rows(fit: Any, bounds: tuple[float, float] | None = None) -> Lines:
     """All rows of the summary as pairs of a name and a value; the last ones are advice. `bounds` are those on the log
     marginal likelihood of the exact model, in nats.
     """

@@ -45,7 +45,7 @@ KINDS = {
 }
 
 
-def to_config(part: object, argument: str) -> dict[str, Any]:
+def to_config(part: Any, argument: str) -> dict[str, Any]:
     """The class and the fields of a part of a model, for JSON. ValueError if it is not one of the `KINDS` of its `argument`."""
     require_kind(part, KINDS[argument], argument)
     config = {"kind": type(part).__name__}
@@ -223,7 +223,7 @@ def require_entries(value: object, sizes: dict[str, int], above: str = "") -> No
         require_entries(part, sizes, above)
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #05f51329
-def restored(state: dict[str, Any]) -> Arguments:
+def restored(state: dict[str, Any]) -> Any:
     """The estimator that a saved state describes, without its training data. ValueError unless its parts fit together: it
     predicts at two points, and says how it was fitted.
     """
@@ -288,7 +288,7 @@ def restored(state: dict[str, Any]) -> Arguments:
     return model
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #6db1f04c
-def load(path: str | Path) -> Arguments:
+def load(path: str | Path) -> Any:
     """The model that `save` wrote to a file. Its predictions are the same to the last bit, and its
     `extra_` is the dictionary that was saved with it.
 

@@ -6,13 +6,13 @@
 __all__ = []
 
 # %% ../../nbs/internals/estimators/relevance.ipynb #9d1d09a4
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arguments import Arguments
 from ..kernels import Combination, Kernel, Stationary
 from ..local import local_predict
 from ..model import predictive_log_density
@@ -65,7 +65,7 @@ MENTIONED = 5  # groups in a summary
 
 # %% ../../nbs/internals/estimators/relevance.ipynb #316b7f0b
 def relevance(
-    model: Arguments, X: ArrayLike, y: ArrayLike, groups: Mapping[str, Sequence[int]] | None, n_repeats: int,
+    model: Any, X: ArrayLike, y: ArrayLike, groups: Any, n_repeats: int,
     random_state: int | np.random.RandomState | None,
 ) -> Relevance:
     """The `relevance` of the estimators. Cost: G · n_repeats + 1 predictions of N rows for G groups."""

@@ -8,7 +8,7 @@ __all__ = ['Parametric']
 # %% ../../nbs/internals/numerics/parameters.ipynb #7aa3ea17
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,6 +32,10 @@ class Parametric:
 
     trained: ClassVar[tuple[str, ...]] = ()
     signed: ClassVar[tuple[str, ...]] = ()
+
+    if TYPE_CHECKING:  # the fields of subclasses
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def parameters(self) -> dict[str, np.ndarray]:
         """The trained parameters by name, unconstrained."""

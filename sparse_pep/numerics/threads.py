@@ -26,8 +26,12 @@ class BlasHold:
     `threads` that BLAS was allowed before (1 while none is inside), and a `pool` of so many threads.
     """
 
+    libraries: Any = None
+    limiter: Any
+    pool: Any
+
     def __init__(self) -> None:
-        self.lock, self.depth, self.threads, self.libraries = Lock(), 0, 1, None
+        self.lock, self.depth, self.threads = Lock(), 0, 1
 
 HOLD = BlasHold()
 take_control = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", lambda force: None)  # for the calling thread

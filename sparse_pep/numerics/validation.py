@@ -7,13 +7,14 @@ __all__ = []
 
 # %% ../../nbs/internals/numerics/validation.ipynb #9ef8df36
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 # %% ../../nbs/internals/numerics/validation.ipynb #25dd3e47
-def shown(value: object) -> str:
+def shown(value: Any) -> str:
     """`value` as a message quotes it: on one line of at most 60 characters, and numbers and text of
     NumPy as those of Python.
     """
@@ -30,12 +31,12 @@ def _place(index: Sequence[int]) -> str:
     return f"row {row}" + "".join(f", column {c}" for c in column)
 
 # %% ../../nbs/internals/numerics/validation.ipynb #4a7e5791
-def is_number(value: object) -> bool:
+def is_number(value: Any) -> bool:
     """Whether `value` is one real number that is not a truth value."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
-def is_names(value: object) -> bool:
+def is_names(value: Any) -> bool:
     """Whether `value` is a list of strings."""
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
@@ -180,7 +181,7 @@ def check_vectors(**vectors: ArrayLike) -> list[np.ndarray]:
     return out
 
 # %% ../../nbs/internals/numerics/validation.ipynb #bf37c81a
-def require_kind(part: object, kinds: dict[str, type], argument: str) -> None:
+def require_kind(part: Any, kinds: dict[str, type], argument: str) -> None:
     """Raise a ValueError unless `part` is of one of the `kinds` (name to class) itself, not of
     a subclass.
     """
