@@ -92,7 +92,7 @@ def write_csv(path: str | os.PathLike[str], names: Sequence[str], rows: Iterable
     return n_rows
 
 # %% ../nbs/internals/commands.ipynb #e08d92f3
-def save_figure(path: str | os.PathLike[str], figure: object) -> None:
+def save_figure(path: str | os.PathLike[str], figure: Any) -> None:
     """Write a Matplotlib figure as PNG, completely or not at all."""
     write_aside(check_output(path), lambda file: figure.savefig(file, format="png", dpi=150))
 
@@ -157,7 +157,7 @@ def estimator_for(
     return (SparsePEPClassifier if likelihood in CLASSIFIERS else SparsePEP)(likelihood=likelihood, **options)
 
 # %% ../nbs/internals/commands.ipynb #4b2c3222
-def predictions(model: PowerEPEstimator, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def predictions(model: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of y at X (S, D), each (S,). For a classifier, the most probable
     labels (S,) and the probabilities of all labels (S, C).
     """

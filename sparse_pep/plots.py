@@ -147,7 +147,7 @@ def pairs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.stack(np.meshgrid(a, b), axis=2).reshape(-1, 2)
 
 # %% ../nbs/internals/plots.ipynb #17efe534
-def frame_plane(ax: Axes, a: np.ndarray, b: np.ndarray, model: object) -> None:
+def frame_plane(ax: Axes, a: np.ndarray, b: np.ndarray, model: Any) -> None:
     """Name the axes, end them at the grid of a (A,) and b (B,), and mark the inducing points of a model."""
     ax.set(xlabel="x1", ylabel="x2", xlim=(a[0], a[-1]), ylim=(b[0], b[-1]))
     if (Z := inducing_inputs(model)) is not None:

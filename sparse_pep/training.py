@@ -262,7 +262,7 @@ class Objective:
         value, gradient = log_prior(self.model.priors, from_vector(vector, self.trained))
         return value, to_vector(gradient)
 
-    def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray, Fit]:
+    def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray, Any]:
         """The value, its gradient (F,) and the fit. LinAlgError if they cannot be computed."""
         if not np.all(np.isfinite(vector)) or np.any(np.abs(vector[self.logs]) > LOG_LIMIT):
             raise np.linalg.LinAlgError("parameters out of range")
@@ -395,7 +395,7 @@ class Ascent:
             return -self.worst + 1e3 * (1.0 + abs(self.worst)), np.zeros_like(vector)
         self.counts["jitter_largest"], self.worst = max(self.counts["jitter_largest"], found.jitter), min(self.worst, value)
         if at is None or not fit.converged or value > best:  # a failing line search may pass the best point
-            self.best: tuple[float, Any, Any, Any] = value, vector.copy(), slope, found
+            self.best = value, vector.copy(), slope, found
         return -value, -self.units * slope
 
     def record(self, intermediate_result: OptimizeResult) -> None:

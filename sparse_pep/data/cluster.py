@@ -109,7 +109,7 @@ def rows_of_arrays(values: dict[str, Any], labelled: Sequence[str]) -> dict[str,
     return found
 
 # %% ../../nbs/internals/data/cluster.ipynb #ee5f83bf
-def rows_of_table(table: "DataFrame", names: dict[str, object], labelled: Sequence[str]) -> dict[str, object]:
+def rows_of_table(table: "DataFrame", names: dict[str, Any], labelled: Sequence[str]) -> dict[str, Any]:
     """The same of a pandas table: each of `names` is that of a column, a list of some, or
     itself the number.
     """
@@ -124,7 +124,7 @@ def rows_of_table(table: "DataFrame", names: dict[str, object], labelled: Sequen
     return rows_of_arrays(found, labelled)
 
 # %% ../../nbs/internals/data/cluster.ipynb #65a6b985
-def inputs_of(X: object, columns: Sequence[str] | None, others: dict[str, object]) -> list[str] | None:
+def inputs_of(X: Any, columns: Sequence[str] | None, others: dict[str, Any]) -> list[str] | None:
     """The names of the inputs of a dataframe: `columns`, or all columns with no other use. None for
     an array.
     """
@@ -140,13 +140,13 @@ def inputs_of(X: object, columns: Sequence[str] | None, others: dict[str, object
     return list(columns)
 
 # %% ../../nbs/internals/data/cluster.ipynb #9a45b31b
-def _names_in(others: dict[str, object]) -> list[str]:
+def _names_in(others: dict[str, Any]) -> list[str]:
     """The columns of a dataframe that are not inputs."""
     named = [value for value in others.values() if isinstance(value, str | list)]
     return [str(name) for value in named for name in np.atleast_1d(value)]
 
 # %% ../../nbs/internals/data/cluster.ipynb #b67c819b
-def tasks_of(X: object, inputs: list[str] | None, others: dict[str, object], labelled: Sequence[str]) -> "list[Delayed]":
+def tasks_of(X: Any, inputs: list[str] | None, others: dict[str, Any], labelled: Sequence[str]) -> "list[Delayed]":
     """Tasks that make the rows of a Dask collection. Each returns a dictionary of arrays, one piece."""
     from dask import delayed
 
@@ -168,7 +168,7 @@ def tasks_of(X: object, inputs: list[str] | None, others: dict[str, object], lab
     return [delayed(rows_of_arrays)(dict(zip(parts, each)), labelled) for each in zip(*parts.values())]
 
 # %% ../../nbs/internals/data/cluster.ipynb #d486b597
-def _aligned(value: object, X: "Array", name: str) -> list[Any]:
+def _aligned(value: Any, X: "Array", name: str) -> list[Any]:
     """The chunks of an array whose rows are those of X (N, D), cut in the same way; of a number
     as often the number.
     """
@@ -245,7 +245,7 @@ def block_numbers(found: Sequence[set[Any]], spans: Sequence[str]) -> list[dict[
     return [{label: numbers[label] for label in labels} for labels in found]
 
 # %% ../../nbs/internals/data/cluster.ipynb #b9480e54
-def piece_of(rows: dict[str, object], first: int, n_dims: int, codes: dict[str, dict[str, Any]]) -> Rows:
+def piece_of(rows: dict[str, Any], first: int, n_dims: int, codes: dict[str, dict[str, Any]]) -> Rows:
     """Rows as a checked piece, with row numbers, and with labels replaced by their `codes`."""
     coded = dict(rows)
     for name, known in codes.items():
@@ -455,12 +455,12 @@ class DaskSource(Source):
         """Yield all data, fetched from the workers."""
         return self.each(Rows.at, slice(None))
 
-    def total(self, work: Callable[..., Any], *arguments: object) -> tuple[Any, ...]:
+    def total(self, work: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
         """See `Source`. The sum is computed by a worker."""
         parts = self._on_pieces(work, arguments)
         return self._gathered([self.client.submit(_total, parts, pure=False)])[0]
 
-    def sweep(self, work: Callable[..., Any], state: OnWorkers | None, *arguments: object) -> tuple[Any, ...]:
+    def sweep(self, work: Callable[..., Any], state: OnWorkers | None, *arguments: Any) -> tuple[Any, ...]:
         """See `Source`. The states of the pieces stay with the workers."""
         state = OnWorkers(self.client, [None] * len(self.futures)) if state is None else state
         pairs = self._on_pieces(work, arguments, state.own)
@@ -472,7 +472,7 @@ class DaskSource(Source):
             new = OnWorkers(self.client, [self._remembered(new[k]) for k in range(len(new))])
         return new, total
 
-    def each(self, work: Callable[..., Any], *arguments: object) -> Iterator[Any]:
+    def each(self, work: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
         """See `Source`."""
         for future in self._on_pieces(work, arguments):
             with _as_cluster_lost(self.client):

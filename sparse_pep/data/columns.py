@@ -38,7 +38,7 @@ class BadCell(ValueError):
         self.column, self.is_text, self.row = column, is_text, row
 
 # %% ../../nbs/internals/data/columns.ipynb #f9036265
-def one_line(cell: object) -> str:
+def one_line(cell: Any) -> str:
     """A value as text, with line breaks replaced by spaces."""
     return " ".join(str(cell).splitlines()).strip()
 
@@ -107,12 +107,12 @@ def series_cells(column: pd.Series, name: str) -> Cells:
     return Labels(places, [one_line(value) for value in values])
 
 # %% ../../nbs/internals/data/columns.ipynb #bc2cf3d2
-def is_table(X: object) -> bool:
+def is_table(X: Any) -> bool:
     """Whether X is a dataframe of pandas or polars, or a table of Arrow, in memory."""
     return hasattr(X, "columns") and not hasattr(X, "dask") and (hasattr(X, "dtypes") or hasattr(X, "schema"))
 
 # %% ../../nbs/internals/data/columns.ipynb #fef6efa2
-def frame_of(table: object) -> pd.DataFrame:
+def frame_of(table: Any) -> pd.DataFrame:
     """A table of pandas, polars or Arrow as one of pandas. ValueError unless the names are different texts."""
     if not isinstance(table, pd.DataFrame):
         pyarrow_for("a table of Arrow or polars")
@@ -124,7 +124,7 @@ def frame_of(table: object) -> pd.DataFrame:
     return table
 
 # %% ../../nbs/internals/data/columns.ipynb #125ff819
-def cells_of(table: object, names: Sequence[str]) -> dict[str, Cells]:
+def cells_of(table: Any, names: Sequence[str]) -> dict[str, Cells]:
     """Some columns of a table, or of cells by name. ValueError if one is not there, or holds other objects."""
     if isinstance(table, Mapping):
         return {name: table[name] for name in names}
@@ -135,7 +135,7 @@ def cells_of(table: object, names: Sequence[str]) -> dict[str, Cells]:
     return {name: series_cells(table[name], name) for name in names}
 
 # %% ../../nbs/internals/data/columns.ipynb #37a9f152
-def canonical(value: object) -> str:
+def canonical(value: Any) -> str:
     """The name of a level: the text of a value, without the zeros of a whole number such as 3.0."""
     return re.sub(r"^([-+]?\d+)\.0+$", r"\1", one_line(value))
 

@@ -181,13 +181,13 @@ class Source:
             self.counted = sum(len(piece.X) for piece in self.pieces())
         return self.counted
 
-    def total(self, work: Callable[..., Any], *arguments: object) -> tuple[Any, ...]:
+    def total(self, work: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
         """The sum Σ work(piece, *arguments) over the pieces. `work` is a function of a module that
         returns a tuple of numbers, arrays and `Largest`. The order of summation is fixed.
         """
         return self.unless_empty(reduce(added_parts, self.each(work, *arguments), None))
 
-    def sweep(self, work: Callable[..., Any], state: Any, *arguments: object) -> tuple[Any, ...]:
+    def sweep(self, work: Callable[..., Any], state: Any, *arguments: Any) -> tuple[Any, ...]:
         """The new state, and the sum of the parts, where work(piece, own, *arguments) returns own, part.
 
         `own` is the state of the piece, a tuple of arrays, or None the first time. `state` holds
@@ -201,7 +201,7 @@ class Source:
             total = added_parts(total, part)
         return new, self.unless_empty(total)
 
-    def each(self, work: Callable[..., Any], *arguments: object) -> Iterator[Any]:
+    def each(self, work: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
         """Yield work(piece, *arguments) for each piece, in order."""
         for piece in ahead(self.pieces()):
             yield work(piece, *arguments)
@@ -228,7 +228,7 @@ class Source:
         together = "".join(total.hexdigest() for total in totals) + str(self.n_dims)
         return hashlib.sha256(together.encode()).hexdigest()[:32]
 
-    def unless_empty(self, found: object) -> object:
+    def unless_empty(self, found: Any) -> object:
         """The given result, or a ValueError if it is None because the source has no rows."""
         if not found:
             raise ValueError("the source has no rows; at least one is needed.")

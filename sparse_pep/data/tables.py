@@ -350,7 +350,7 @@ def names_in(file: TableFile) -> dict[str, str]:
     raise ValueError(f"`path`: {fault}")
 
 # %% ../../nbs/internals/data/tables.ipynb #3a183e59
-def require_column(name: object, names: Sequence[str], called: str, source: str) -> None:
+def require_column(name: Any, names: Sequence[str], called: str, source: str) -> None:
     """Raise a ValueError that lists the closest names unless `name` is one of `names`."""
     if not isinstance(name, str):
         raise ValueError(f"{called} must be the name of a column; got {shown(name)}.")
@@ -527,7 +527,7 @@ class TableArrays(ArraySource):
     numbers, and the folder of memory maps, which is removed with this object.
     """
 
-    def __init__(self, arrays: dict[str, Any], layout: Layout, classes: np.ndarray | None, folder: object, piece_rows: int | None, sites_dir: str | Path | None) -> None:
+    def __init__(self, arrays: dict[str, Any], layout: Layout, classes: np.ndarray | None, folder: Any, piece_rows: int | None, sites_dir: str | Path | None) -> None:
         super().__init__(**arrays, piece_rows=piece_rows, sites_dir=sites_dir)
         self.feature_names, self.encoded_by = layout.feature_names, layout.encoded_by
         self.classes, self.folder = classes, folder

@@ -56,7 +56,7 @@ def to_config(part: Any, argument: str) -> dict[str, Any]:
     return config
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #7c1e9150
-def from_config(config: dict[str, Any], argument: str) -> object:
+def from_config(config: dict[str, Any], argument: str) -> Any:
     """The inverse of `to_config`. ValueError if the kind is unknown or its fields do not fit."""
     kinds = KINDS[argument]
     try:
@@ -85,7 +85,7 @@ def require_path(path: str | Path) -> None:
         raise ValueError(f"`path` must be the name of a file; got {shown(path)}.")
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #4528a5a8
-def save(model: Arguments, path: str | Path, extra: dict[str, Any] | None = None) -> None:
+def save(model: Any, path: str | Path, extra: dict[str, Any] | None = None) -> None:
     """Write a fitted model to one file. If writing fails, no incomplete file is left behind."""
     require_path(path)
     if not isinstance(extra, (Mapping, type(None))):
