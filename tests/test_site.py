@@ -328,6 +328,16 @@ def test_notebooks_are_notebooks_and_exported_imports_stand_alone(path):
                 assert only_imports(SimpleNamespace(cell_type="code", source=source))
 
 
+@pytest.mark.parametrize("folder", ["gallery", "tutorials", "howto", "studies"])
+def test_pages_for_users_show_numbers_and_hide_their_checks(folder):
+    for path in (ROOT / "nbs" / folder).glob("*.ipynb"):
+        for cell in [] if path.stem.startswith("when_") else json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            source = "".join(cell["source"])
+            if cell["cell_type"] == "code" and not re.match(r"#\| hide|[%!]", source):
+                nodes = [ast.unparse(node)[:80] for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert) or "assert_" in getattr(node, "attr", "")]
+                assert not nodes, f"{path.stem}: a check belongs into a cell of its own that begins with `#| hide`: {nodes}"
+
+
 def test_imports_and_code_that_is_not_the_argument_are_folded(documents):
     folded = {page for page, document in documents.items() if ("details", {"class": "folded"}) in document.tags}
     assert {"regression.html", "power_ep_in_one_page.html", "internals/plots.html", "gallery/counts.html"} <= folded
