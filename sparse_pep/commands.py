@@ -36,7 +36,7 @@ from .estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from .estimators.base import PowerEPEstimator
 from .features import InducingPoints
 from .likelihoods import Weibull
-from .numerics.files import write_aside
+from .numerics.files import version_of, write_aside
 from .numerics.validation import LARGEST, is_names
 from .training import LBFGS
 
@@ -434,6 +434,7 @@ def fit(
     """Train on a file, write the model and, if requested, a report, and return the exit status."""
     likelihood, checkpoint = training["likelihood"], training["checkpoint"]
     check_files([data], {"--out": out, "--report": report, "--checkpoint": checkpoint})
+    before = version_of(out)
     if censored is not None and likelihood != "weibull":
         raise ValueError("--censored belongs to --likelihood weibull; leave it out.")
     if cache_dir is not None and not in_pieces:
@@ -463,6 +464,8 @@ def fit(
             model.fit(rows.columns["X"][train], rows.targets()[train], sample_weight=weights[train] if weights.ndim else None)
             model.take_columns(encoder)
     names = rows.feature_names if encoder is None else encoder.used
+    if version_of(out) != before:
+        click.echo(f"Warning: '{out}' was written by another process during this fit; it is replaced", err=True)
     model.save(check_output(out), extra={"feature_names": list(names), "target": target})
     interrupted = model.diagnostics_["interrupted"]
     if checkpoint is not None and not interrupted:

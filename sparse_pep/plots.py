@@ -208,12 +208,6 @@ def require_known(y: np.ndarray, known: list[Any]) -> None:
 # %% ../nbs/internals/plots.ipynb #f59c1330
 CLASS_COLORS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#F0E442")
 
-
-def class_style(c: int) -> dict[str, Any]:
-    """Colour and marker of class number c, as arguments of Matplotlib's `plot`."""
-    color, marker = CLASS_COLORS[c % len(CLASS_COLORS)], MARKERS[c % len(MARKERS)]
-    return {"color": color, "marker": marker, "mec": "black", "mew": 0.5, "ms": 4}
-
 # %% ../nbs/internals/plots.ipynb #9d181bd5
 LEVELS = np.linspace(0.5, 1.0, 6)  # of a probability, from white to the full colour
 
@@ -258,7 +252,8 @@ def plot_classification_2d(
     ax = axes_of(ax, (5.0, 4.0))
     shade_classes(ax, a, b, proba.reshape(n_grid, n_grid, -1))
     for c, label in enumerate(classes):
-        ax.plot(*X[y == label].T, ls="", **class_style(c), label=str(label))
+        style = {"color": CLASS_COLORS[c % len(CLASS_COLORS)], "marker": MARKERS[c % len(MARKERS)], "mec": "black", "mew": 0.5}
+        ax.plot(*X[y == label].T, ls="", ms=4, **style, label=str(label))
     frame_plane(ax, a, b, model)
     return ax
 
@@ -415,14 +410,6 @@ def plot_reliability(
 TRACE_COLORS = (BLUE, RED, GREEN, ORANGE, "black")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
-
-def trace_style(ax: Axes) -> dict[str, Any]:
-    """A colour and a dash pattern for Matplotlib's `plot`, which no line in the axes has yet; those of the first when all are taken."""
-    used = {line.get_color() for line in ax.lines}
-    free = [c for c, color in enumerate(TRACE_COLORS) if color not in used]
-    place = free[0] if free else 0
-    return {"color": TRACE_COLORS[place], "ls": DASHES[place], "lw": 1.5}
-
 # %% ../nbs/internals/plots.ipynb #efe2dcc8
 def plot_energy_trace(values: ArrayLike, ax: Axes | None = None, label: str | None = None, step: str = "iteration") -> Axes:
     """Draw the approximate log marginal likelihood against the iteration, with its largest value
@@ -443,9 +430,9 @@ def plot_energy_trace(values: ArrayLike, ax: Axes | None = None, label: str | No
         raise ValueError(f"`values` must be a vector with at least one finite value; its shape is {values.shape}.")
     ax = axes_of(ax, (5.0, 2.6))
     kept = np.where(np.isfinite(values), values, np.nan)
-    style, best = trace_style(ax), int(np.nanargmax(kept))
-    ax.plot(np.arange(len(values)), kept, label=label, **style)
-    ax.plot(best, values[best], "o", color=style["color"], ms=6, mfc="none")
+    place, best = len(ax.lines) // 2 % len(DASHES), int(np.nanargmax(kept))  # two lines for each trace
+    ax.plot(np.arange(len(values)), kept, label=label, color=TRACE_COLORS[place], ls=DASHES[place], lw=1.5)
+    ax.plot(best, values[best], "o", color=TRACE_COLORS[place], ms=6, mfc="none")
     ax.set(xlabel=step, ylabel="log marginal likelihood (nats)")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return ax

@@ -193,6 +193,20 @@ def test_saving_waits_for_its_time_and_for_ten_times_what_a_save_takes(tmp_path,
     assert saved == [5.0, 10.0, 30.0]
 
 
+def test_the_second_of_two_writers_says_so_and_leaves_the_file(tmp_path, recwarn):
+    first, second = (Checkpoint(tmp_path / "c.npz", "me", every=0.0) for _ in range(2))
+    first.add(Answer("q", 1.0, np.zeros(1)))
+    assert not recwarn.list
+    for _ in range(2):  # said once
+        second.add(Answer("q", 2.0, np.zeros(1)))
+    assert [str(one.message).split(": ")[1] for one in recwarn] == ["another process writes it too. Training goes on without it, and the next save tries again."]
+    assert Checkpoint(tmp_path / "c.npz", "me").answers[0].log_evidence == 1.0
+    first.add(Answer("q", 3.0, np.zeros(1)))
+    (tmp_path / "c.npz").unlink()  # and whoever is left goes on
+    second.add(Answer("q", 4.0, np.zeros(1)))
+    assert len(recwarn) == 1 and len(Checkpoint(tmp_path / "c.npz", "me").answers) == 3
+
+
 KILLED = """
 import os, signal
 import sparse_pep.training as training

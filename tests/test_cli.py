@@ -342,6 +342,12 @@ def test_a_model_without_room_is_named_and_the_checkpoint_stays(trial, monkeypat
     assert Path("c.npz").exists() and sorted(os.listdir()) == ["c.npz", "trial.csv"]
 
 
+def test_a_model_that_another_process_wrote_meanwhile_is_replaced_with_a_word(trial, monkeypatch):
+    monkeypatch.setattr("sparse_pep.commands.estimator_for", lambda **how: Path("model.npz").write_bytes(b"other") and estimator_for(**how))
+    assert "'model.npz' was written by another process during this fit; it is replaced" in accept("fit", "trial.csv", *TRAIN, "--quiet").stderr
+    assert "another process" not in accept("predict", "model.npz", "trial.csv").stderr and load("model.npz").n_features_in_ == 3
+
+
 # ---- help -----------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@
 __all__ = []
 
 # %% ../../nbs/internals/numerics/files.ipynb #e8dd86b1
+import errno
 import hashlib
 import json
 import math
@@ -17,6 +18,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -119,19 +121,9 @@ def arrays_in(path: str | Path) -> dict[str, np.ndarray]:
         return {name: archive[name] for name in archive.files}
 
 # %% ../../nbs/internals/numerics/files.ipynb #149d4b2c
-DAMAGE = (
-    ArithmeticError,  # a version that is infinite
-    AttributeError,
-    LookupError,
-    RuntimeError,  # encrypted, packed by an unknown method, nested without end
-    TypeError,
-    ValueError,
-    EOFError,
-    zipfile.BadZipFile,
-    zipfile.LargeZipFile,
-    zlib.error,
-    tokenize.TokenError,  # the header of an array
-)
+# A version that is infinite is an ArithmeticError; what is encrypted, packed by an unknown method or nested without end a RuntimeError.
+DAMAGE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, EOFError, zipfile.BadZipFile)
+DAMAGE += (zipfile.LargeZipFile, zlib.error, tokenize.TokenError)  # the last: the header of an array
 
 
 def read_archive(path: str | Path, kind: str, version: int) -> dict[str, Any]:
@@ -193,6 +185,13 @@ class Answer:
     jitter: float = 0.0
     start: np.ndarray | None = None  # the sites (2, C, N) from which the next search may start, if they were kept
 
+# %% ../../nbs/internals/numerics/files.ipynb #d238f963
+def version_of(path: str | Path) -> tuple[int, ...] | None:
+    """What tells one version of a file from another, or None if there is no file."""
+    with suppress(OSError):
+        found = os.stat(path)
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
 # %% ../../nbs/internals/numerics/files.ipynb #35cbcaea
 FORMAT, FORMAT_VERSION = "sparse_pep checkpoint", 1
 COLUMNS = "question", "log_evidence", "gradient", "converged", "n_sweeps", "jitter"  # of a list of answers in a file
@@ -221,7 +220,7 @@ class Checkpoint:
     def __init__(self, path: str | Path, owner: str, every: float = 30.0) -> None:
         self.path, self.owner, self.every = Path(path), owner, every
         self.place, self.first, self.saved, self.pause = 0, 0, time.monotonic(), 0.0
-        self.failed, self.state = False, self._read() if self.path.exists() else None
+        self.version, self.failed, self.state = version_of(path), False, self._read() if self.path.exists() else None
         self.answers, state = [], self.state or {}
         if "question" in state:
             columns = zip(*(state[name].tolist() for name in COLUMNS))
@@ -273,8 +272,10 @@ class Checkpoint:
         """
         begun = time.monotonic()
         try:
+            if version_of(self.path) not in (None, self.version):
+                raise OSError(errno.EBUSY, "another process writes it too")
             write_archive(self.path, {"owner": self.owner, **state}, FORMAT, FORMAT_VERSION)
-            self.failed = False
+            self.version, self.failed = version_of(self.path), False
         except OSError as error:
             if not self.failed:
                 warnings.warn(
