@@ -256,8 +256,8 @@ def fit_command(**options: object) -> int:
     -log p(label). All other likelihoods are scored by SMSE and NLL.
 
     With --in-pieces, DATA may also be a folder of files, and what is held in memory does not
-    grow with their size. The files are read once, and their numbers are kept on disk, 8 bytes
-    each.
+    grow with their size, except by the rows that --test-fraction holds out. The files are read
+    once, and their numbers are kept on disk, 8 bytes each.
 
     The model is written first; if scores or a report fail afterwards, a warning says so.
 

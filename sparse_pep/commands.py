@@ -29,11 +29,13 @@ import numpy as np
 from tqdm import tqdm
 
 from .data.columns import KINDS, unforeseen_text
+from .data.passes import rows_beyond
 from .data.sources import ArraySource
 from .data.tables import TABLES, BadCell, Layout, TableArrays, arrays_of, names_in, require_column, table_files, table_layout
 from .datasets import Dataset, list_datasets, load_classification, load_regression, random_splits, smll, smse, snelson_like
 from .estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from .estimators.base import PowerEPEstimator
+from .estimators.relevance import beyond_text
 from .features import InducingPoints
 from .likelihoods import Weibull
 from .numerics.files import version_of, write_aside
@@ -225,10 +227,10 @@ def run_split(data: Dataset, split: int, power: float, **options: object) -> tup
         except np.linalg.LinAlgError as error:
             raise np.linalg.LinAlgError(f"{label}{error}") from error
         seconds = time.perf_counter() - start
+        scores = score_rows(model, data.X, data.y, train, test)
     evidence = model.log_marginal_likelihood_value_ / len(train)
     name = power_name(power, options.get("likelihood", "gaussian"))
-    row = {"data": data.name, "power": power, "name": name, "split": split, "log ML/N": evidence}
-    row |= score_rows(model, data.X, data.y, train, test)
+    row = {"data": data.name, "power": power, "name": name, "split": split, "log ML/N": evidence} | scores
     return row | {"converged": "yes" if model.converged_ else "no", "seconds": seconds}, model
 
 # %% ../nbs/internals/commands.ipynb #33470aa5
@@ -276,9 +278,7 @@ def demo_scores(data: Dataset, bar: tqdm, **options: object) -> tuple[str, list[
 
 # %% ../nbs/internals/commands.ipynb #cc02a5a7
 def demo(out: str, n_inducing: int, max_iter: int, quick: bool) -> None:
-    """Train on two data sets at three powers, print the scores, and write a model, the held-out
-    rows and pictures.
-    """
+    """Train on two data sets at three powers, print the scores, and write a model, the held-out rows and a picture."""
     if quick:
         n_inducing, max_iter = min(n_inducing, 20), min(max_iter, 100)
     options = {"n_inducing": n_inducing, "max_iter": max_iter, "random_state": 0}
@@ -355,16 +355,9 @@ def print_fit(model: Any, n_rows: int, target: str, more: Mapping[str, Any], as_
     """
     gaussian, likelihood, scale = isinstance(model, SparsePEPRegressor), model.likelihood_, model.y_scale_
     result = {
-        "target": target,
-        "n_rows": n_rows,
-        "power": model.power_,
-        "name": power_name(model.power_, "gaussian" if gaussian else "other"),
-        "n_inducing": len(model.features_),
-        "converged": model.converged_,
-        "limit": model.diagnostics_.get("limit"),
-        "n_iter": model.n_iter_,
-        "log_marginal_likelihood": model.log_marginal_likelihood_value_,
-        "target_scale": scale,
+        "target": target, "n_rows": n_rows, "power": model.power_, "n_inducing": len(model.features_), "target_scale": scale,
+        "name": power_name(model.power_, "gaussian" if gaussian else "other"), "converged": model.converged_, "n_iter": model.n_iter_,
+        "limit": model.diagnostics_.get("limit"), "log_marginal_likelihood": model.log_marginal_likelihood_value_,
         "likelihood": {"name": type(likelihood).__name__, "parameters": vars(likelihood)},
         "diagnostics": {k: v for k, v in model.diagnostics_.items() if isinstance(v, (int, float, np.number))},
         **more,
@@ -439,9 +432,8 @@ def fit(
         raise ValueError("--censored belongs to --likelihood weibull; leave it out.")
     if cache_dir is not None and not in_pieces:
         raise ValueError("--cache-dir belongs to --in-pieces; leave it out.")
-    for option, named in (("--test-fraction", test_fraction), ("--report", report), ("standard input", data == "-" or None)):
-        if in_pieces and named is not None:
-            raise ValueError(f"{option} does not go with --in-pieces; leave it out.")
+    if in_pieces and data == "-":
+        raise ValueError("standard input does not go with --in-pieces; name a file or a folder.")
     training |= {"verbose": int(not quiet and sys.stderr.isatty()), "local": "auto" if training["local"] else None}
     with one_line_warnings() as said:
         cache_dir = (cache_dir or tempfile.gettempdir()) if in_pieces else None
@@ -449,7 +441,7 @@ def fit(
         y, weights, train, test = rows.columns["y"], rows.columns["weight"], slice(None), np.arange(0)
         if test_fraction is not None:
             try:
-                ((train, test),) = random_splits(len(y), 1, test_fraction, training["random_state"])
+                train, test = map(np.sort, random_splits(len(y), 1, test_fraction, training["random_state"])[0])
             except ValueError as error:
                 raise ValueError(f"--test-fraction: {error}") from error
             check_held_out(rows.targets(), train, test, likelihood, "--test-fraction")
@@ -459,6 +451,8 @@ def fit(
             click.echo(f"{encoder.describe()}\n")
         model = estimator_for(standardize=standardize, **training)
         if in_pieces:
+            if len(test):
+                rows.columns["weight"] = np.where(np.isin(np.arange(len(y)), test), 0.0, weights)
             model.fit(rows)
         else:
             model.fit(rows.columns["X"][train], rows.targets()[train], sample_weight=weights[train] if weights.ndim else None)
@@ -467,48 +461,44 @@ def fit(
     if version_of(out) != before:
         click.echo(f"Warning: '{out}' was written by another process during this fit; it is replaced", err=True)
     model.save(check_output(out), extra={"feature_names": list(names), "target": target})
-    interrupted = model.diagnostics_["interrupted"]
-    if checkpoint is not None and not interrupted:
+    if checkpoint is not None and not model.diagnostics_["interrupted"]:
         Path(checkpoint).unlink(missing_ok=True)
     more = {"file": out}
     if encoder is not None:
         more["columns"] = model.columns_.to_json()
     if len(test):
-        with after_training(out, "the held-out rows are not scored"):
+        with after_training(out, "the held-out rows are not scored"), one_line_warnings():
             scores = score_rows(model, rows.columns["X"], rows.targets(), train, test)
             more |= {"scores": scores, "n_held_out": len(test)}
     if report is not None:
-        with after_training(out, f"no report was written to '{report}'"):
+        with after_training(out, f"no report was written to '{report}'"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of rows beyond the training data, once more
             from sparse_pep.report import fit_report  # takes a second to load
 
             judged = test if len(test) else train
             page = fit_report(
-                model,
-                rows.columns["X"][judged],
-                rows.targets()[judged],
-                held_out=len(test) > 0,
-                names=rows.feature_names,
-                command="sparse-pep " + shlex.join(sys.argv[1:]),
-                scores=more.get("scores"),
-                messages=said,
-                target=target,
-            )
+                model, rows.columns["X"][judged], rows.targets()[judged], held_out=len(test) > 0, names=rows.feature_names,
+                command="sparse-pep " + shlex.join(sys.argv[1:]), scores=more.get("scores"), messages=said, target=target,
+            )  # fmt: skip
             write_aside(check_output(report, "--report"), lambda file: file.write(page.encode()))
             more["report"] = report
     print_fit(model, len(y) - len(test), target, more, as_json)
-    return 3 if interrupted else 0
+    return 3 if model.diagnostics_["interrupted"] else 0
 
 # %% ../nbs/internals/commands.ipynb #e27c8cf8
-def predicted_rows(model: Any, layout: Layout, found: Counter[Any], interval: float | None = None) -> Iterator[tuple[Any, ...]]:
+def predicted_rows(model: Any, layout: Layout, found: Counter[Any], beyond: list[Any], interval: float | None = None) -> Iterator[tuple[Any, ...]]:
     """Yield the predictions for the rows of a table, whose layout has the inputs in the order of training, with the
-    ends of an interval of this probability. What of the rows training did not see is added to `found`.
+    ends of an interval of this probability. What of the rows training did not see is added to `found` and `beyond`.
     """
     for batch in layout.batches():
         if layout.encoded_by is not None:
             found.update(layout.encoded_by.unforeseen(batch))
         rows = ArraySource(batch[""])
-        first, second = predictions(model, rows)
-        ends = () if interval is None else model.predict_interval(rows, interval)
+        beyond.append(rows_beyond(model._encoding.inputs(batch[""]), model._limits))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of the rows that are counted here
+            first, second = predictions(model, rows)
+            ends = () if interval is None else model.predict_interval(rows, interval)
         yield from zip(first.tolist(), *np.atleast_2d(second.T).tolist(), *(end.tolist() for end in ends))
 
 # %% ../nbs/internals/commands.ipynb #e52ee02d
@@ -541,15 +531,15 @@ def predict(model: str, data: str, out: str | None, interval: float | None, in_p
         if isinstance(fitted, SparsePEPClassifier):
             raise ValueError("--interval is for numbers: this model predicts labels, whose probabilities are written anyway.")
         names, what = [*names, "lower", "upper"], f"mean, standard deviation and {interval:g} interval"
-    found = Counter()
-    rows, result = predicted_rows(fitted, layout, found, interval), {"target": extra["target"], "n_rows": 0, "file": out}
+    found, beyond = Counter(), []
+    rows, result = predicted_rows(fitted, layout, found, beyond, interval), {"target": extra["target"], "n_rows": 0, "file": out}
     if out is None:
         result["rows"] = [dict(zip(names, row)) for row in rows]
         result["n_rows"] = len(result["rows"])
     else:
         result["n_rows"] = write_csv(out, names, rows)
-    if found:
-        click.echo(f"Note: {unforeseen_text(found)}", err=True)
+    for text in filter(None, (unforeseen_text(found), beyond_text(fitted, beyond))):
+        click.echo(f"Note: {text}", err=True)
     if out not in (None, "-"):
         click.echo(f"wrote {out}: {what} of {result['target']} for {result['n_rows']} rows", err=True)
     if as_json:

@@ -7,6 +7,7 @@ __all__ = ['plot_posterior_1d', 'plot_posterior_2d', 'plot_classification_2d', '
            'plot_reliability', 'plot_energy_trace', 'plot_power_sweep']
 
 # %% ../nbs/internals/plots.ipynb #9962ed14
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -49,8 +50,10 @@ def posterior_curves(model: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     if the model does not distinguish f from y: it has no `predict_f` with the same mean as `predict`, nor a `noise_variance_`.
     """
     x = x[:, None] if x.ndim == 1 else x
-    mean, std = model.predict(x, return_std=True)
-    mean_f, var_f = model.predict_f(x) if hasattr(model, "predict_f") else (None, None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a picture goes beyond the data
+        mean, std = model.predict(x, return_std=True)
+        mean_f, var_f = model.predict_f(x) if hasattr(model, "predict_f") else (None, None)
     if mean_f is not None and mean_f.ndim > mean.ndim:  # the second is the log noise variance
         mean_f, var_f = mean_f[:, 0], var_f[:, 0]
     if mean_f is not None and np.allclose(mean_f, mean):  # not so for counts, whose f is a log

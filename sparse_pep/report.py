@@ -24,7 +24,7 @@ from . import __version__, plots
 from .data.columns import is_table
 from .estimators import SparsePEPClassifier, SparsePEPRegressor
 from .estimators.base import PowerEPEstimator
-from .numerics.validation import as_floats, require_finite
+from .numerics.validation import as_floats
 
 # %% ../nbs/internals/report.ipynb #eb8e74bd
 def as_text(value: object) -> str:
@@ -59,18 +59,11 @@ def checked_rows(model: PowerEPEstimator, X: ArrayLike, y: ArrayLike) -> tuple[n
     """X and y as arrays (N, D) and (N,), at most 5000 rows. ValueError if they do not match the model or each other."""
     if model.columns_ is not None and is_table(X):
         X = model.columns_.transform(X)
-    X, y, D = as_floats(X, "X"), np.asarray(y), len(model.x_mean_)
-    if X.ndim != 2 or X.shape[1] != D or len(X) == 0:
-        raise ValueError(f"`X` must have at least one row and {D} columns, as in `fit`; its shape is {X.shape}.")
-    if y.shape != (len(X),):
-        raise ValueError(f"`y` must hold one target for each of the {len(X)} rows of `X`; its shape is {y.shape}.")
-    require_finite(X, "X")
-    if isinstance(model, SparsePEPClassifier):
-        plots.require_known(y, model.classes_.tolist())
-    else:
-        y = as_floats(y, "y")
-        require_finite(y, "y")
+    X, y = as_floats(X, "X"), np.asarray(y)
+    if X.ndim != 2 or len(X) == 0 or y.shape != (len(X),):
+        raise ValueError(f"`X` and `y` must hold one target for each of at least one row; their shapes are {X.shape} and {y.shape}.")
     kept = np.unique(np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).astype(int))
+    model.predict_log_density(X[kept], y[kept])  # refuses what the model does not know
     return X[kept], y[kept]
 
 # %% ../nbs/internals/report.ipynb #dd57b0f9
@@ -86,23 +79,17 @@ def input_names(model: PowerEPEstimator, names: Sequence[str] | None) -> list[st
 
 # %% ../nbs/internals/report.ipynb #b2d11b28
 def posterior_figure(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, names: Sequence[str], target: str) -> str:
-    """A figure of the fit of a model with one or two inputs, or "" where there is none."""
-    if len(names) > 2 or (labels := isinstance(model, SparsePEPClassifier)) and len(names) == 1:
+    """A figure of the fit of a regressor with one input or a classifier with two, or "" for others."""
+    if len(names) != 1 + (labels := isinstance(model, SparsePEPClassifier)):
         return ""
 
     def draw(figure: Figure) -> None:
-        axes = figure.subplots(1, 1 + (len(names) == 2 and not labels), squeeze=False)[0]
-        if labels:
-            plots.plot_classification_2d(model, X, y, ax=axes[0]).legend(fontsize=7)
-        elif len(names) == 2:
-            plots.plot_posterior_2d(model, X, y, axes=axes)
-        else:
-            plots.plot_posterior_1d(model, X, y, ax=axes[0]).legend(fontsize=7)
-        for ax in axes:
-            ax.set(xlabel=names[0], ylabel=names[1] if len(names) == 2 else target[:30])
+        plot, ax = plots.plot_classification_2d if labels else plots.plot_posterior_1d, figure.subplots()
+        plot(model, X, y, ax=ax).legend(fontsize=7)
+        ax.set(xlabel=names[0], ylabel=names[1] if labels else target[:30])
 
     says = "Probabilities of the classes and inducing points." if labels else "Mean, standard deviations and inducing points."
-    return picture(draw, says, (6.0, 4.0) if labels or len(names) == 1 else (9.0, 3.8))
+    return picture(draw, says, (6.0, 4.0))
 
 # %% ../nbs/internals/report.ipynb #956cff69
 def judged_figures(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> list[str]:
@@ -132,16 +119,6 @@ def training_figure(model: PowerEPEstimator) -> list[str]:
         return []
     says = f"Log evidence{' plus log prior' * ('log_prior_trace' in record)} in training; the largest value is circled."
     return [picture(lambda figure: plots.plot_energy_trace(trace, ax=figure.subplots()), says)]
-
-# %% ../nbs/internals/report.ipynb #0cc85526
-def natural(name: str, value: np.ndarray) -> tuple[str, str]:
-    """Name and value of a parameter for the reader."""
-    value = np.asarray(value, dtype=float)
-    if "log_" in name:
-        name, value = name.replace("log_", ""), np.exp(value)
-    if value.size <= 8:
-        return name, ", ".join(f"{number:.4g}" for number in value.ravel())
-    return name, f"{' x '.join(map(str, value.shape))} values, from {value.min():.4g} to {value.max():.4g}"
 
 # %% ../nbs/internals/report.ipynb #903f2762
 PAGE = Template("""<!DOCTYPE html>
@@ -211,7 +188,6 @@ def fit_report(
         parts.append(("Predictions", f"<p>Judged on {where}.</p><div class='figures'>{''.join(figures)}</div>"))
     elif figures:
         parts.append(("Training", f"<div class='figures'>{''.join(figures)}</div>"))
-    parts.append(("Parameters, in the units of the model", table(natural(*item) for item in model.parameters().items())))
     shown = "\n".join(f"<section><h2>{name}</h2>{text}</section>" for name, text in parts)
     made = f"Made by sparse_pep {__version__}" + (f" with <code>{as_text(command)}</code>." if command else ".")
     return PAGE.substitute(title=as_text(f"Model of {target}"), parts=shown, made=made)

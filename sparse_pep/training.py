@@ -1004,7 +1004,7 @@ def train_by_batches(
         converged=bool(converged and fit.converged), message=message, limit="max_time" if late else "n_epochs",
         n_iter=len(history) - 1, history=history, log_prior=log_priors,
         counts={"n_evaluations": directions.n_steps, "n_rejected": n_skipped, "drift_trace": drifts},
-    )
+    )  # fmt: skip
 
 # %% ../nbs/19_stochastic.ipynb #d2bf7b66
 def judged(history: np.ndarray, n_data: float, tol: float) -> tuple[bool, str]:

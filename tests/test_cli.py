@@ -230,8 +230,6 @@ REFUSED = {  # command line, words of the message
     "predict model.npz trial.csv --json --out -": ["--out", "--json"],
     "compare trial.csv --target response --json --out -": ["--out", "--json"],
     "fit - --target response --in-pieces": ["standard input"],
-    f"{PIECES} --test-fraction 0.2": ["--test-fraction"],
-    f"{PIECES} --report r.html": ["--report"],
     "fit folder --target response --in-pieces": ["'folder' holds no file", ".parquet"],
     f"{PIECES} --weight absent": ["--weight", "no column 'absent'"],
     "fit parts --target site --in-pieces": ["target 'site' has fewer than two different values in"],
@@ -554,7 +552,10 @@ def told(*words):
     return text.partition("wrote ")[0]
 
 
-@pytest.mark.parametrize("more", [[], ["--weight", "times"], ["--no-standardize"], ["--power", "held_out"]])
+HELD = ["--test-fraction", "0.2", "--report", "page.html"]
+
+
+@pytest.mark.parametrize("more", [[], ["--weight", "times"], ["--no-standardize"], ["--power", "held_out"], HELD, [*HELD, "--weight", "times"]])
 def test_a_fit_in_pieces_says_what_one_in_memory_says(pieces, more):
     whole = told("table.csv", *LEARN, *more, "--out", "whole.npz")
     for data in ["parts"] if more else ["table.csv", "table.parquet", "parts"]:
@@ -613,6 +614,9 @@ def test_a_mixed_table_in_every_form_gives_the_same_model(houses, words):
     note = accept("predict", "other.npz", "other.csv", "--out", "b.csv").stderr
     assert note.startswith("Note: 1 row has a level of 'city' that training did not see; it is treated") and "1 row has no value of 'sold'" in note
     assert "Note" not in accept("predict", "other.npz", *words, "--out", "c.csv").stderr
+    houses.assign(sold="2032-01-01").to_csv("late.csv", index=False)
+    note = accept("predict", "other.npz", "late.csv", "--out", "c.csv", *(words[1:2] if "--in-pieces" in words else [])).stderr
+    assert "Warning" not in note and "60 rows in 'sold' outside 2022-01-01 to 2022-03-01, by up to 3593 days" in note
     found = pd.read_csv("a.csv")
     assert len(found) == 2 and np.all(np.isfinite(found))
     np.testing.assert_allclose(pd.read_csv("b.csv"), found, rtol=1e-6)

@@ -254,6 +254,30 @@ def test_labels_that_cannot_be_saved(tmp_path):
 # ---- data -----------------------------------------------------------------------------------------------------------
 
 
+ONE_ROW = [{}, {"n_inducing": "auto"}, {"power": "held_out"}, {"blocks": 1}, {"local": "auto"}, {"tight": True}, {"training": Adam(n_epochs=2)}]
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+@pytest.mark.parametrize("options", [*ONE_ROW, {"training": None}, {"standardize": False}, {"priors": "weak"}, {"mean": "linear"}], ids=str)
+def test_one_row_is_data_too(options):
+    """With the mean and variance 1 of the kernel and of the noise, as of any constant target."""
+    given = [(X[:1], y[:1]), (X[:2], y[:2], [1.0, 0.0]), (ArraySource(X[:1], y[:1]),)][: 2 if "blocks" in options else 3]
+    for rows in given:
+        model = SparsePEPRegressor(random_state=0, **options).fit(*rows)
+        mean, std = model.predict([X[0], X[0] + 1e9], return_std=True)
+        assert model.n_samples_seen_ == 1 and "yes" in model.summary() and np.allclose(std, np.sqrt([1.5, 2.0]))
+        assert np.allclose(mean, y[0]) and np.isclose(model.leave_one_out()[0], -0.5 * np.log(4.0 * np.pi))
+
+
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+@pytest.mark.parametrize("name", ["poisson", "student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta", "ordinal"])
+def test_one_row_and_rows_that_are_equal_are_fitted_with_any_likelihood(name):
+    value = 0.25 if name == "beta" else 2.0
+    for rows, targets in ((X[:1], [value]), (np.ones((8, 2)), [value, value / 2] * 4)):
+        model = SparsePEP(likelihood=name, random_state=0).fit(rows, targets)
+        assert np.ptp(model.predict(rows)) == 0.0 and np.all(np.isfinite([*model.predict(X, return_std=True)]))
+
+
 def test_a_fit_that_fails_leaves_the_fit_before_it(monkeypatch):
     model = fixed_model(standardize=True)
     before, wider = vars(model).copy(), np.column_stack([X, X])  # fails late, when the lengthscales are seen not to fit

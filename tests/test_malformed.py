@@ -369,7 +369,7 @@ BAD_Y = {  # estimator, y, words of the message
     "masked labels": ("classifier", np.ma.masked_array(LABELS, mask=X[:, 0] > 1.0), ["`y` is a masked array"]),
     "two columns of counts": ("counts", np.column_stack([COUNTS] * 2), ["`y`", "(12, 2)"]),
     "negative counts": ("counts", changed(COUNTS, 4, -1.0), ["`y`", "counts", "-1", "row 4"]),
-    "one class": ("classifier", np.full(12, "a"), ["`y`", "one class", "'a'"]),
+    "one class": ("classifier", np.full(12, "a"), ["`y`", "one class", "'a'", "give `partial_fit` all labels as `classes`"]),
     "fractions as labels": ("classifier", y, ["`y`", "continuous"]),
     "complex labels": ("classifier", np.arange(12) % 2 + 1j, ["`y`", "omplex"]),
     "None among labels": ("classifier", changed(LABELS, 3, None, object), ["`y`", "row 3"]),
@@ -378,7 +378,6 @@ BAD_Y = {  # estimator, y, words of the message
 
 
 BAD_DATA = {f"{kind}, {name}": (kind, bad, TARGETS[kind], words) for kind in ("regressor", "classifier", "counts") for name, (bad, words) in BAD_X.items()}
-BAD_DATA |= {f"{kind}, one row": (kind, X[:1], target[:1], ["`X`", "1 sample"]) for kind, target in TARGETS.items() if kind != "three"}
 BAD_DATA |= {f"targets, {name}": (kind, X, bad, words) for name, (kind, bad, words) in BAD_Y.items()}
 
 
@@ -437,7 +436,7 @@ LATER = {  # call, words of the message, kind of the error
        for name, kind in DOORS.items() for bad, (X, words) in INPUTS.items()},
     "a level": (lambda: fitted().predict_interval(X, 90), ["`level`", "between 0 and 1", "90"]),
     "a quantile": (lambda: fitted().predict_quantiles(X, [0.5, 1.0]), ["`q`", "between 0 and 1"]),
-    "all weights zero": (lambda: estimator().fit(X, y, np.zeros(12)), ["`sample_weight`", "two rows"]),
+    "all weights zero": (lambda: estimator().fit(X, y, np.zeros(12)), ["`sample_weight`", "at least one row"]),
     "weights within a block": (lambda: estimator(blocks=BLOCKS).fit(X, y, np.arange(12) + 1.0), ["`weight`", "same for all data of a block"]),
     "one class of positive weight": (lambda: estimator("classifier").fit(X, changed(UP, 3, "b"), changed(np.ones(12), 3, 0.0)), ["`y`", "one class"]),
     "known variances of labels": (lambda: estimator("classifier").fit(X, LABELS, known_variance=np.ones(12)), "`known_variance`"),

@@ -1,11 +1,15 @@
 """Relevance of the inputs: shares by lengthscales, and losses of log density by shuffling."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.kernels import Linear, SquaredExponential
+from sparse_pep.data.sources import ArraySource
+from sparse_pep.kernels import Constant, Linear, SquaredExponential
 from sparse_pep.training import LBFGS
 
 rng = np.random.default_rng(0)
@@ -68,3 +72,55 @@ def test_scaled_targets_and_labels_are_judged(tmp_path):
 def test_groups_must_be_columns(groups):
     with pytest.raises(ValueError, match="`groups` must give each name a list of column numbers from 0 to 2"):
         MODEL.relevance(X, y, groups)
+
+
+# ---- predictions beyond the training data
+
+
+def told(work):
+    """The warnings of a call, as text."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        work()
+    return [str(warning.message) for warning in found]
+
+
+FAR = SquaredExponential(1.0, [1.0, 2e3, 50.0])
+LOWEST, HIGHEST = X.min(axis=0), X.max(axis=0)
+PLACES = {  # which columns of a row are beyond, for a kernel
+    "inside": (FAR, LOWEST, []),
+    "within a lengthscale": (FAR, HIGHEST + [0.9, 1.9e3, 49.0], []),
+    "above": (FAR, HIGHEST + [1.1, 1.9e3, 51.0], ["x1", "x3"]),
+    "below": (FAR, LOWEST - [0.9, 2.1e3, 49.0], ["x2"]),
+    "a sum": (FAR + SquaredExponential(1.0, [9.0, 1.0, 1.0]), HIGHEST + [8.0, 2.1e3, 0.0], ["x2"]),
+    "a product": (FAR * SquaredExponential(1.0, [9.0, 1.0, 1.0]), HIGHEST + [8.0, 0.0, 0.0], ["x1"]),
+    "a trend": (FAR + Linear(1.0, active_dims=[0]), HIGHEST + [8.0, 2.1e3, 0.0], ["x2"]),
+    "a constant": (Constant() + FAR, HIGHEST + [8.0, 0.0, 0.0], ["x1"]),
+}
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize("place", PLACES)
+def test_rows_beyond_the_training_data_are_told_of_once(place, standardize):
+    kernel, row, columns = PLACES[place]
+    if standardize:
+        scaled = lambda part: replace(part, lengthscale=part.lengthscale / X.std(axis=0)) if hasattr(part, "lengthscale") else part
+        kernel = replace(kernel, kernels=tuple(map(scaled, kernel.kernels))) if hasattr(kernel, "kernels") else scaled(kernel)
+    model, rows = SparsePEPRegressor(kernel=kernel, standardize=standardize, **GIVEN).fit(X, y), np.vstack([X, row])
+    pieces = ArraySource(rows, piece_rows=20)
+    said = [told(lambda work=work: work(rows)) for work in (model.predict, model.predict_f, model.predict_interval, model.sample_f, model.sample_y)]
+    said += [told(lambda: model.predict(pieces)), told(lambda: model.predict(pieces, return_std=True))]
+    assert all(one == said[0] for one in said) and len(said[0]) == bool(columns) and not told(lambda: model.predict(X))
+    for name in ("x1", "x2", "x3"):
+        assert (f"1 row in {name!r} outside" in str(said[0])) == (name in columns)
+
+
+def test_the_range_is_that_of_all_rows_that_count_and_is_kept(tmp_path):
+    model = SparsePEPRegressor(kernel=FAR, **GIVEN).fit(X, y, sample_weight=1.0 * (X[:, 0] < 1.0))
+    np.testing.assert_allclose(model.x_range_[1, 0], np.max(X[X[:, 0] < 1.0, 0]), rtol=1e-12)
+    whole = SparsePEPRegressor(kernel=FAR, **GIVEN).fit(ArraySource(X, y, piece_rows=7))
+    np.testing.assert_allclose(whole.x_range_, [LOWEST, HIGHEST], rtol=1e-12)
+    first = SparsePEPRegressor(kernel=FAR, **GIVEN).partial_fit(X[:9], y[:9]).partial_fit(X[9:], y[9:])
+    np.testing.assert_allclose(first.x_range_, [LOWEST, HIGHEST], rtol=1e-12)
+    first.save(tmp_path / "model.npz")
+    assert told(lambda: load(tmp_path / "model.npz").predict(X + 1e9)) == told(lambda: first.predict(X + 1e9)) != []

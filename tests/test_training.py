@@ -194,16 +194,6 @@ def test_training_ends_at_the_first_iteration_after_its_time(rows, monkeypatch, 
         train(start(), ArraySource(DATA.X, -DATA.y, piece_rows=25), 0.5, training=saved)
 
 
-def test_restarts_for_which_no_time_is_left_are_left_out(monkeypatch):
-    monkeypatch.setattr(training, "perf_counter", count(1.0).__next__)
-    first = train(start(), DATA, 0.5)
-    limit = TimeLimit(first.n_iter + 1.0, begun=0.0)
-    result = train(start(), DATA, 0.5, training=LBFGS(n_restarts=3), limit=limit)
-    assert first.converged and result.log_evidence == first.log_evidence
-    assert (result.converged, result.limit) == (False, "max_time")
-    assert result.message.endswith("was reached after 1 of 4 starts")
-
-
 HOLDS = {"n_inducing": 5, "random_state": 0}
 STOPPED = {  # what calls `evidence_and_gradient` or `visit`, and when it is stopped
     "memory": ({"training": LBFGS(max_iter=9)}, [2, 5]),

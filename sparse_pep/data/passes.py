@@ -19,16 +19,29 @@ from ..shards import Rows
 from ..sites import Posterior
 
 # %% ../../nbs/internals/data/passes.ipynb #ead64e20
+def rows_beyond(X: np.ndarray, limits: np.ndarray | None) -> np.ndarray | None:
+    """For each column of X (S, D), the number of rows that are farther outside the range of the training data than the kernel
+    reaches, and the largest distance, (2, D); None if there are no such rows. `limits` (3, D) are the ends of the range and
+    the reach, None if they are not known. Cost O(SD).
+    """
+    if limits is None or ((X >= limits[0] - limits[2]) & (X <= limits[1] + limits[2])).all():
+        return None
+    far = np.maximum(limits[0] - X, X - limits[1])
+    return np.stack([np.sum(far > limits[2], axis=0), np.max(far, axis=0)])
+
+
 def predict_piece(
-    piece: Rows, model: Model, posteriors: Sequence[Posterior], local: LocalRows | None
-) -> tuple[int, np.ndarray, np.ndarray]:
-    """Number of the first row, mean and variance of f, in the shapes of `model_predict`."""
-    return piece.first, *local_predict(model, posteriors, piece.X, local)
-
-
-def mean_piece(piece: Rows, model: Model, posteriors: Sequence[Posterior]) -> tuple[int, np.ndarray]:
-    """Number of the first row, and the mean of f, in the shapes of `model_mean`."""
-    return piece.first, model_mean(model, posteriors, piece.X)
+    piece: Rows, model: Model, posteriors: Sequence[Posterior], local: LocalRows | None, limits: np.ndarray | None = None,
+    only_mean: bool = False, blocks: np.ndarray | None = None,
+) -> tuple[int, np.ndarray | None, np.ndarray, np.ndarray]:
+    """Number of the first row, what `rows_beyond` finds, and the mean and variance of f, in the shapes of `model_predict`. With
+    `only_mean`, which takes less time, the variance is 0.
+    """
+    if only_mean:
+        found = model_mean(model, posteriors, piece.X), np.zeros(piece.n_data)
+    else:
+        found = local_predict(model, posteriors, piece.X, local, blocks)
+    return piece.first, rows_beyond(piece.X, limits), *found
 
 
 def noise_piece(piece: Rows, likelihood: Likelihood) -> np.ndarray:
@@ -43,7 +56,8 @@ def source_predict(
     a piece, its mean (n,), or (C, n) of C latent functions, or (K, n) of K outputs, and its variance (n,) or (C, n).
     `local` has the training rows for local predictions. Cost 2SM² flops for each posterior, memory O(piece·M).
     """
-    yield from source.each(predict_piece, model, posteriors, local)
+    for first, _, mean, var in source.each(predict_piece, model, posteriors, local):
+        yield first, mean, var
 
 # %% ../../nbs/internals/data/passes.ipynb #d4ae1945
 class Moments(NamedTuple):
@@ -52,6 +66,8 @@ class Moments(NamedTuple):
     weight: float  # Σ w
     mean: np.ndarray  # (D,), of each column
     square: np.ndarray  # (D,), Σ w (x − mean)²
+    least: np.ndarray  # (D,), ∞ without rows
+    most: np.ndarray  # (D,)
 
     def __add__(self, other: "Moments | int") -> "Moments":
         if not isinstance(other, Moments):  # sum() begins with 0
@@ -61,7 +77,8 @@ class Moments(NamedTuple):
             return self
         apart, share = other.mean - self.mean, other.weight / weight
         square = self.square + other.square + self.weight * share * apart**2
-        return Moments(weight, self.mean + share * apart, square)
+        ends = np.minimum(self.least, other.least), np.maximum(self.most, other.most)
+        return Moments(weight, self.mean + share * apart, square, *ends)
 
     def __radd__(self, other: int) -> "Moments":
         return self
@@ -79,7 +96,9 @@ def moments_piece(piece: Rows) -> tuple[Moments, Moments]:
     n, found = len(piece.X), []
     weight = np.broadcast_to(np.asarray(piece.weight, dtype=float), n)
     total = float(weight.sum())
-    for values in (piece.X, np.zeros((n, 0)) if piece.y is None else piece.y.reshape(n, -1)):
+    for values in (piece.X, np.zeros((n, 0)) if piece.y is None else piece.y.reshape(n, -1).astype(float, copy=False)):
         mean = weight @ values / total if total > 0.0 else np.zeros(values.shape[1])
-        found.append(Moments(total, mean, weight @ (values - mean) ** 2))
+        there = values if np.all(weight) else values[weight > 0.0]
+        ends = np.min(there, axis=0, initial=np.inf), np.max(there, axis=0, initial=-np.inf)
+        found.append(Moments(total, mean, weight @ (values - mean) ** 2, *ends))
     return tuple(found)

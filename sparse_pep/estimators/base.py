@@ -8,6 +8,7 @@ __all__ = []
 # %% ../../nbs/internals/estimators/base.ipynb #96353822
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -17,18 +18,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from ..data.columns import ASKED, BadCell, Columns, columns_if_mixed, is_table, unforeseen_text
-from ..data.passes import mean_piece, noise_piece, source_predict
+from ..data.passes import noise_piece, predict_piece, rows_beyond
 from ..data.sources import Source, require_counted, require_targets
 from ..draws import SampledFunctions, sampled_functions
 from . import diagnostics, persistence
 from .arguments import Arguments, all_or_nothing, check_arguments, require_count, require_power, seeded, warn_caller
 from .encoding import EncodedSource, Encoding, source_of, targets_of
-from .fitting import Data, Outcome, choose_power, diagnostics_of, distinct_rows, grown, rows_for_prediction, rows_of_arrays, starting_model, trained, with_priors
-from .relevance import Relevance, relevance
+from .fitting import Data, Outcome, choose_power, counted, diagnostics_of, distinct_rows, grown, rows_for_prediction, rows_of_arrays, starting_model, trained, with_priors
+from .relevance import Relevance, beyond_text, reach, relevance
 from ..features import InducingPoints
 from ..likelihoods import GaussianByRow, Likelihood
-from ..local import local_covariance, local_predict
-from ..model import Model, model_evidence, model_gradient, model_leave_one_out, model_left_out, model_mean, model_posterior, one_or_all, predictive_log_density
+from ..local import local_covariance
+from ..model import Model, model_evidence, model_gradient, model_leave_one_out, model_left_out, model_posterior, one_or_all, predictive_log_density
 from ..numerics.parameters import from_vector, to_vector
 from ..numerics.validation import as_floats, inputs_2d, is_number, require_each, require_finite, require_real, require_rows, shown
 from ..shards import Rows
@@ -66,19 +67,19 @@ class PowerEPEstimator(Arguments):
     priors_ : dict
         The priors that were used, by the names of `parameters()`.
     x_mean_, x_scale_ : ndarray (D,)
-        The numbers that are subtracted from the columns of X and by which the result is
-        divided; 0 and 1 without `standardize`.
+        The numbers that are subtracted from the columns of X and by which the result is divided; 0 and 1 without `standardize`.
+    x_range_ : ndarray (2, D)
+        The smallest and the largest value of each column in training. Predictions warn of rows that are outside by more
+        than a lengthscale.
     log_marginal_likelihood_value_ : float
-        log Z_PEP in nats, of y as it is modelled (scaled, with `standardize`). At power 0 it
-        is a lower bound on the log marginal likelihood. NaN if the search for the sites
-        diverged.
+        log Z_PEP in nats, of y as it is modelled (scaled, with `standardize`). At power 0 it is a lower bound on the log marginal
+        likelihood. NaN if the search for the sites diverged.
     q_mean_, q_cov_ : ndarray (M,), (M, M)
         Mean and covariance of the inducing variables, for y as it is modelled. Their shapes
         are (C, M) and (C, M, M) for C latent functions, (M, K) and (M, M) for K outputs.
     site_precision_, site_shift_ : ndarray (N,)
-        The sites; (C, N) for C latent functions. With `blocks`, the site of each row within
-        its block, as a function of f. A fit to a source has none, unless all its rows are one
-        piece in memory.
+        The sites; (C, N) for C latent functions. With `blocks`, the site of each row within its block, as a function of f. A fit
+        to a source has none, unless all its rows are one piece in memory.
     converged_ : bool
         Whether both training and inference converged.
     n_iter_ : int
@@ -86,30 +87,25 @@ class PowerEPEstimator(Arguments):
     n_features_in_, n_samples_seen_ : int
         Number of columns of X, and of the rows that were fitted so far.
     columns_ : Columns or None
-        How the columns of a mixed table become the columns of numbers that the model uses
-        (`sparse_pep.data.columns`); None if X holds numbers only. `columns_.names` are their
-        names, in the order of the lengthscales, and `columns_.origins` the columns of X from
-        which they come. Arrays and sources hold these columns of numbers.
+        How the columns of a mixed table become the columns of numbers that the model uses (`sparse_pep.data.columns`); None if X
+        holds numbers only. `columns_.names` are their names, in the order of the lengthscales, and `columns_.origins` the columns
+        of X from which they come. Arrays and sources hold these columns of numbers.
     power_ : float or array
         The power that was used.
     diagnostics_ : dict
-        `message`, `limit` (the argument to raise if training did not converge), `n_evaluations`, `n_rejected` (the number of evaluations that failed),
-        `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped` (the number of
-        unexplained variances that rounding made negative), `unexplained_variance` (the mean of D over the data, in units of y²) and its fraction
-        of the prior variance, `determined_directions`, `learned_nothing` (whether the
-        predictions are those of the prior), `n_lengthscales` (the number that were trained), `log_evidence_trace`,
-        with `priors` also `log_prior` and `log_prior_trace` (the sum of the two traces was maximised),
-        `parameter_trace` (the parameters at up to 64 iterations), `power_sweep` (with
-        `power="held_out"`), `inducing_sweep` and `growth_ended` (with `n_inducing="auto"`: the
-        numbers that were tried, their measure in nats per data point, and why no more were; all
-        other entries are those of the number that was kept), `relevance` (after `relevance`, as text), with `local` also `local` (what
-        predictions use), `local_gain` (by how much it raises the mean log density of left out
-        rows, in nats) and `local_megabytes` (the size of the rows that are kept), and
-        `drift_trace` (with Adam: how far the sums over the data were
-        out of date in each epoch, as a relative change). Where sites are found by iteration, also
-        `n_sweeps` (in all of training), `sweeps_last`, `largest_site_change` (proposed in the
-        last sweep), `smallest_step` (1 if no step was damped), `smallest_cavity` and
-        `quadrature_error`.
+        `message`, `limit` (the argument to raise if training did not converge), `n_evaluations`, `n_rejected` (the number of
+        evaluations that failed), `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped` (the number of unexplained
+        variances that rounding made negative), `unexplained_variance` (the mean of D over the data, in units of y²) and its
+        fraction of the prior variance, `determined_directions`, `learned_nothing` (whether the predictions are those of the
+        prior), `n_lengthscales` (the number that were trained), `log_evidence_trace`, with `priors` also `log_prior` and
+        `log_prior_trace` (the sum of the two traces was maximised), `parameter_trace` (the parameters at up to 64 iterations),
+        `power_sweep` (with `power="held_out"`), `inducing_sweep` and `growth_ended` (with `n_inducing="auto"`: the numbers that
+        were tried, their measure in nats per data point, and why no more were; all other entries are those of the number that was
+        kept), `relevance` (after `relevance`, as text), with `local` also `local` (what predictions use), `local_gain` (by how
+        much it raises the mean log density of left out rows, in nats) and `local_megabytes` (the size of the rows that are kept),
+        and `drift_trace` (with Adam: how far the sums over the data were out of date in each epoch, as a relative change). Where
+        sites are found by iteration, also `n_sweeps` (in all of training), `sweeps_last`, `largest_site_change` (proposed in the
+        last sweep), `smallest_step` (1 if no step was damped), `smallest_cavity` and `quadrature_error`.
     """
 
     _many_outputs = False
@@ -160,16 +156,14 @@ class PowerEPEstimator(Arguments):
         self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
         known_variance: ArrayLike | None = None,
     ) -> "Self":
-        """Update the fitted model with new data, without the earlier ones, and return this
-        estimator.
+        """Update the fitted model with new data, without the earlier ones, and return this estimator.
 
-        What was learned from the earlier data enters as observations of the earlier inducing
-        variables. With Gaussian noise and `training=None` the result equals that of one fit to
-        all data, up to rounding. With training, `n_inducing` inducing points (as many as there are, if it is
-        "auto") are first chosen among the old ones and the new inputs; then everything that is
-        not `fixed` is trained further. The scales of X and y remain those of the first fit. With other
-        likelihoods, the sites of earlier data are not revised, so the result depends on the
-        order of the data; batches should be random samples of all data.
+        What was learned from the earlier data enters as observations of the earlier inducing variables. With Gaussian noise and
+        `training=None` the result equals that of one fit to all data, up to rounding. With training, `n_inducing` inducing points
+        (as many as there are, if it is "auto") are first chosen among the old ones and the new inputs; then everything that is
+        not `fixed` is trained further. The scales of X and y remain those of the first fit. With other likelihoods, the sites of
+        earlier data are not revised, so the result depends on the order of the data; batches should be random samples of all
+        data.
 
         Parameters and errors are those of `fit`. With `blocks` the new rows form blocks of
         their own: labels are those of the new rows, `set_params(blocks=labels)`.
@@ -217,6 +211,9 @@ class PowerEPEstimator(Arguments):
                 self._conclude(*final)
             self.n_samples_seen_: int = n_before + (self.diagnostics_["n_samples"] if first else n_new)
             self.diagnostics_ |= found | {"interrupted": limit.interrupted}
+            ranges = [self.x_mean_ + self.x_scale_ * np.stack(data.moments[0][-2:]), *([] if first else [self.x_range_])]
+            self.x_range_ = np.stack([np.min(ranges, axis=0)[0], np.max(ranges, axis=0)[1]])
+            vars(self).pop("_limits", None)
             reason, remedy = outcome.entries["message"], f"raise `{outcome.entries.get('limit')}` or `tol`"
             if limit.interrupted:
                 reason = reason if str(limit) in reason else f"{limit}; the best result before: {reason}"
@@ -261,12 +258,12 @@ class PowerEPEstimator(Arguments):
                         raise ValueError(f"`X`: {error}") from None
                 elif kinds:
                     raise ValueError(f"`column_types` {shown(kinds)} needs a dataframe: an array holds numbers only; leave it out.")
-            X, least = X if self.columns_ is None else self._numbers(X), 2 if first else 1
-            n_rows = len(require_real(X, "X", least))  # scikit-learn's checks do not say what or where
+            X = X if self.columns_ is None else self._numbers(X)
+            n_rows = len(require_real(X, "X", 1))  # scikit-learn's checks do not say what or where
             if y is not None:
                 y = self._checked_targets(y)
                 require_rows(n_rows, y, self._many_outputs)
-            rules = {"dtype": np.float64, "ensure_all_finite": False, "ensure_min_samples": least}
+            rules = {"dtype": np.float64, "ensure_all_finite": False}
             if isinstance(self, RegressorMixin):
                 rules |= {"y_numeric": True, "multi_output": self._many_outputs}
             if self.columns_ is None:
@@ -320,7 +317,7 @@ class PowerEPEstimator(Arguments):
         few = source.sample(SAMPLE_ROWS, rng)
         require_targets(few)
         require_counted(np.any(few.weight))
-        few = distinct_rows(few.at(few.weight > 0.0) if np.ndim(few.weight) else few)[0]
+        few = distinct_rows(counted(few, few.weight) if np.ndim(few.weight) else few)[0]
         return Data(source, few, few, power=power)
 
     def _conclude(self, outcome: Outcome, data: Data, jitter: float, tight: bool, local: int | str | None) -> None:
@@ -360,9 +357,8 @@ class PowerEPEstimator(Arguments):
     ) -> float | tuple[float, np.ndarray]:
         """log Z_PEP of the training data in nats, and with `eval_gradient` also its gradient (P,).
 
-        `theta` (P,) holds all values of `parameters()`, one after the other; by default these
-        are the fitted ones. The cost is 2NM² flops, or 7NM² with the gradient. Where sites
-        have to be found by iteration, each sweep costs as much again.
+        `theta` (P,) holds all values of `parameters()`, one after the other; by default these are the fitted ones. The cost is
+        2NM² flops, or 7NM² with the gradient. Where sites have to be found by iteration, each sweep costs as much again.
         """
         data, model = self._training_data("`log_marginal_likelihood`"), self._model
         if theta is not None:
@@ -384,8 +380,7 @@ class PowerEPEstimator(Arguments):
         return model_evidence(model, start=self._fit_.start, **asked).log_evidence
 
     def log_marginal_likelihood_gradient(self) -> dict[str, np.ndarray]:
-        """The gradient of log Z_PEP with respect to `parameters()`, as a dictionary with the same
-        keys.
+        """The gradient of log Z_PEP with respect to `parameters()`, as a dictionary with the same keys.
         """
         _, gradient = self.log_marginal_likelihood(eval_gradient=True)
         return from_vector(gradient, self.parameters())
@@ -396,15 +391,13 @@ class PowerEPEstimator(Arguments):
         return diagnostics.summary_rows(self, self._bounds())
 
     def summary(self) -> str:
-        """A text of a few lines: what was fitted, how training ended, whether there are enough
-        inducing variables, and what to do about any problem. The cost is that of
-        `log_marginal_likelihood_bounds`, where the bounds exist.
+        """A text of a few lines: what was fitted, how training ended, whether there are enough inducing variables, and what to do
+        about any problem. The cost is that of `log_marginal_likelihood_bounds`, where the bounds exist.
         """
         return diagnostics.summary_text(self.summary_rows())
 
     def save(self, path: str | Path, extra: dict[str, Any] | None = None) -> None:
-        """Write the fitted model to one file (.npz, with arrays and JSON). If writing fails, no
-        incomplete file is left behind.
+        """Write the fitted model to one file (.npz, with arrays and JSON). If writing fails, no incomplete file is left behind.
 
         `extra` may hold arrays and values that JSON can represent; `load` returns it as
         `extra_`. Neither the training data nor the history of the parameters is saved.
@@ -451,18 +444,16 @@ class PowerEPEstimator(Arguments):
         return self._posteriors[0].b.shape[1:]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for a copy or a pickle: everything but a source, whose data are stored
-        elsewhere.
+        """The state for a copy or a pickle: everything but a source, whose data are stored elsewhere.
         """
         state, data = super().__getstate__(), getattr(self, "_data", None)
         away = data is not None and isinstance(data.rows, Source)
         return {k: v for k, v in state.items() if not (away and k == "_data")}
 
     def predict_f(self, X: ArrayLike, blocks: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the latent function at X (S, D): each (S,), or (S, C) for C
-        latent functions or outputs. Their units are those of f and f²; where f is the mean of
-        y, those are the units of y. (Of a mean and a log noise variance, only the first has the
-        units of y.) Cost 2SM² flops for each latent function.
+        """Mean and variance of the latent function at X (S, D): each (S,), or (S, C) for C latent functions or outputs. Their
+        units are those of f and f²; where f is the mean of y, those are the units of y. (Of a mean and a log noise variance, only
+        the first has the units of y.) Cost 2SM² flops for each latent function.
 
         `blocks` (S,) are the labels of the blocks that the rows belong to, if the model
         predicts from its blocks (`local`); by default each row belongs to the nearest.
@@ -471,8 +462,7 @@ class PowerEPEstimator(Arguments):
         return self._level(mean.T), self._spread(var.T)
 
     def predict_log_density(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """log p(y | X, training data) (S,) of each test row, in nats, with y in the units or
-        labels that `fit` was given.
+        """log p(y | X, training data) (S,) of each test row, in nats, with y in the units or labels that `fit` was given.
         """
         return self._log_density(X, y)
 
@@ -480,10 +470,9 @@ class PowerEPEstimator(Arguments):
         self, X: ArrayLike, y: ArrayLike, groups: Mapping[str, Sequence[int]] | None = None, n_repeats: int = 5,
         random_state: int | np.random.RandomState | None = 0,
     ) -> Relevance:
-        """How much the model depends on each column of X (N, D), or on each of the `groups` of
-        columns: by the lengthscales, and by the loss of log density of y (N,) when the column is
-        shuffled `n_repeats` times. Rows that the model has not seen are best. A group has a name and
-        numbers of encoded columns; by default each column that `fit` was given is one. `summary()`
+        """How much the model depends on each column of X (N, D), or on each of the `groups` of columns: by the lengthscales, and
+        by the loss of log density of y (N,) when the column is shuffled `n_repeats` times. Rows that the model has not seen are
+        best. A group has a name and numbers of encoded columns; by default each column that `fit` was given is one. `summary()`
         then shows the result.
         """
         check_is_fitted(self)
@@ -540,40 +529,41 @@ class PowerEPEstimator(Arguments):
         return sampled_functions(self._model, self._posteriors, n, n_features, rng, *scales)
 
     def _draws(self, X: np.ndarray, n_samples: int, random: np.random.RandomState):
-        """Joint draws of f, (S, n_samples) or (C, S, n_samples), at encoded X (S, D), in the
-        model's units.
+        """Joint draws of f, (S, n_samples) or (C, S, n_samples), at encoded X (S, D), in the model's units.
         """
+        self._warn_beyond(rows_beyond(X, self._limits))
         mean, cov = local_covariance(self._model, self._posteriors, X, self._local)
         means = np.atleast_2d(mean)
         covs = np.broadcast_to(cov, (len(means), *cov.shape[-2:]))
         pairs = zip(means, covs)
         return one_or_all([random.multivariate_normal(*pair, n_samples).T for pair in pairs])
 
-    def _latent(self, X: ArrayLike, blocks: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of f at X, each (S,) or (C, S), in the model's units."""
+    def _latent(self, X: ArrayLike, blocks: ArrayLike | None = None, only_mean: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of f at X, each (S,) or (C, S), in the model's units; with `only_mean` the variance may be 0."""
+        if not hasattr(self, "_model"):
+            check_is_fitted(self)
+        how = self._model, self._posteriors, self._local, self._limits, only_mean and self._local is None
         source = self._source_of(X)
         if source is None:
             X = self._test_inputs(X)
-            blocks = None if blocks is None else self._blocks_of(blocks, len(X))
-            return local_predict(self._model, self._posteriors, X, self._local, blocks=blocks)
-        source = self._encoded(source)
+            _, beyond, mean, var = predict_piece(Rows(X), *how, None if blocks is None else self._blocks_of(blocks, len(X)))
+            self._warn_beyond(beyond)
+            return mean, var
         if blocks is not None:
             raise ValueError("`blocks` needs `X` as an array in memory; got a source.")
-        parts = source_predict(self._model, self._posteriors, source, self._local)
-        mean, var = (np.concatenate(parts, axis=-1) for parts in zip(*(part[1:] for part in parts)))
-        return mean, var
+        _, beyond, *parts = zip(*self._encoded(source).each(predict_piece, *how))
+        self._warn_beyond(*beyond)
+        return tuple(np.concatenate(part, axis=-1) for part in parts)
 
-    def _latent_mean(self, X: ArrayLike) -> np.ndarray:
-        """The mean that `_latent` returns, without the variance unless `local` needs it."""
-        if not hasattr(self, "_model"):
-            check_is_fitted(self)
-        if self._local is not None:
-            return self._latent(X)[0]
-        source = self._source_of(X)
-        if source is not None:
-            found = self._encoded(source).each(mean_piece, self._model, self._posteriors)
-            return np.concatenate([mean for _, mean in found], axis=-1)
-        return model_mean(self._model, self._posteriors, self._test_inputs(X))
+    def _warn_beyond(self, *found: np.ndarray | None) -> None:
+        """Warn once of what `rows_beyond` found in pieces of X."""
+        if text := beyond_text(self, found):
+            warn_caller(f"`X`: {text}", UserWarning)
+
+    @cached_property
+    def _limits(self) -> np.ndarray | None:
+        """The ends of the range of the training inputs and how far the kernel reaches, (3, D), in the model's units."""
+        return np.vstack([self._encoding.inputs(self.x_range_), reach(self.kernel_, self.x_range_.shape[1])])
 
     def _likelihood_at(self, X: ArrayLike) -> Likelihood:
         """The likelihood of the rows of X, whose noise may depend on codes in X."""
@@ -650,8 +640,7 @@ class PowerEPEstimator(Arguments):
         return self._encoding.inputs(X)
 
     def _numbers(self, X: ArrayLike) -> ArrayLike:
-        """The columns of numbers for a dataframe, if the model was fitted to a mixed one. Everything
-        else is returned as it is.
+        """The columns of numbers for a dataframe, if the model was fitted to a mixed one. Everything else is returned as it is.
         """
         if getattr(self, "columns_", None) is None or not is_table(X):
             return X
@@ -671,8 +660,7 @@ class PowerEPEstimator(Arguments):
         return X
 
     def _spread(self, var: np.ndarray) -> np.ndarray:
-        """Variances (S,) or (S, C) in the model's units, converted to the units of y²; (S, K) for
-        K outputs.
+        """Variances (S,) or (S, C) in the model's units, converted to the units of y²; (S, K) for K outputs.
         """
         var = var[:, None] * np.ones(self._outputs) if self._outputs else var
         return np.square(self._units[1]) * var
@@ -700,8 +688,7 @@ class PowerEPEstimator(Arguments):
         return density - self._log_scale()
 
     def _log_scale(self) -> float:
-        """The log Jacobian of the scaling, in nats: how much lower the log density is of y than of
-        the scaled y.
+        """The log Jacobian of the scaling, in nats: how much lower the log density is of y than of the scaled y.
         """
         return float(np.sum(np.log(self.y_scale_) * np.ones(self._outputs)))
 
@@ -765,8 +752,7 @@ class PowerEPEstimator(Arguments):
         return self._with_points(all_points)
 
     def remove_inducing(self, points: int | ArrayLike) -> "Self":
-        """Remove inducing points from the fitted model; its other parameters are unchanged. Cost
-        O(NM²).
+        """Remove inducing points from the fitted model; its other parameters are unchanged. Cost O(NM²).
 
         Parameters
         ----------
@@ -820,8 +806,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
     Attributes
     ----------
     y_mean_, y_scale_ : float or ndarray (K,)
-        The numbers that are subtracted from y and by which the result is divided; 0 and 1
-        if y is not scaled.
+        The numbers that are subtracted from y and by which the result is divided; 0 and 1 if y is not scaled.
     {attributes}
     """
 
@@ -837,8 +822,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         """
         check_is_fitted(self)
         alone = self.likelihood_.mean_from_mean and not return_std
-        latent = (self._latent_mean(X), np.zeros(1)) if alone else self._latent(X)
-        mean, var = self._likelihood_at(X).predict(*latent)
+        mean, var = self._likelihood_at(X).predict(*self._latent(X, only_mean=alone))
         mean = self._encoding.back(mean.T)
         return (mean, np.multiply.outer(np.sqrt(var), self.y_scale_ * np.ones(self._outputs))) if return_std else mean
 

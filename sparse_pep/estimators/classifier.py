@@ -174,7 +174,9 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
             raise ValueError(f"`y`: {error}") from error
         if named is None and len(found) < 2:
             where = "" if away else f" in all {len(rows.X)} rows"
-            raise ValueError(f"`y` must have at least two classes; it has one class only ({shown(found[0])}{where}).")
+            raise ValueError(
+                f"`y` must have at least two classes; it has one class only ({shown(found[0])}{where}). If later data have others, give `partial_fit` all labels as `classes`."
+            )
         self.classes_: np.ndarray = found if named is None else require_classes(named)
         likelihood = classifier_likelihood(self.likelihood, len(self.classes_))
         numbered = away and getattr(rows, "classes", None) is not None

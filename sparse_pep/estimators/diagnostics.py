@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..data.columns import Columns, shown_name
 from ..features import InducingPoints
 from ..numerics.linalg import Factor
 
@@ -129,24 +128,12 @@ def advice(fit: Any, bounds: tuple[float, float] | None = None) -> list[str]:
     )  # fmt: skip
     return [text for true, text in cases if true]
 
-# %% ../../nbs/internals/estimators/diagnostics.ipynb #c01a5e12
-MOST_COLUMNS = 12
-
-
-def rows_of_columns(columns: Columns | None) -> Lines:
-    """The rows of the summary about the columns of a mixed table, at most `MOST_COLUMNS` of them."""
-    parts = () if columns is None else columns.columns
-    rows = [("column", f"{shown_name(part.name)}: {part.kind}, {part.done}") for part in parts]
-    more = len(rows) - MOST_COLUMNS
-    return rows[:MOST_COLUMNS] + [("column", f"and {more} more, see `columns_.describe()`")] * (more > 0)
-
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #46eb043b
 def summary_rows(fit: Any, bounds: tuple[float, float] | None = None) -> Lines:
     """All rows of the summary as pairs of a name and a value; the last ones are advice. `bounds` are those on the log
     marginal likelihood of the exact model, in nats.
     """
-    listed = rows_of_fit(fit) + rows_of_trust(fit, bounds) + rows_of_columns(fit.columns_)
-    return listed + [("advice", text) for text in advice(fit, bounds)]
+    return rows_of_fit(fit) + rows_of_trust(fit, bounds) + [("advice", text) for text in advice(fit, bounds)]
 
 
 def summary_text(rows: Lines) -> str:

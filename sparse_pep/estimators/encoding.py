@@ -67,8 +67,7 @@ class Encoding:
         return self.likelihood.check(2.0 * index - 1.0 if binary else index)
 
     def back(self, y: np.ndarray) -> np.ndarray:
-        """The numbers or labels for encoded targets of any shape. With K outputs, these are along
-        the last axis.
+        """The numbers or labels for encoded targets of any shape. With K outputs, these are along the last axis.
         """
         if self.classes is None:
             return self.mean + self.scale * y
@@ -166,9 +165,8 @@ def piece_labels(piece: Rows) -> np.ndarray:
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #8d199e9f
 def classes_of(source: Source) -> np.ndarray:
-    """The distinct labels of a source, sorted. It takes one pass, unless the source knows them.
-    ValueError if no row has a positive weight, or if there are more than a thousand labels,
-    which are then taken for numbers.
+    """The distinct labels of a source, sorted. It takes one pass, unless the source knows them. ValueError if no row has a
+    positive weight, or if there are more than a thousand labels, which are then taken for numbers.
     """
     known = getattr(source, "classes", None)
     found = reduce(np.union1d, source.each(piece_labels)) if known is None else np.asarray(known)
@@ -207,8 +205,7 @@ def targets_piece(piece: Rows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def targets_of(source: Source) -> tuple[np.ndarray, np.ndarray]:
-    """Targets (N,) or (N, K) of a source, with labels as the user has them, and weights (N,). It
-    takes one pass.
+    """Targets (N,) or (N, K) of a source, with labels as the user has them, and weights (N,). It takes one pass.
     """
     y, weight = map(np.concatenate, zip(*source.each(targets_piece)))
     if getattr(source, "classes", None) is None:

@@ -88,14 +88,11 @@ class Data:
 
     @cached_property
     def constant(self) -> np.ndarray:
-        """Which columns of the targets, which must be numbers, are constant: (K,), or (1,) for a
-        single target.
+        """Which columns of the targets, which must be numbers, are constant: (K,), or (1,) for a single target.
         """
-        y = np.atleast_2d(self.few.y.T)
+        y = np.atleast_2d(self.sample.y.T)
         alike = np.all(y == y[:, :1], axis=1)
-        if isinstance(self.rows, Source) and np.any(alike):  # in the sample
-            alike = np.atleast_1d(self.moments[1].square == 0.0)
-        return alike
+        return self.moments[1].least == self.moments[1].most if np.any(alike) else alike
 
     def encoded(self, encoding: Encoding) -> "Data":
         """The same data, encoded for the model."""
@@ -117,14 +114,12 @@ class Data:
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #44424bd5
 def counted(piece: Rows, sample_weight: ArrayLike | None, known_variance: ArrayLike | None = None, keep_all: bool = False) -> Rows:
-    """The rows of a piece with a positive weight, or all with `keep_all`, with their weights
-    and known variances.
+    """The rows of a piece with a positive weight, or all with `keep_all`, with their weights and known variances.
 
     Raises
     ------
     ValueError
-        If weights or variances are not finite, are negative, or are not one for each row; or if
-        fewer than two rows have a positive weight.
+        If weights or variances are not finite, are negative, or are not one for each row; or if no row has a positive weight.
     """
     n_data = len(piece.X)
     if known_variance is not None:
@@ -135,9 +130,9 @@ def counted(piece: Rows, sample_weight: ArrayLike | None, known_variance: ArrayL
         return piece
     weight = require_each(sample_weight, "sample_weight", n_data, "one per row")
     rows = np.flatnonzero(weight)
-    if len(rows) < 2:
-        raise ValueError(f"`sample_weight` must leave at least two rows: it is zero in all but {len(rows)}.")
-    piece = piece._replace(weight=1.0 if np.all(weight == 1.0) else weight)
+    if len(rows) == 0:
+        raise ValueError("`sample_weight` must leave at least one row: it is zero in all.")
+    piece = piece._replace(weight=1.0 if np.all(weight[slice(None) if keep_all else rows] == 1.0) else weight)
     return piece if keep_all else piece.at(rows)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #d210d070
@@ -145,10 +140,9 @@ def distinct_rows(piece: Rows) -> tuple[Rows, np.ndarray | None]:
     """The distinct rows of a piece, sorted and with their total weights, and the number (N,) of the
     distinct row that each row equals.
 
-    If no row is repeated and there are no weights, or if rows are in blocks, these are the piece
-    itself and None. Rows with different known variances or powers are distinct. The cost is that
-    of sorting one number per row, and if rows are repeated, as many columns as are needed to
-    distinguish them.
+    If no row is repeated and there are no weights, or if rows are in blocks, these are the piece itself and None. Rows with
+    different known variances or powers are distinct. The cost is that of sorting one number per row, and if rows are repeated, as
+    many columns as are needed to distinguish them.
     """
     if piece.blocks is not None:  # a row that stood for two would have another weight than its block
         return piece, None
@@ -178,9 +172,8 @@ def distinct_rows(piece: Rows) -> tuple[Rows, np.ndarray | None]:
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #18495b12
 def partition_of(blocks: int | ArrayLike | Partition, rows: Rows, rng: np.random.Generator) -> Partition:
-    """The partition of the rows that `blocks` describes: blocks of at most so many neighbouring
-    rows with the same weight and power, or of rows with the same label. ValueError for other
-    values.
+    """The partition of the rows that `blocks` describes: blocks of at most so many neighbouring rows with the same weight and
+    power, or of rows with the same label. ValueError for other values.
     """
     whole = isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool)
     if whole and blocks > 0:
@@ -209,7 +202,8 @@ def rows_of_arrays(
     rows, labels, inverse = Rows(X, y), None, None
     power = None if isinstance(options.power, str) else require_power(options.power, len(X) if options.blocks is None else None)
     if options.blocks is None:
-        rows = counted(rows._replace(power=power if np.ndim(power) else None), sample_weight, known_variance)
+        rows = rows._replace(power=power if np.ndim(power) else None)
+        rows = rows if sample_weight is None and known_variance is None else counted(rows, sample_weight, known_variance)
         power = power if rows.power is None else rows.power
         few, inverse = (rows, None) if options.tight else distinct_rows(rows)  # there, weights are no copies
     else:
@@ -247,8 +241,7 @@ MOST_INDUCING = 1000  # the largest number that it tries
 
 
 def beside_codes(part: Kernel, rest: list[int]) -> Kernel:
-    """The kernel, in which parts that name no columns depend on the columns `rest`: all but those of
-    codes and of places.
+    """The kernel, in which parts that name no columns depend on the columns `rest`: all but those of codes and of places.
     """
     if isinstance(part, Combination):
         return replace(part, kernels=tuple(beside_codes(each, rest) for each in part.kernels))
@@ -259,10 +252,9 @@ def beside_codes(part: Kernel, rest: list[int]) -> Kernel:
 def starting_model(few: Rows, options: Arguments, likelihood: Likelihood, rng: np.random.Generator) -> Model:
     """The model from which a fit starts.
 
-    Its kernel, features, likelihood and mean are those that are given. With an optimiser, the
-    others are chosen from the rows `few`. A kernel that is given by its name, a key of
-    `KERNELS`, starts on the scale of the data. Parameters of the likelihood that are `fixed`
-    stay as they are. ValueError if the rows are in units in which parameters cannot be trained.
+    Its kernel, features, likelihood and mean are those that are given. With an optimiser, the others are chosen from the rows
+    `few`. A kernel that is given by its name, a key of `KERNELS`, starts on the scale of the data. Parameters of the likelihood
+    that are `fixed` stay as they are. ValueError if the rows are in units in which parameters cannot be trained.
     """
     X, y, closed = few.X, few.y, likelihood.sites_known
     weight = few.weight if np.ndim(few.weight) else None
@@ -312,8 +304,7 @@ def starting_model(few: Rows, options: Arguments, likelihood: Likelihood, rng: n
 def choose_power(
     start: Model, few: Rows, options: Arguments, rng: np.random.Generator, limit: TimeLimit
 ) -> tuple[Model, np.ndarray, dict[str, Any]]:
-    """The model to start from, the power that the name in `options.power` selects, and the results
-    of the search as a dictionary.
+    """The model to start from, the power that the name in `options.power` selects, and the results of the search as a dictionary.
     """
     if options.power != "held_out" or np.all(few.y == few.y[0]):
         return start, np.asarray(advised_power(options.power, start.likelihood)), {}
@@ -366,9 +357,8 @@ WORTH = 0.01  # nats per data point that more inducing points must gain
 
 
 def measured(outcome: Outcome, data: Data, options: Arguments) -> tuple[str, float, float]:
-    """How good a trained model is: the name of the measure, its value, and the distance between
-    the bounds on the evidence of the exact process, or ∞ where there are none. Both numbers are in
-    nats per data point. Cost 8NM² flops.
+    """How good a trained model is: the name of the measure, its value, and the distance between the bounds on the evidence of the
+    exact process, or ∞ where there are none. Both numbers are in nats per data point. Cost 8NM² flops.
     """
     asked, gap = data.asked(options.jitter, options.tight), np.inf
     rows, jitter = asked["data"], asked.pop("jitter")
@@ -433,8 +423,7 @@ COMPARED_ROWS = 100
 
 
 def learned_nothing(model: Model, fit: Fit, few: Rows) -> bool:
-    """Whether the posterior and the prior give the same density to some targets of the rows `few`.
-    Cost 2SM² flops.
+    """Whether the posterior and the prior give the same density to some targets of the rows `few`. Cost 2SM² flops.
     """
     rows = few.at(np.unique(np.linspace(0, few.n_data - 1, COMPARED_ROWS).astype(int)))
     mean, var = model_predict(model, fit.posteriors, rows.X)
@@ -450,15 +439,11 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
     """
     sums = fit.sums
     entries = outcome.entries | {
-        "jitter": fit.jitter,
-        "n_clipped": fit.sums.n_clipped,
-        "determined_directions": directions,
+        "jitter": fit.jitter, "n_clipped": sums.n_clipped, "n_samples": sums.n_rows, "determined_directions": directions,
         "learned_nothing": directions < NOTHING and learned_nothing(outcome.model, fit, data.few),
-        "n_samples": sums.n_rows,
         "target_variance": float(np.mean(data.moments[1].square)) / data.moments[1].weight,
-        "unexplained_variance": sums.unexplained / sums.n_rows,
-        "unexplained_share": sums.unexplained / sums.prior,
-    }
+        "unexplained_variance": sums.unexplained / sums.n_rows, "unexplained_share": sums.unexplained / sums.prior,
+    }  # fmt: skip
     if not fit.searched:
         return entries
     if not fit.converged:
@@ -468,13 +453,9 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
             ConvergenceWarning,
         )
     return entries | {
-        "sweeps_last": fit.n_sweeps,
-        "largest_site_change": fit.change,
-        "smallest_step": fit.step,
-        "smallest_cavity": fit.smallest_cavity,
-        "quadrature_error": fit.quadrature_error,
-        "sweep_trace": fit.trace,
-    }
+        "sweeps_last": fit.n_sweeps, "largest_site_change": fit.change, "smallest_step": fit.step, "sweep_trace": fit.trace,
+        "smallest_cavity": fit.smallest_cavity, "quadrature_error": fit.quadrature_error,
+    }  # fmt: skip
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #c3ccb93d
 HIGHEST_POWER = 0.8  # at which neighbours are tried

@@ -73,7 +73,7 @@ FORMAT = "sparse_pep model"
 ESTIMATORS = "SparsePEPRegressor", "SparsePEP", "SparsePEPClassifier"
 FORMAT_VERSION = 1
 SAVED = (
-    "x_mean_", "x_scale_", "y_mean_", "y_scale_", "log_marginal_likelihood_value_", "converged_", "n_iter_", "n_features_in_",
+    "x_mean_", "x_scale_", "x_range_", "y_mean_", "y_scale_", "log_marginal_likelihood_value_", "converged_", "n_iter_", "n_features_in_",
     "n_samples_seen_", "q_mean_", "q_cov_", "site_precision_", "site_shift_", "diagnostics_",
 )  # fmt: skip
 NOT_SAVED = ("kernel", "features", "power", "blocks", "random_state", "likelihood", "mean", "priors", "training")
@@ -188,6 +188,7 @@ ENTRIES: dict[str, Rule | Check | Numbers] = {
     "site_shift_": Numbers(("N", "CN", "NK")),
     "x_mean_": Numbers(("", "D")),
     "x_scale_": Numbers(("", "D"), least=0.0),
+    "x_range_": Numbers(("2D",)),
     "y_mean_": Numbers(("", "K")),
     "y_scale_": Numbers(("", "K"), least=0.0),
     "power": Numbers(("", "P"), least=-1e-300),
@@ -227,7 +228,7 @@ def restored(state: dict[str, Any]) -> Any:
     """The estimator that a saved state describes, without its training data. ValueError unless its parts fit together: it
     predicts at two points, and says how it was fitted.
     """
-    sizes = {}
+    sizes = {"2": 2}
     for name in ("posterior", "latent", *state):  # the number of inducing variables comes first
         require_entries({name: state[name]}, sizes)
     kind, fitted = getattr(import_module(Arguments.__module__.rpartition(".")[0]), state["estimator"]), state["fitted"]
@@ -272,7 +273,7 @@ def restored(state: dict[str, Any]) -> Any:
     if any(np.any(np.diag(factor.lower) <= 0.0) for factor in (Kuu, *(q.B for q in model._posteriors))):
         raise ValueError("its `Kuu` and `B` must be Cholesky factors.")
     model.extra_ = state["extra"]
-    X = np.outer([0.0, 1.0], np.ones(n_inputs))
+    X, model._limits = np.outer([0.0, 1.0], np.ones(n_inputs)), None  # wherever that is
     with np.errstate(all="ignore"):
         _, var = model._latent(X)
         if np.max(var) > model.likelihood_.widest:  # probabilities would take minutes and gigabytes
@@ -282,6 +283,7 @@ def restored(state: dict[str, Any]) -> Any:
         raise ValueError(f"it has {len(model.classes_)} classes, but probabilities of shape {found.shape}.")
     if not all(np.all(np.isfinite(part)) for part in (*model.predict_f(X), found)):
         raise ValueError("its predictions are not finite.")
+    del model._limits
     model.summary()
     if state["feature_names"]:
         model.feature_names_in_ = np.array(state["feature_names"], dtype=object)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from ..data.passes import rows_beyond
 from ..data.sources import Source
 from .base import RealTargets
 from .fitting import Data
@@ -171,6 +172,7 @@ class SparsePEPRegressor(RealTargets):
         if not return_cov:
             return super().predict(X, return_std=True) if return_std else super().predict(X)
         X = self._test_inputs(X, "`return_cov`")
+        self._warn_beyond(rows_beyond(X, self._limits))
         mean, cov = local_covariance(self._model, self._posteriors, X, self._local)
         cov += self.likelihood_.at(X).noise_variance * np.eye(len(X))
         cov = np.multiply.outer(cov, np.square(self.y_scale_) * np.ones(self._outputs))

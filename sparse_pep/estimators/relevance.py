@@ -13,24 +13,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..kernels import Combination, Kernel, Stationary
+from ..data.columns import shown_name
+from ..kernels import Combination, Kernel, Level, Stationary, Sum
 from ..local import local_predict
 from ..model import predictive_log_density
 from ..numerics.validation import is_number, shown
 
 # %% ../../nbs/internals/estimators/relevance.ipynb #ed1e0966
-def shares(kernel: Kernel, spread: np.ndarray, columns: Sequence[Sequence[int]]) -> np.ndarray:
-    """The share of each group of columns in the squared distances of the kernel, for columns with the standard deviations
-    `spread` (D,); NaN if no part of it has a lengthscale for each input.
+def reach(kernel: Kernel, n_dims: int) -> np.ndarray:
+    """The distance in each column (D,) beyond which a function says little about itself: the lengthscale, ∞ if the kernel does
+    not decay, or NaN if it does not depend on the column.
     """
-    each, parts = np.zeros(len(spread)), [kernel]
-    while parts:
-        part = parts.pop()
-        dims = list(range(len(spread)) if part.active_dims is None else part.active_dims)
-        if isinstance(part, Combination):
-            parts += part.kernels
-        elif isinstance(part, Stationary) and (part.lengthscale.ndim or len(part.active_dims or ()) == 1):
-            each[dims] += (spread[dims] / part.lengthscale) ** 2
+    if isinstance(kernel, Combination):
+        return (np.fmax if isinstance(kernel, Sum) else np.fmin).reduce([reach(part, n_dims) for part in kernel.kernels])
+    found = np.full(n_dims, np.nan)
+    if not isinstance(kernel, Level):
+        dims = slice(None) if kernel.active_dims is None else list(kernel.active_dims)
+        found[dims] = kernel.lengthscale if isinstance(kernel, Stationary) else np.inf
+    return found
+
+
+def shares(kernel: Kernel, spread: np.ndarray, columns: Sequence[Sequence[int]]) -> np.ndarray:
+    """The share of each group of columns in the squared distances in units of the lengthscales, for columns with the standard
+    deviations `spread` (D,); NaN if there are no lengthscales.
+    """
+    each = np.nan_to_num(spread / reach(kernel, len(spread))) ** 2
     return np.array([np.sum(each[list(group)]) for group in columns]) / (np.sum(each) or np.nan)
 
 # %% ../../nbs/internals/estimators/relevance.ipynb #0124c450
@@ -39,7 +46,7 @@ class Relevance:
     """How much a model depends on each of G groups of columns.
 
     `share` (G,) is the share of a group in the mean squared distance of the rows in units of the lengthscales, NaN if the
-    kernel does not have one for each input. `loss` (G,) is by how much shuffling the group lowers the mean log density of the
+    kernel has none. `loss` (G,) is by how much shuffling the group lowers the mean log density of the
     rows, in nats per row, and `loss_std` (G,) the standard deviation of this over the repetitions.
     """
 
@@ -75,9 +82,9 @@ def relevance(
     X = model._test_inputs(X)
     D = X.shape[1]
     if groups is None:
-        names, groups = getattr(model, "feature_names_in_", [f"x{d + 1}" for d in range(D)]), {}
-        for d, name in enumerate(names if model.columns_ is None else model.columns_.origins):
-            groups.setdefault(str(name), []).append(d)
+        groups = {}
+        for d, name in enumerate(column_names(model)):
+            groups.setdefault(name, []).append(d)
     listed = [d for group in groups.values() for d in np.atleast_1d(np.asarray(group, dtype=object))]
     whole = all(is_number(d) and float(d).is_integer() and 0 <= d < D for d in listed)
     if not listed or not whole or len(set(listed)) < len(listed) or any(np.size(group) == 0 for group in groups.values()):
@@ -96,3 +103,26 @@ def relevance(
     numbers = np.tile(np.arange(len(X))[:, None], len(columns))
     found = permutation_importance(model, numbers, y, scoring=score, n_repeats=n_repeats, random_state=random_state)
     return Relevance(tuple(groups), shares(model.kernel_, X.std(axis=0), columns), found.importances_mean, found.importances_std)
+
+# %% ../../nbs/internals/estimators/relevance.ipynb #0be10001
+def column_names(model: Any) -> list[str]:
+    """The name of the user's column from which each input comes."""
+    names = getattr(model, "feature_names_in_", [f"x{d + 1}" for d in range(len(model.x_mean_))])
+    return list(map(str, names if model.columns_ is None else model.columns_.origins))
+
+
+def beyond_text(model: Any, found: Sequence[Any]) -> str:
+    """What to say of rows beyond the training data, as `rows_beyond` found them in pieces of the rows; "" if there are none."""
+    if not (found := [part for part in found if part is not None]):
+        return ""
+    counts, far, names = np.sum(found, axis=0)[0], np.max(found, axis=0)[1], column_names(model)
+    lengths, said, parts = far / model._limits[2], [], getattr(model.columns_, "columns", ())
+    starts = {model.columns_.names.index(part.name): part.origin for part in parts if part.kind == "date"}
+    for d in sorted(np.flatnonzero(counts), key=lambda d: -lengths[d])[:MENTIONED]:
+        ends = [str(np.datetime64(int(starts[d] + end), "D")) if d in starts else f"{end:.6g}" for end in model.x_range_[:, d]]
+        rows = f"{counts[d]:.0f} row{'s' if counts[d] > 1 else ''} in {shown_name(names[d])!r} outside {' to '.join(ends)}"
+        said.append(f"{rows}, by up to {far[d] * model.x_scale_[d]:.4g}{' days' * (d in starts)} or {lengths[d]:.2g} lengthscales")
+    return (
+        f"rows lie beyond the training data, where predictions return to the prior mean: {'; '.join(said)}. Train on such rows, "
+        "leave the column out, or use a kernel that continues, such as `Linear() + SquaredExponential()`."
+    )
