@@ -67,7 +67,7 @@ def api_heading(cell, module: str, name: str) -> str:
     """Markdown that goes above a definition: its name, links to its source and reference, and its public methods."""
     node = definition(cell, name)
     parts = node.body if isinstance(node, ast.ClassDef) else []
-    methods = [part.name for part in parts if isinstance(part, ast.FunctionDef) and part.name[0] != "_"]
+    methods = dict.fromkeys(part.name for part in parts if isinstance(part, ast.FunctionDef) and part.name[0] != "_")  # overloads once
     links = [f"[`{m}`]({source_link(module, f'{name}.{m}')}){{#{name.lower()}.{m.lower()}}}" for m in methods]
     listed = " · methods " + ", ".join(links) if links else ""
     page = f"/reference/{module.removeprefix(get_config().lib_name + '.')}.ipynb#{name}"
