@@ -35,6 +35,11 @@ def test_importing_the_package_loads_one_file(bare):
     assert {name for name in found if name.startswith("sparse_pep")} == {"sparse_pep"}
 
 
+def test_what_only_a_fit_needs_is_loaded_by_a_fit():
+    found, _ = loaded_by("from sparse_pep import SparsePEPRegressor")
+    assert "sklearn.base" in found and not found & {"sklearn.cluster", "sklearn.metrics", "sklearn.inspection", "matplotlib", "dask"}
+
+
 @pytest.mark.parametrize("words, expected", [("--version", "0.1.0"), ("--help", "compare"), ("fit --help", "--censored")])
 def test_help_loads_click_and_nothing_that_computes(bare, words, expected):
     found, printed = loaded_by(f"from sparse_pep.cli import main; main({words.split()})")
