@@ -223,7 +223,7 @@ def shards_of(
     arrays, local = start if isinstance(start, np.ndarray) else None, []
     if memory is not None:
         local = memory_shards(memory, model.features, model.kernel, Kuu, float(np.mean(power)), model.likelihood.n_latent, tight)
-    if data.resident:
+    if isinstance(data, Rows) or data.resident:
         (piece,) = data.pieces()
         return Shards([make(piece, None, keeps=True), *local]), arrays
     state = None if arrays is not None else start

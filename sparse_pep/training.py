@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
-from sklearn.cluster import KMeans
-from sklearn.metrics import pairwise_distances_argmin
 from tqdm import tqdm
 
 from .inference import Fit
@@ -58,6 +56,9 @@ def kmeans_points(
     of the rows. In the columns `codes` (`Kernel.codes`) a centre takes the codes of the nearest row.
     `rng` draws the starting centres and at most 20000 rows that are used. Cost O(NMD) a pass.
     """
+    from sklearn.cluster import KMeans  # slow to import; predictions do without
+    from sklearn.metrics import pairwise_distances_argmin
+
     seen = np.arange(len(X))
     if len(X) > SAMPLE_ROWS:
         seen = np.sort(rng.choice(len(X), SAMPLE_ROWS, replace=False))
@@ -66,8 +67,7 @@ def kmeans_points(
         return distinct
     scale, seed = column_spread(X, weight), int(rng.integers(2**31))
     share = None if weight is None else weight[seen]
-    clusters = KMeans(n_inducing, n_init=1, random_state=seed)
-    Z = clusters.fit(X[seen] / scale, sample_weight=share).cluster_centers_ * scale
+    Z = KMeans(n_inducing, n_init=1, random_state=seed).fit(X[seen] / scale, sample_weight=share).cluster_centers_ * scale
     if codes:
         nearest = seen[pairwise_distances_argmin(Z / scale, X[seen] / scale)]
         Z[:, codes] = X[np.ix_(nearest, codes)]
