@@ -7,7 +7,7 @@ BIN := .venv/bin
 help:
 	@echo "make demo   fit a small data set and draw it"
 	@echo "make test   run the notebooks, the examples in docstrings and the tests"
-	@echo "make soak   check ten minutes of random problems against dense references"
+	@echo "make soak   ten minutes of random problems and accidents; HOURS=1 for longer"
 	@echo "make docs   build the site into _docs/"
 	@echo "make lint   check the style and the types of notebooks, modules, tests and tools"
 	@echo "make notebook NB=nbs/06_regression.ipynb   edit a page as text, and run it"
@@ -32,7 +32,7 @@ test: .venv/.installed
 
 soak: export OMP_NUM_THREADS = 1
 soak: .venv/.installed
-	$(BIN)/python tests/soak.py
+	$(BIN)/python tests/soak.py $(if $(HOURS),--minutes $$(($(HOURS) * 60)))
 
 docs: .venv/.installed
 	$(BIN)/python -m docs.build

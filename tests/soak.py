@@ -1,6 +1,7 @@
-"""Random small problems for ten minutes, each against a dense reference; not part of `make test`.
+"""Random small problems and accidents for ten minutes; not part of `make test`.
 
     make soak                                             # or, from the top of the repository:
+    make soak HOURS=1                                     # longer
     python tests/soak.py --seed 7 --minutes 2             # other problems, shorter
     python tests/soak.py --kind table                     # one kind of problem
     python tests/soak.py --only 123456                    # one problem again, with its traceback
@@ -9,7 +10,10 @@ Each problem has its own seed, printed when something is wrong. The first two ki
 - gaussian: log Z, also in the tight form, against 50-digit arithmetic.
 - other likelihoods: log Z at the sites against a dense formula, which must not change when the sites move.
 - fitted: an estimator with random arguments: it does not raise, says whether it has converged, and is the same in a file.
-- table, model: a damaged table for the command line, or a damaged model file: used, or refused in one line.
+- table, model, checkpoint: a damaged file, also by somebody who knows its format: refused in one line, or harmless; never 200 MB of memory.
+- stopped: a command that a signal ends at any moment; it goes on from its checkpoint to the same bits, or is begun again without one.
+- threads: two fits at once have the bits of fits alone, and leave NumPy, BLAS, warnings and random numbers as they were.
+- same: other orders of the rows, units, pieces and numbers of threads have the same evidence at fixed parameters.
 """
 
 import argparse
@@ -17,11 +21,16 @@ import collections
 import contextlib
 import functools
 import io
+import os
+import resource
+import signal
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,9 +39,11 @@ from laws import adapter
 from laws.problems import Problem
 from reference import mutations
 from scipy.special import expit
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, kernels, likelihoods, load
 from sparse_pep.cli import main as main_command
+from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
 from sparse_pep.means import ConstantMean
 from sparse_pep.multiclass import Softmax
@@ -147,8 +158,8 @@ def evidence(rng, name=None):
     return None if abs(rise) <= CLOSE * max(1.0, size) else f"{name}: log Z rises by {rise} with the sites"
 
 
-def fitted(rng):
-    """An estimator with random arguments."""
+def random_estimator(rng):
+    """An estimator with random arguments, and data for it."""
     scale, kind = 10.0 ** rng.uniform(-6, 6), str(rng.choice(["regressor", "classifier", "general"]))
     X = scale * rng.normal(size=(rng.integers(12, 40), rng.integers(1, 4)))
     N, tight = len(X), bool(rng.uniform() < 0.2)
@@ -170,6 +181,12 @@ def fitted(rng):
         likelihood, y, _, _ = next(one for one in drawn if not isinstance(one[0], Softmax))
         X, y = X[:12], y[: len(X)]
         model = SparsePEP(**arguments, likelihood=likelihood)
+    return model, X, y
+
+
+def fitted(rng):
+    """An estimator with random arguments, and the same from a file."""
+    model, X, y = random_estimator(rng)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         model.fit(X, y)
@@ -204,39 +221,127 @@ def table(rng):
         return fault if status else command("predict", model, str(path), "--out", f"{folder}/p.csv")[1]
 
 
+def quick(kind, y, **limits):
+    """A small model, quickly fitted."""
+    return kind.set_params(n_inducing=3, training=LBFGS(max_iter=2, **limits), random_state=0).fit(DAMAGED_X, y)
+
+
+DAMAGED_X = np.random.default_rng(0).normal(size=(20, 2))
+DAMAGED = [(SparsePEPRegressor(), DAMAGED_X[:, 0]), (SparsePEPClassifier(), np.arange(20) % 3), (SparsePEP(likelihood="poisson"), np.arange(20) % 5)]
+
+
 @functools.cache
-def whole_models():
-    """Models of three kinds as bytes, with inputs and their predictions."""
-    X, found = np.random.default_rng(0).normal(size=(20, 2)), []
-    for kind, y in ((SparsePEPRegressor(), X[:, 0]), (SparsePEPClassifier(), np.arange(20) % 3), (SparsePEP(likelihood="poisson"), np.arange(20) % 5)):
+def whole_files():
+    """Models of three kinds: the bytes of the model file and of the checkpoint, and the predictions."""
+    found = []
+    for kind, y in DAMAGED:
         with tempfile.TemporaryDirectory() as folder:
-            fitted = kind.set_params(n_inducing=3, training=LBFGS(max_iter=2), random_state=0).fit(X, y)
+            fitted = quick(kind, y, checkpoint=f"{folder}/c.npz")
             fitted.save(f"{folder}/m.npz")
-            found.append((Path(f"{folder}/m.npz").read_bytes(), X, fitted.predict(X)))
+            found.append((Path(f"{folder}/m.npz").read_bytes(), Path(f"{folder}/c.npz").read_bytes(), fitted.predict(DAMAGED_X)))
     return found
 
 
-def model(rng):
-    """`load` of a damaged model file: refused with a ValueError, or the model predicts as the whole one does."""
+def damaged_file(rng, which):
+    """A damaged model file (0) or checkpoint (1): refused with a ValueError, or predictions are those of the whole one."""
+    k = rng.integers(3)
+    content, expected = whole_files()[k][which], whole_files()[k][2]
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        content, X, expected = whole_models()[rng.integers(3)]
-        path = Path(folder) / "m.npz"
-        path.write_bytes(mutations.damaged(rng, content))
+        path = Path(folder) / "inner" / "m.npz"
+        path.parent.mkdir()
+        path.write_bytes((mutations.damaged, mutations.forged)[rng.integers(2)](rng, content))
         try:
-            found = load(path).predict(X)
+            found = quick(*DAMAGED[k], checkpoint=path) if which else load(path)
         except ValueError as error:
             return None if "\n" not in str(error) else "several lines"
-    return None if np.array_equal(found, expected) else "other predictions from a damaged model"
+        if sorted(os.listdir(folder)) != ["inner"] or os.listdir(path.parent) != ["m.npz"]:
+            return "other files were written"
+    return None if np.array_equal(found.predict(DAMAGED_X), expected) else "other predictions from a damaged file"
 
 
-KINDS = {"gaussian": functools.partial(evidence, name="Gaussian"), "other": evidence, "fitted": fitted, "table": table, "model": model}
+SIGNALS = "import sparse_pep.training as t, sparse_pep.numerics.files as f; t.SECONDS_BETWEEN_SAVES = f.RARELY = 0.0; from sparse_pep.cli import main; main()"
+
+
+def stopped(rng):
+    """The command `fit`, ended by a signal at any moment and called again."""
+    X, number, before = rng.normal(size=(300, 3)), (signal.SIGTERM, signal.SIGKILL, signal.SIGINT)[rng.integers(3)], rng.uniform(0.5, 8.0)
+    labels = ["--likelihood", "auto"] * int(rng.integers(2))
+    y = np.sin(3 * X[:, 0]) + 0.1 * X[:, 1]
+    with tempfile.TemporaryDirectory() as folder:
+        np.savetxt(f"{folder}/t.csv", np.column_stack([X, y > 0.0 if labels else y]), delimiter=",", header="a,b,c,y", comments="", fmt="%.17g")
+        words = [sys.executable, "-c", SIGNALS, *"fit t.csv --target y --inducing 8 --max-iter 25 --quiet".split(), *labels]
+        more = {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        subprocess.run([*words, "--out", "whole.npz"], check=True, **more)
+        kept = [*words, "--out", "m.npz", "--checkpoint", "c.npz"]
+        process = subprocess.Popen(kept, **more)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(before)
+        process.send_signal(number)
+        status = process.wait()
+        if status not in (0, 2, 3, 130, 128 + number, -number) or (Path(folder) / "m.npz").exists() != (status in (0, 3)):
+            return f"status {status} after {number!r}, with {os.listdir(folder)}"
+        subprocess.run(kept, check=True, **more)
+        found, whole = (load(f"{folder}/{name}.npz").predict_f(X) for name in ("m", "whole"))
+        left = {name for name in os.listdir(folder) if not name.endswith(".part")}
+    return None if np.array_equal(found, whole) and left == {"t.csv", "m.npz", "whole.npz"} else f"another model after {number!r}, or {left}"
+
+
+def global_state():
+    """What a fit must leave alone."""
+    blas = [(one["internal_api"], one["num_threads"]) for one in threadpool_info()]
+    return np.geterr(), np.get_printoptions(), list(warnings.filters), np.random.get_state()[1].tolist(), blas
+
+
+def threads(rng):
+    """Two estimators with random arguments, alone and in two threads."""
+
+    def bits(model, X, y):
+        with contextlib.suppress(ValueError, np.linalg.LinAlgError):
+            return np.array(model.fit(X, y).predict_f(X)).tobytes()
+
+    with threadpool_limits(int(rng.integers(1, 4)), user_api="blas"):
+        cases, before = [random_estimator(rng) for _ in range(2)], global_state()
+        alone = [bits(*case) for case in cases]
+        with ThreadPoolExecutor(2) as pool:
+            together = list(pool.map(lambda case: bits(*case), [*cases, *cases]))
+        return None if together == [*alone, *alone] and global_state() == before else "other bits, or another state of the process"
+
+
+def same(rng):
+    """An evidence with other orders, units, pieces and numbers of threads."""
+    model, X, y = random_estimator(rng)
+    blocks = rng.integers(0, 4, len(X)) if model.blocks and np.unique(X, axis=0).shape == X.shape else None
+    points, unit, order = X[: model.n_inducing] / X.std(axis=0), 10.0 ** rng.uniform(-6, 6), np.arange(len(X))
+    model.set_params(training=None, standardize=True, local=None, blocks=blocks, jitter=1e-6, kernel=kernels.Matern32(), features=InducingPoints(points))
+    target = rng.choice([1.0, unit]) if isinstance(model, SparsePEPRegressor) else 1.0
+    values, turn = [], rng.permutation(len(X))
+    for rows, scale, height, limit in ((order, 1.0, 1.0, 1), (turn, 1.0, 1.0, 1), (order, unit, target, 1), (order, 1.0, 1.0, 2)):
+        with threadpool_limits(limit, user_api="blas"):
+            own = model.set_params(blocks=None if blocks is None else blocks[rows])
+            values.append(own.fit(scale * X[rows], height * y[rows]).log_marginal_likelihood_value_)
+    if isinstance(model, SparsePEPRegressor) and blocks is None:
+        values.append(model.fit(ArraySource(X, y, piece_rows=5)).log_marginal_likelihood_value_)
+    if not model.converged_:
+        return f"{type(model.likelihood_).__name__}: not converged; the fit says so"
+    far = np.max(np.abs(np.array(values) - values[0])) / max(abs(values[0]), len(y))
+    return None if far < 1e-9 else f"{model.likelihood_}, power {model.power}: evidences {values}"
+
+
+KINDS = {  # and how often
+    "gaussian": (functools.partial(evidence, name="Gaussian"), 0.35), "other": (evidence, 0.35), "fitted": (fitted, 0.09), "table": (table, 0.05),
+    "model": (functools.partial(damaged_file, which=0), 0.06), "checkpoint": (functools.partial(damaged_file, which=1), 0.03),
+    "threads": (threads, 0.03), "same": (same, 0.038), "stopped": (stopped, 0.002),
+}  # fmt: skip
 
 
 def problem(seed, kind=None):
     """The kind of a problem, and what is wrong with it, if anything."""
     rng = np.random.default_rng(seed)
-    kind = kind or str(rng.choice(list(KINDS), p=[0.4, 0.4, 0.1, 0.05, 0.05]))
-    return kind, KINDS[kind](rng)
+    kind = kind or str(rng.choice(list(KINDS), p=[share for _, share in KINDS.values()]))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    fault = KINDS[kind][0](rng)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return kind, f"took {grown / 1000:.0f} MB" if kind in ("table", "model", "checkpoint") and grown > 200_000 else fault
 
 
 def main():

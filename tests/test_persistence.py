@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.numerics.files import digest
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
@@ -30,7 +31,9 @@ def saved(request, tmp_path_factory):
 
 
 def write(path, description, arrays, **more):
-    np.savez(path, description=np.array(json.dumps(description)), **arrays | more)
+    text, arrays = np.array(json.dumps(description)), arrays | more
+    arrays["digest"] = np.array(digest(text, *(array for name, array in arrays.items() if name != "digest")))
+    np.savez(path, description=text, **arrays)
 
 
 def refused_or_whole(path):

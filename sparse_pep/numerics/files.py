@@ -47,6 +47,19 @@ def write_aside(path: str | Path, write: Callable[..., Any]) -> None:
             raise OSError(error.errno, error.strerror or str(error), str(path)) from error
         raise
 
+# %% ../../nbs/internals/numerics/files.ipynb #c7462cf4
+def digest(*values: object) -> str:
+    """A short text that is the same for equal arrays, numbers and text, and different for
+    others.
+    """
+    total = hashlib.sha256()
+    for value in values:
+        array = np.ascontiguousarray(value)
+        as_text = array.dtype.kind in "OUS"
+        content = str(array.tolist()).encode() if as_text else array.tobytes()
+        total.update(f"{array.dtype.kind} {array.shape} ".encode() + content)
+    return total.hexdigest()[:32]
+
 # %% ../../nbs/internals/numerics/files.ipynb #ebb7ff66
 def without_arrays(value: object, arrays: dict[str, np.ndarray]) -> object:
     """`value` with every array in its dictionaries moved to `arrays` and replaced by a
@@ -91,6 +104,7 @@ def write_archive(path: str | Path, state: dict[str, Any], kind: str, version: i
     arrays: dict[str, np.ndarray] = {}
     description = {"format": kind, "version": version, "state": without_arrays(state, arrays)}
     text = json.dumps(description, default=as_plain)
+    arrays["digest"] = np.array(digest(text, *arrays.values()))
     write_aside(path, lambda file: np.savez(file, description=np.array(text), **arrays))
 
 # %% ../../nbs/internals/numerics/files.ipynb #d0f798d4
@@ -147,30 +161,21 @@ def read_archive(path: str | Path, kind: str, version: int) -> dict[str, Any]:
     """
     try:
         arrays = arrays_in(path)
-        description = json.loads(str(arrays.pop("description")))
+        text = str(arrays.pop("description"))
+        description = json.loads(text)
         if description["format"] != kind:
             raise ValueError("another format")
         found, state = int(description["version"]), description["state"]
         if found <= version:
+            expected = str(arrays.pop("digest"))
+            if digest(text, *arrays.values()) != expected:
+                raise ValueError("other content than was written")
             return dict(with_arrays(state, arrays))
     except (*DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise  # there is no such file
         raise ValueError(f"`{path}` is not a {kind} file, or it is damaged.") from error
     raise ValueError(f"`{path}` was written by a newer version of sparse_pep (format {found}; this one reads up to {version}).")
-
-# %% ../../nbs/internals/numerics/files.ipynb #c7462cf4
-def digest(*values: object) -> str:
-    """A short text that is the same for equal arrays, numbers and text, and different for
-    others.
-    """
-    total = hashlib.sha256()
-    for value in values:
-        array = np.ascontiguousarray(value)
-        as_text = array.dtype.kind in "OUS"
-        content = str(array.tolist()).encode() if as_text else array.tobytes()
-        total.update(f"{array.dtype.kind} {array.shape} ".encode() + content)
-    return total.hexdigest()[:32]
 
 # %% ../../nbs/internals/numerics/files.ipynb #13c3818e
 @dataclass(frozen=True, eq=False)

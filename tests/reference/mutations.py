@@ -55,6 +55,39 @@ def damaged(rng, content):
     return content[:place] + middle_and_end[damage]
 
 
+class Trap:
+    """An object that says so if it is unpickled."""
+
+    def __reduce__(self):
+        return print, ("an object was unpickled",)
+
+
+def forged(rng, content):
+    """A model file or checkpoint whose checksums are right, changed by somebody who knows its format."""
+    with np.load(io.BytesIO(content)) as archive:
+        arrays = dict(archive)
+    name, packed = str(rng.choice([name for name in arrays if name != "description"])), bool(rng.integers(2))
+    array, text = arrays[name], str(arrays["description"])
+    match rng.integers(7):
+        case 0:
+            arrays[name], packed = np.zeros(20_000_000), True  # 160 MB in few bytes
+        case 1:
+            arrays["../../outside"] = arrays.pop(name)
+        case 2:
+            arrays[name] = np.array([Trap()], dtype=object)
+        case 3:
+            arrays[name] = np.where(rng.uniform(size=array.shape) < 0.5, np.nan, array.astype(float)) if array.dtype.kind in "fi" else array[:0]
+        case 4:
+            text = text.replace('"version": 1', f'"version": {rng.choice(["2", "1e400", "-1", "null", "[]"])}')
+        case 5:
+            arrays[name] = array[:-1] if array.ndim else np.zeros((2, 2))
+        case 6:
+            text = text.replace('"array"', '"arrays"', 1)
+    file = io.BytesIO()
+    (np.savez_compressed if packed else np.savez)(file, **arrays | {"description": np.array(text)})
+    return file.getvalue()
+
+
 def table_file(rng):
     """The end of a file's name and its content: CSV, zipped CSV or Parquet, with odd cells, damaged bytes, or both."""
     table, ending = frame(rng), rng.choice(["csv", "csv", "csv.gz", "parquet"])
