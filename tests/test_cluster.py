@@ -416,21 +416,10 @@ def test_without_dask_or_a_client(monkeypatch):
 # --- processes once more, whose new worker is there by now ---------------------------------------------------------
 
 
-class Odd(Exception):
-    def __init__(self, a, b):
-        super().__init__(a, b)
-
-
-def fail_oddly(piece):
-    raise Odd(1, 2)
-
-
 def test_an_error_keeps_its_kind_and_names_the_rows(processes):
     source = DaskSource(rows(X), rows(y), client=processes)
     with pytest.raises(np.linalg.LinAlgError, match="^rows 1000 to 1199: `B` is not positive definite.$"):
         source.total(fail_late)
-    with pytest.raises(RuntimeError, match=r"rows \d+ to \d*99: Odd: \(1, 2\)"):
-        list(source.each(fail_oddly))
     assert source.total(count)[0] == N  # the workers live
 
 

@@ -111,16 +111,6 @@ def test_bad_splits(tmp_path, splits, words):
         load_regression("tiny", folder_with(tmp_path, splits))
 
 
-def test_a_folder_that_is_not_one(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="`data_dir`.*not a folder"):
-        data_directory(tmp_path / "absent")
-    with pytest.raises(ValueError, match="`data_dir`.*holds no folder"):
-        data_directory(tmp_path)
-    monkeypatch.setenv("SPARSE_PEP_DATA", str(tmp_path / "absent"))
-    with pytest.raises(ValueError, match="SPARSE_PEP_DATA.*not a folder"):
-        list_datasets()
-
-
 # ---- data sets with labels ------------------------------------------------------------------------------------------
 
 

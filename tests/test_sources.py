@@ -223,24 +223,6 @@ def test_files_of_a_state_go_with_it(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_shelf_gives_back_what_it_was_given(tmp_path):
-    shelf, table = Shelf(tmp_path), np.arange(12.0).reshape(3, 4)
-    owns = [(table, table.T, table[:, ::2]), (np.zeros((0, 2, 3)), np.array(2.5), np.arange(3), np.array([True, False]))]
-    gc.collect()
-    gc.disable()
-    try:
-        for own in owns:
-            shelf.append(own)
-        found = list(shelf)
-        assert gc.collect() == 0  # nothing waits to be found as garbage
-    finally:
-        gc.enable()
-    assert len(found) == len(shelf) == 2
-    for own, again in zip(owns, found, strict=True):
-        for a, b in zip(own, again, strict=True):
-            assert np.array_equal(a, b) and a.dtype == b.dtype and a.shape == b.shape
-
-
 @pytest.mark.parametrize("damage", ["gone", "empty", "cut", "cut late", "changed"])
 def test_files_of_a_state_that_are_damaged(tmp_path, damage):
     source = ArraySource(X, y, piece_rows=5, sites_dir=tmp_path)
@@ -253,5 +235,3 @@ def test_files_of_a_state_that_are_damaged(tmp_path, damage):
         source.sweep(running, state, 1)
     with pytest.raises(ValueError, match="`sites_dir`: nothing can be written"):
         Shelf(tmp_path / "nowhere")
-
-

@@ -164,25 +164,6 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
         statistics.interval(values[values.index.get_level_values("split") == 0])
 
 
-def test_a_claim_is_checked_with_the_numbers_of_its_pair():
-    for percent, numbers, said in (
-        (67.0, (0.52, 0.4, 0.6), "cannot tell: the interval contains 50 %"),
-        (None, (0.8, 0.6, 0.9), "differs: 0.5 wins more often"),
-        (67.0, (0.2, 0.1, 0.4), "differs: 0 wins more often"),
-        (67.0, (0.65, 0.6, 0.7), "agrees"),
-        (90.0, (0.65, 0.6, 0.7), "agrees in direction, less often than stated"),
-        (55.0, (0.65, 0.6, 0.7), "agrees in direction, more often than stated"),
-    ):
-        assert statistics.verdict(statistics.Claim("smse", 0.5, 0.0, percent, "6 of 8"), *numbers) == said
-    rows = made_up({0.0: 5.0, 0.5: 0.0})
-    checked = statistics.check_claims(rows, [statistics.Claim("smse", 0.5, 0.0, 67.0, "3 of 4")])
-    row = checked.iloc[0]
-    assert (row["found"], row["runs"], row["ties"], row["won"], row["n_sets"]) == (1.0, 24, 0, 4, 4)
-    assert row["low"] < 0.6 < row["low_runs"] and row["high"] == row["high_runs"] == 1.0  # without scatter a set is one trial
-    text = statistics.claims_table(checked).iloc[0]
-    assert text[["stated", "found", "sets found"]].tolist() == ["67 %", "100 %", "4 of 4"]
-
-
 # ---- tables and figures ---------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ __all__ = ['DaskSource']
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,10 +68,7 @@ def on_piece(work: Callable[..., Any], arguments: tuple[Any, ...], piece: Rows, 
 # %% ../../nbs/internals/data/cluster.ipynb #c5553fb4
 def _total(parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
     """The sum of tuples, entry by entry, from the first to the last."""
-    total = None
-    for part in parts:
-        total = added_parts(total, part)
-    return total
+    return reduce(added_parts, parts, None)
 
 # %% ../../nbs/internals/data/cluster.ipynb #16080037
 GONE = "the Dask scheduler is gone. Begin again, from a checkpoint if there is one."
