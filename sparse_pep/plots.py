@@ -91,12 +91,6 @@ def grid_around(X: np.ndarray, n_grid: int, margin: float) -> np.ndarray:
     return np.linspace(X.min(axis=0) - reach, X.max(axis=0) + reach, n_grid).T
 
 # %% ../nbs/internals/plots.ipynb #4bc33dfb
-def fill_band(ax: Axes, x: np.ndarray, mean: np.ndarray, std: np.ndarray, shade: float, label: str) -> None:
-    """Fill the band mean ± 1.96 std, each of shape (S,), against x (S,). `shade` is the opacity."""
-    low, high = mean - BAND * std, mean + BAND * std
-    ax.fill_between(x, low, high, color=BLUE, alpha=shade, lw=0, label=label)
-
-# %% ../nbs/internals/plots.ipynb #eaa48830
 def plot_posterior_1d(
     model: Any, X: ArrayLike, y: ArrayLike, ax: Axes | None = None, Z_start: ArrayLike | None = None, n_grid: int = 300,
     margin: float = 0.08,
@@ -122,9 +116,8 @@ def plot_posterior_1d(
     grid = grid_around(x[:, None], n_grid, margin)[0]
     mean, std_y, std_f = posterior_curves(model, grid)
     ax = axes_of(ax, (6.0, 3.2))
-    fill_band(ax, grid, mean, std_y, 0.15, "95 % of y")
-    if std_f is not None:
-        fill_band(ax, grid, mean, std_f, 0.35, "95 % of f")
+    for std, shade, what in ((std_y, 0.15, "y"), *[(std_f, 0.35, "f")] * (std_f is not None)):
+        ax.fill_between(grid, mean - BAND * std, mean + BAND * std, color=BLUE, alpha=shade, lw=0, label=f"95 % of {what}")
     ax.plot(x, y, ".", color="black", ms=4, alpha=0.6, label="data")
     ax.plot(grid, mean, color=BLUE, lw=1.8, label="mean")
     ax.set(xlabel="x", ylabel="y", xlim=(grid[0], grid[-1]))

@@ -17,7 +17,6 @@ from reference.compare import error
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import KFold, cross_val_score
-from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparse_pep import training
@@ -84,14 +83,6 @@ def vector_of(model):
 )
 def test_scikit_learn(estimator, check):
     check(estimator)
-
-
-def test_tags_say_what_a_setting_can_do():
-    kinds = {"auto": True, "probit": True, "Noisy-Probit": False, "softmax": True}
-    for likelihood, many in [*kinds.items(), (Probit(), False), (Softmax(3), True)]:
-        assert get_tags(SparsePEPClassifier(likelihood=likelihood)).classifier_tags.multi_class == many
-    for optimizer, untrained in (("lbfgs", False), (None, True)):
-        assert get_tags(SparsePEPRegressor(training=optimizer)).regressor_tags.poor_score == untrained
 
 
 def test_constructors_show_what_they_take():

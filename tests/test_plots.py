@@ -248,16 +248,6 @@ def test_the_colour_is_that_of_the_probable_class_and_pale_near_the_line():
     assert pixel(ax, 0.04, 0.04).mean() > pixel(ax, 0.5, 0.8).mean() + 20  # p = 0.6 and 1
 
 
-def test_inducing_points_of_a_classifier_and_given_axes():
-    given = plt.subplots()[1]
-    model = Tilted(Z=[[0.0, 0.5], [1.0, 7.0], [-9.0, 0.0], [0.1, 0.2]])
-    ax = plot_classification_2d(model, PLANE, [-1, -1, 1, 1, 1], ax=given, margin=0.25)
-    assert ax is given and len(plt.get_fignums()) == 1
-    assert ax.get_xlim() == (-1.5, 1.5) and ax.get_ylim() == (-1.5, 1.5)
-    assert labels(ax)[2] == "inducing points (2 more beyond)"
-    np.testing.assert_array_equal(ax.lines[2].get_xydata(), [[0.0, 0.5], [0.1, 0.2]])
-
-
 def test_three_classes_have_two_borders():
     X = np.array([[0.0, 0.0], [0.25, 1.0], [0.5, 0.0]])
     ax = plot_classification_2d(Thirds(), X, ["a", "b", "c"], n_grid=200)

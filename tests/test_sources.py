@@ -54,11 +54,6 @@ def test_rows_come_in_order_whatever_the_cut(rows, order, kind):
     assert [part[0] for part in source.each(sums)] == [len(piece.X) for piece in pieces]
 
 
-def test_pieces_with_one_number_each_are_joined():
-    one, other = Rows(X[:2], y[:2], weight=2.0), Rows(X[2:3], y[2:3], weight=3.0, first=2)
-    assert joined([one, other]).weight.tolist() == [2.0, 2.0, 3.0] and joined([one, one]).weight == 2.0
-
-
 def test_fingerprints_tell_data_apart():
     plain = ArraySource(X, y).fingerprint()
     again = X.copy()

@@ -1,4 +1,4 @@
-"""The studies: jobs that resume, statistics against brute force and known truths, tables and figures of their rows."""
+"""The studies: jobs that resume, tables and figures of their rows."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from sparse_pep.kernels import SquaredExponential  # noqa: E402
-from studies import banana, beyond, ionosphere, mnist, real, statistics, synthetic  # noqa: E402
+from studies import banana, beyond, ionosphere, mnist, real, synthetic  # noqa: E402
 from studies.__main__ import NAMES, import_module, main  # noqa: E402
 from studies.runner import Study, read_results, run_study  # noqa: E402
 
@@ -121,47 +121,6 @@ def test_rows_of_single_fits(monkeypatch):
     assert [row["epoch"] for row in rows] == [0, 1, 2, 3] and rows[-1]["nll"] < np.log(2.0) and rows[-1]["error"] < 0.3
     (coarse,) = ionosphere.fit({"data": "breast_cancer", "power": 1.0, "log_std": 1.0}, [2.0])
     assert coarse["converged"] and coarse["error"] < 0.1
-
-
-# ---- statistics -----------------------------------------------------------------------------------------------------
-
-
-def made_up(shifts, n_sets=4, n_splits=3, inducing=(10, 20), spread=0.3, seed=0):
-    """Rows of methods that are better by `shifts` (smaller scores), up to effects of each data set, split and M."""
-    rng, rows = np.random.default_rng(seed), []
-    for k in range(n_sets):
-        effect = rng.normal(0.0, spread, len(shifts))
-        for split, M in product(range(n_splits), inducing):
-            noise = rng.normal(0.0, 0.1, len(shifts))
-            for i, (power, shift) in enumerate(shifts.items()):
-                rows.append({"data": f"set {k}", "split": split, "M": M, "power": power, "smse": 2.0 + shift + effect[i] + noise[i]})
-    return pd.DataFrame(rows)
-
-
-def test_cells_are_those_where_all_methods_have_a_score():
-    rows = pd.DataFrame({"data": list("aab"), "split": 0, "M": 10, "power": [0.0, 0.5, 0.5], "smse": [0.3, 0.2, 0.4]})
-    table = statistics.paired(rows, "smse", (0.5, 0.0))
-    assert table.to_numpy().tolist() == [[0.2, 0.3]] and statistics.gains(table).tolist() == [pytest.approx(0.1)]
-    with pytest.raises(ValueError, match="finite"):
-        statistics.paired(rows.assign(smse=[0.3, None, 0.4]), "smse")
-    with pytest.raises(ValueError, match="no data set"):
-        statistics.paired(rows[1:].assign(power=[0.0, 0.5]), "smse")
-    with pytest.raises(ValueError, match="duplicate"):
-        statistics.paired(pd.concat([rows, rows]), "smse")
-
-
-def test_intervals_hold_the_truth_about_as_often_as_they_say():
-    hits = 0
-    for seed in range(200):
-        table = statistics.paired(made_up({0.0: 0.1, 0.5: 0.0}, n_sets=8, n_splits=2, inducing=(10,), seed=seed), "smse", (0.5, 0.0))
-        _, low, high = statistics.interval(statistics.gains(table), 500)
-        hits += low < 0.1 < high
-    assert 0.9 <= hits / 200 <= 1.0
-    values = statistics.gains(statistics.paired(made_up({0.0: 0.3, 0.5: 0.0}, n_sets=1, n_splits=4), "smse", (0.5, 0.0)))
-    mean, low, high = statistics.interval(values)  # a single set has its splits
-    assert low < mean < high
-    with pytest.raises(ValueError, match="two splits"):
-        statistics.interval(values[values.index.get_level_values("split") == 0])
 
 
 # ---- tables and figures ---------------------------------------------------------------------------------------------
