@@ -15,22 +15,23 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 
+import pygments
 import pygments.lexers
 import pypandoc
 import yaml
 from execnb.nbio import nb2str
 from nbdev.config import get_config
 from nbdev.quarto import refresh_quarto_yml
-from pygments.token import Token
+from pygments.formatters import HtmlFormatter
 
 from docs import reference
 from docs.notebook import markdown, process, without_html
 from docs.quarto import ROOT, STAGED
 
-ASSETS = ("site.css", "frame.css", "search.js")
+ASSETS = ("site.css", "frame.css", "site.js", "favicon.svg")
+STYLES = ("site.css", "quarto.scss", "filter.lua", "favicon.svg")  # what Quarto is given
 
 
 @dataclass(frozen=True)
@@ -109,18 +110,6 @@ def steps_html(order: list[Page], here: Page) -> str:
     )
 
 
-def origin_html(page: Page, notebook) -> str:
-    """Links to the notebook and, where it exports one, to its module."""
-    config = get_config()
-    base = f"{config.git_url}/blob/{config.branch}"
-    made = page.source.startswith(f"{reference.FOLDER}/")
-    links = [] if made else [f'<a href="{base}/{config.nbs_path.name}/{page.source}">notebook</a>']
-    if notebook.module_:
-        path = f"{config.lib_path.name}/{notebook.module_.replace('.', '/')}.py"
-        links.append(f'<a href="{base}/{path}">module <code>{config.lib_name}.{notebook.module_}</code></a>')
-    return "Source: " + " · ".join(links) if links else ""
-
-
 def pandoc(text: str, page: Page, variables: dict[str, str], reader: str) -> str:
     """Markdown to a whole page. Any warning, such as a formula without MathML, ends the build."""
     here = Path(__file__).parent
@@ -136,48 +125,19 @@ def pandoc(text: str, page: Page, variables: dict[str, str], reader: str) -> str
     return done.stdout
 
 
-def space_operators(text: str) -> str:
-    """Thin spaces around named operators such as log: TeX sets them, browsers' MathML does not."""
-    space, operator = '<mspace width="0.167em"></mspace>', r'<mrow><mi mathvariant="normal">[^<]*</mi><mo>&#8289;</mo></mrow>'
-    alone = "".join(f"(?<!<{tag}>)" for tag in ("msub", "msup", "msubsup", "munder", "mover", "munderover"))
-    text = re.sub(rf'({alone}{operator})(?!(<mrow>)?<mo[^>]*form="prefix"|</)', rf"\1{space}", text)
-    return re.sub(rf"(</(?:mn|mfrac|mstyle)>)({operator})", rf"\1{space}\2", text)
-
-
-COLOURS = {
-    Token.Keyword: "kw",
-    Token.Operator.Word: "kw",
-    Token.Literal.String: "st",
-    Token.Literal.String.Doc: "co",
-    Token.Literal.Number: "dv",
-    Token.Comment: "co",
-    Token.Name.Builtin: "bu",
-    Token.Name.Decorator: "at",
-}  # kind of token, with all kinds below it → the class that the style sheet colours
-
-
-def coloured(code: str, language: str) -> str:
-    """Code as HTML, its tokens in the classes of the style sheet."""
-    done, lexer = [], pygments.lexers.get_lexer_by_name(language, stripnl=False, ensurenl=False)
-    for kind, text in pygments.lex(code, lexer):
-        while kind.parent and kind not in COLOURS:
-            kind = kind.parent
-        done.append(f'<span class="{COLOURS[kind]}">{html.escape(text)}</span>' if kind in COLOURS else html.escape(text))
-    return "".join(done)
-
-
 def colour_code(text: str) -> str:
     """Colour the blocks of code. Pandoc could, but would take most of its time for that."""
 
     def block(match: re.Match) -> str:
-        code = coloured(html.unescape(match[3]), match[1])
+        lexer = pygments.lexers.get_lexer_by_name(match[1], stripnl=False, ensurenl=False)
+        code = pygments.highlight(html.unescape(match[3]), lexer, HtmlFormatter(nowrap=True)).rstrip("\n")
         return f'<div class="sourceCode"><pre class="{match[1]}{match[2]}"><code>{code}</code></pre></div>'
 
     return re.sub(r'<pre\s+class="(python|bash|matlab)([^"]*)"><code>(.*?)</code></pre>', block, text, flags=re.DOTALL)
 
 
 def finish(text: str, page: Page, pages: dict[str, Page]) -> str:
-    """Make links to notebooks and site-absolute links relative, colour code, give each heading a link to itself."""
+    """Make links to notebooks and site-absolute links relative, and colour code."""
 
     def relative(match: re.Match) -> str:
         path, hash_, anchor = html.unescape(match[1]).partition("#")
@@ -188,45 +148,19 @@ def finish(text: str, page: Page, pages: dict[str, Page]) -> str:
             path = posixpath.relpath(pages[source].target, posixpath.dirname(page.target) or ".")
         return f'href="{html.escape(path + hash_ + anchor)}"'
 
-    text = colour_code(re.sub(r'href="([^"]*)"', relative, space_operators(text)))
-    anchor = r'<h\1 id="\2"\3>\4 <a class="anchor" href="#\2" aria-label="Link to this section">#</a></h\1>'
-    return re.sub(r'<h([2-4])\s+id="([^"]+)"([^>]*)>(.*?)</h\1>', anchor, text, flags=re.DOTALL)
+    return colour_code(re.sub(r'href="([^"]*)"', relative, text))
 
 
-class Sections(HTMLParser):
-    """Collects, for the search index, the text under each heading of a page's main part."""
-
-    HEADINGS, SKIPPED = ("h1", "h2", "h3", "h4"), ("annotation", "details")
-
-    def __init__(self, page: Page) -> None:
-        super().__init__()
-        self.page, self.entries, self.main, self.skipped, self.field = page, [], False, 0, "text"
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        """Note where we are; a heading starts a new entry."""
-        self.main |= tag == "main"
-        self.skipped += (tag in self.SKIPPED) - (tag == "summary")  # the line over what is folded stands for it
-        if self.main and tag in self.HEADINGS:
-            anchor = dict(attrs).get("id")
-            href = f"{self.page.target}#{anchor}" if anchor else self.page.target
-            self.entries.append({"href": href, "title": self.page.title, "heading": "", "text": ""})
-            self.field = "heading"
-
-    def handle_endtag(self, tag: str) -> None:
-        """Leave what `handle_starttag` entered."""
-        self.main &= tag != "main"
-        self.skipped -= (tag in self.SKIPPED) - (tag == "summary")
-        self.field = "text" if tag in self.HEADINGS else self.field
-
-    def handle_data(self, data: str) -> None:
-        """Add a piece of text to the entry we are in."""
-        if self.main and self.entries and not self.skipped:
-            self.entries[-1][self.field] += data
-
-    def result(self) -> list[dict]:
-        """The entries, with white space made single and the headings' own links removed."""
-        tidy = [{key: " ".join(value.split()) for key, value in entry.items()} for entry in self.entries]
-        return [{**entry, "heading": entry["heading"].removesuffix(" #")} for entry in tidy]
+def sections(text: str, page: Page) -> list[dict]:
+    """For the search index, the text under each heading of a page; the line over what is folded stands for it."""
+    main = text[text.index("<main") : text.index("</main>")]
+    main = re.sub(r'<div class="(?:api-links|origin)">.*?</div>|<annotation.*?</annotation>|<a class="anchor".*?</a>|(?<=</summary>).*?</details>', "", main, flags=re.DOTALL)
+    parts = re.split(r'<h[1-4](?=[\s>])(?:[^>]*?\sid="([^"]*)")?[^>]*>(.*?)</h[1-4]>', main, flags=re.DOTALL)[1:]
+    plain = [" ".join(html.unescape(re.sub(r"<[^>]+>", "", part or "")).split()) for part in parts]
+    return [
+        {"href": page.target + f"#{anchor}" * bool(anchor), "title": page.title, "heading": heading, "text": said}
+        for anchor, heading, said in zip(plain[::3], plain[1::3], plain[2::3], strict=True)
+    ]
 
 
 def processed(source: str, nbs: Path):
@@ -260,16 +194,12 @@ def write_site(root: Path, out: Path) -> None:
             "root": page.root,
             "sidebar": sidebar_html(config["website"]["sidebar"]["contents"], pages, page),
             "steps": steps_html(order, page),
-            "source": origin_html(page, loaded[page]),
         }
         variables |= {"home": "true"} if page.target == "index.html" else {}
         text = markdown(loaded[page], target.with_name(target.stem + "_files"))
         text = finish(pandoc(text, page, variables, config["format"]["html"]["from"]), page, pages)
         target.write_text(text, encoding="utf-8")
-        sections = Sections(page)
-        main = text[text.index("<main") : text.index("</main>")]
-        sections.feed(re.sub(r'<div class="api-links">.*?</div>', "", main, flags=re.DOTALL))
-        return sections.result()
+        return sections(text, page)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # the work is in Pandoc, a process for each page
         entries = [entry for found in pool.map(write, order) for entry in found]
@@ -298,7 +228,7 @@ def stage(root: Path, folder: Path) -> None:
             put(kept, nb2str(without_html(processed(source, root / "nbs"))))
             os.utime(kept)
         put(folder / source, kept.read_text(encoding="utf-8"))
-    for name in ("site.css", "quarto.scss"):
+    for name in STYLES:
         put(folder / name, (Path(__file__).parent / name).read_text(encoding="utf-8"))
 
 

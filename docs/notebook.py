@@ -3,6 +3,7 @@ import ast
 import base64
 import functools
 import json
+import posixpath
 import re
 import struct
 from collections.abc import Iterable
@@ -16,11 +17,12 @@ from nbdev.doclinks import NbdevLookup, _lineno
 from nbdev.process import Processor
 from nbdev.processors import FilterDefaults, _default_exp
 
-from docs.paper_map import HEADING, anchor
+from docs.paper_map import HEADING, anchor, equations
 
 OWN_PLACES = set(re.findall(r' id="([^"$]+)"', (Path(__file__).parent / "template.html").read_text(encoding="utf-8")))  # of the site itself
-DROPPED = {"add_show_docs", "clean_show_doc", "exec_show_docs", "rm_export", "add_fold", "mv_exports"}  # nbdev's ways of documenting, hiding or moving exported code
-LONG = {"helper": 8, "drawing": 4, "preparation": 4, "refusal": 4, "check": 14, "class": 40}  # lines from which code of a page that explains is folded
+DROPPED = {"add_show_docs", "clean_show_doc", "exec_show_docs", "rm_export", "add_fold", "mv_exports", "insert_warning"}  # nbdev's ways of documenting, hiding or moving exported code
+LONG = {"helper": 6, "lesson": 4, "check": 7, "definition": 22}  # lines from which code of a page that explains is folded
+DEFINING = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 parsed = functools.cache(ast.parse)  # the same cells are asked several questions
@@ -32,21 +34,10 @@ def hide_marked(cell) -> None:
         del cell["source"]
 
 
-def definition(cell, name: str):
-    """The syntax tree of the function or class `name` that a code cell defines."""
-    return next(node for node in parsed(cell.source).body if getattr(node, "name", None) == name)
-
-
-def definitions(code: str) -> list:
-    """The functions and classes that a piece of code defines, those inside others included, from top to bottom."""
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    return sorted((node for node in ast.walk(parsed(code)) if isinstance(node, kinds)), key=lambda node: node.lineno)
-
-
 def first_paragraphs(code: str) -> str:
-    """Definitions with their docstrings cut after the first paragraph: the reference shows all of it."""
-    lines = code.split("\n")
-    for node in reversed(definitions(code)):
+    """Definitions, those inside others included, with their docstrings cut after the first paragraph: the reference shows all of it."""
+    lines, nodes = code.split("\n"), [node for node in ast.walk(parsed(code)) if isinstance(node, DEFINING)]
+    for node in sorted(nodes, key=lambda node: -node.lineno):
         if "\n\n" in (ast.get_docstring(node) or ""):
             start, end = node.body[0].lineno - 1, node.body[0].end_lineno
             first = lines.index("", start)
@@ -63,24 +54,25 @@ def source_link(module: str, symbol: str) -> str:
     return f"{url}#L{_lineno(symbol, path)}"
 
 
-def api_heading(cell, module: str, name: str) -> str:
+def methods(node: ast.stmt) -> list[str]:
+    """The names of the public methods of a class."""
+    named = [part.name for part in getattr(node, "body", ()) if isinstance(node, ast.ClassDef) and isinstance(part, ast.FunctionDef)]
+    return [name for name in dict.fromkeys(named) if name[0] != "_"]
+
+
+def api_heading(node: ast.stmt, module: str) -> str:
     """Markdown that goes above a definition: its name, links to its source and reference, and its public methods."""
-    node = definition(cell, name)
-    parts = node.body if isinstance(node, ast.ClassDef) else []
-    methods = dict.fromkeys(part.name for part in parts if isinstance(part, ast.FunctionDef) and part.name[0] != "_")  # overloads once
-    links = [f"[`{m}`]({source_link(module, f'{name}.{m}')}){{#{name.lower()}.{m.lower()}}}" for m in methods]
-    listed = " · methods " + ", ".join(links) if links else ""
+    name = node.name
+    links = [f"[`{m}`]({source_link(module, f'{name}.{m}')}){{#{name.lower()}.{m.lower()}}}" for m in methods(node)]
     page = f"/reference/{module.removeprefix(get_config().lib_name + '.')}.ipynb#{name}"
-    called = "" if name[0] == "_" else f" · [reference]({page})"
-    return f"### `{name}` {{.api}}\n\n::: {{.api-links}}\n[source]({source_link(module, name)}){called}{listed}\n:::"
+    said = [f"[source]({source_link(module, name)})", *[f"[reference]({page})"] * (name[0] != "_"), *[f"methods {', '.join(links)}"] * bool(links)]
+    return f"### `{name}` {{.api}}\n\n::: {{.api-links}}\n{' · '.join(said)}\n:::"
 
 
-def anchors(cell, taken: set[str]) -> str:
+def anchors(code: str, taken: set[str]) -> str:
     """Places that links to the functions, classes and methods of a cell lead to; those in `taken` are on the page already."""
-    functions = ast.FunctionDef | ast.AsyncFunctionDef
-    nodes = [node for node in parsed(cell.source).body if isinstance(node, functions | ast.ClassDef)]
-    methods = [f"{node.name}.{part.name}" for node in nodes for part in node.body if isinstance(part, functions) and part.name[0] != "_"]
-    places = [name for name in dict.fromkeys(name.lower() for name in [*(node.name for node in nodes), *methods]) if name not in taken]
+    named = [name for node in parsed(code).body if isinstance(node, DEFINING) for name in [node.name, *(f"{node.name}.{m}" for m in methods(node))]]
+    places = [name for name in dict.fromkeys(map(str.lower, named)) if name not in taken]
     taken.update(places)
     return "```{=html}\n" + "".join(f'<span id="{place}"></span>' for place in places) + "\n```" if places else ""
 
@@ -95,70 +87,38 @@ def only_imports(cell) -> bool:
     return bool(body) and all(isinstance(node, ast.Import | ast.ImportFrom) for node in body)
 
 
-def sentence(node) -> str:
-    """The first sentence of a definition's docstring, marks of Markdown made plain; nothing if it has none."""
-    first = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
-    first = re.split(r"(?<=[.:;])\s", first)[0].rstrip(".:;")
-    return re.sub(r"([\\*_$<>\[\]^~@#\"'|])", r"\\\1", first) if "`" not in first else first
-
-
 def defined(code: str) -> str:
     """What a piece of code defines, as a line of Markdown: a name with its docstring's first sentence, or names."""
     body = parsed(code).body
-    nodes = [node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
-    if len(nodes) == 1 and (said := sentence(nodes[0])):
-        return f"`{nodes[0].name}`: {said}"
-    targets = [target for node in body if isinstance(node, ast.Assign) for target in node.targets]
-    targets += [node.target for node in body if isinstance(node, ast.AnnAssign)]
-    assigned = [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
+    nodes = [node for node in body if isinstance(node, DEFINING)]
+    if len(nodes) == 1 and (said := re.split(r"(?<=[.:;])\s", " ".join((ast.get_docstring(nodes[0]) or "").partition("\n\n")[0].split()))[0].rstrip(".:;")):
+        return f"`{nodes[0].name}`: " + (said if "`" in said else re.sub(r"([\\*_$<>\[\]^~@#\"'|])", r"\\\1", said))
+    assigned = [name.id for node in body if isinstance(node, ast.Assign | ast.AnnAssign) for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
     names = list(dict.fromkeys([node.name for node in nodes] or assigned))
     shown = [f"`{name}`" for name in names[:4]] + ["more"] * (len(names) > 4)
     return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
 
-def summary(cell) -> str:
-    """What a cell of a lesson does, in one line."""
+def fold_line(cell) -> str:
+    """The line that stands for a cell of a lesson, if it serves another purpose than the argument at a length that hides it."""
     _, code = options(cell.source)
-    kind, said = purpose(code, cell.get("outputs", [])), defined(code)
-    if kind == "drawing":
-        checked = any(isinstance(node, ast.Assert) for node in ast.walk(parsed(code)))
-        return "Code of the figure" + ", with checks of what it shows" * checked
-    if kind == "refusal":
+    lines, outputs = code.count("\n"), cell.get("outputs", [])
+    if lines < LONG["lesson"] or code.lstrip()[0] in "%!":
+        return ""
+    if any("image/png" in output.get("data", {}) for output in outputs):
+        return "Code of the figure"
+    kinds = {type(node) for node in ast.walk(parsed(code))}
+    if ast.Try in kinds:
         return "Check of what is refused"
-    if kind == "check":
-        return "Check" + f", with {said.partition(': ')[0]}" * bool(said)
-    return f"Preparation: {said}" if said else "Preparation"
+    if outputs or ast.Assert in kinds:
+        return "Check" * (lines >= LONG["check"])
+    return ": ".join(filter(None, ["Preparation", defined(code)]))
 
 
 def fold(cell, line: str) -> None:
-    """Set Quarto's options for code that the reader unfolds, unless the author has."""
-    if "code-fold" not in options(cell.source)[0]:
+    """Set Quarto's options for code that the reader unfolds, unless the author has, or there is nothing to say."""
+    if line and "code-fold" not in options(cell.source)[0]:
         cell.source = f"#| code-fold: true\n#| code-summary: {json.dumps(line, ensure_ascii=False)}\n{cell.source}"
-
-
-def pieces(code: str, names: list[str]) -> list[str]:
-    """A piece of code cut after each of the definitions `names` but the last, so that one heading stands over one of them."""
-    lines = code.split("\n")
-    ends = [node.end_lineno for node in parsed(code).body if getattr(node, "name", None) in names][:-1]
-    return ["\n".join(lines[start:end]).strip("\n") for start, end in zip([0, *ends], [*ends, len(lines)], strict=True)]
-
-
-def purpose(code: str, outputs: list) -> str:
-    """What a cell of a lesson is for: drawing, refusal (wrong arguments, each in a `try`), preparation or check."""
-    tree = list(ast.walk(parsed(code)))
-    if any("image/png" in output.get("data", {}) for output in outputs):
-        return "drawing"
-    if any(isinstance(node, ast.Try) for node in tree):
-        return "refusal"
-    return "check" if outputs or any(isinstance(node, ast.Assert) for node in tree) else "preparation"
-
-
-def long_lesson(cell) -> bool:
-    """Whether a cell that is not exported serves another purpose than the argument of the page, at a length that hides it."""
-    _, code = options(cell.source)
-    if not code.strip() or code.lstrip()[0] in "%!":
-        return False
-    return code.count("\n") >= LONG[purpose(code, cell.get("outputs", []))]
 
 
 class ApiCells(Processor):
@@ -170,37 +130,29 @@ class ApiCells(Processor):
         texts = [cell.source for cell in self.nb.cells if cell.cell_type == "markdown"]
         taken = OWN_PLACES | {anchor(match[1]) for text in texts for line in text.splitlines() if (match := HEADING.match(line))}
         marked = [(cell.directives_ or {}) if cell.cell_type == "code" and hasattr(cell, "directives_") else {} for cell in self.nb.cells]
-        public = {
-            id(cell): [node.name for node in cell.parsed_() if getattr(node, "name", "_")[0] != "_"]
-            for cell, marks in zip(self.nb.cells, marked, strict=True)
-            if "export" in marks
-        }
-        taken |= {name.lower() for names in public.values() for name in names}
+        public = [[node for node in cell.parsed_() if getattr(node, "name", "_")[0] != "_"] if "export" in marks else [] for cell, marks in zip(self.nb.cells, marked, strict=True)]
+        taken |= {node.name.lower() for nodes in public for node in nodes}
         cells = []
-        for cell, marks in zip(self.nb.cells, marked, strict=True):
-            if names := public.get(id(cell)):
-                cells += self.published(cell, names)
+        for cell, marks, nodes in zip(self.nb.cells, marked, public, strict=True):
+            if nodes:
+                cells += self.published(cell, nodes)
                 continue
-            if "exporti" in marks and (places := anchors(cell, taken)):
+            if "exporti" in marks and (places := anchors(cell.source, taken)):
                 cells.append(mk_cell(places, "markdown"))
             if self.nb.explains_ and cell.cell_type == "code" and not only_imports(cell):
-                if "exporti" in marks and cell.source.count("\n") >= LONG["helper"]:
-                    fold(cell, defined(cell.source))
-                elif not {"export", "exporti"} & marks.keys() and long_lesson(cell):
-                    fold(cell, summary(cell))
+                exported = {"export", "exporti"} & marks.keys()
+                fold(cell, fold_line(cell) if not exported else defined(cell.source) if cell.source.count("\n") >= LONG["helper"] else "")
             cells.append(cell)
         self.nb.cells = list(self.with_imports_folded(cells))
 
-    def published(self, cell, names: list[str]) -> Iterable:
-        """The cells that stand for one with public definitions."""
-        module = f"{get_config().lib_name}.{self.nb.module_}"
-        for name, code in zip(names, pieces(cell.source, names), strict=True):
-            piece = cell if name == names[-1] else mk_cell(code)
-            piece.source = code
-            yield mk_cell(api_heading(piece, module, name), "markdown")
-            piece.source = first_paragraphs(code)
-            if piece.source.count("\n") >= LONG["class"] and isinstance(definition(piece, name), ast.ClassDef):
-                fold(piece, defined(piece.source))
+    def published(self, cell, nodes: list[ast.stmt]) -> Iterable:
+        """The cells that stand for one with public definitions: it is cut so that one heading stands over one of them."""
+        lines, ends = cell.source.split("\n"), [node.end_lineno for node in nodes]
+        for node, start, end in zip(nodes, [0, *ends], [*ends[:-1], len(lines)]):
+            yield mk_cell(api_heading(node, f"{get_config().lib_name}.{self.nb.module_}"), "markdown")
+            piece = cell if node is nodes[-1] else mk_cell("")
+            piece.source = first_paragraphs("\n".join(lines[start:end]).strip("\n"))
+            fold(piece, defined(piece.source) if piece.source.count("\n") >= LONG["definition"] else "")
             yield piece
 
     def with_imports_folded(self, cells: list) -> Iterable:
@@ -227,9 +179,34 @@ def unnested(text: str) -> str:
     return re.sub(r"\[([^\[\]]*)\[(`[^`]+`)\]\([^()\s]*\)([^\[\]]*)\]\(", r"[\1\2\3](", text)
 
 
+def numbered(text: str, page: str, known: dict[str, tuple[str, str]]) -> str:
+    """Markdown of a page with the numbers of its equations in their labels, for the filter, and references to equations as links."""
+
+    def known_as(label: str) -> tuple[str, str]:
+        if label not in known:
+            raise SystemExit(f"docs: {page}: reference to @{label}, which no page defines")
+        return known[label]
+
+    def reference(match: re.Match) -> str:
+        place, number = known_as(match[1])
+        return f"[({number})]({'' if place == page else posixpath.relpath(place, posixpath.dirname(page) or '.')}#{match[1]})"
+
+    text = re.sub(r"(?<=\{#)(eq-[\w-]*\w)(?=\})", lambda match: f"{match[0]}={known_as(match[0])[1]}", text)
+    return re.sub(r"(?<![\w`])@(eq-[\w-]*\w)", reference, text)
+
+
+def origin(page: str, module: str | None) -> str:
+    """Links to a page's notebook and, where it exports one, to its module."""
+    config = get_config()
+    base = f"{config.git_url}/blob/{config.branch}"
+    links = [f"[notebook]({base}/{config.nbs_path.name}/{page})"] if (config.nbs_path / page).exists() else []
+    links += [f"[module `{config.lib_name}.{module}`]({base}/{config.lib_path.name}/{module.replace('.', '/')}.py)"] if module else []
+    return f"::: {{.origin}}\nSource: {' · '.join(links)}\n:::"
+
+
 def process(path: Path):
-    """The notebook at `path` after nbdev: cells hidden, definitions given headings, back-tick names linked."""
-    notebook = read_nb(path)
+    """The notebook at `path` after nbdev: cells hidden, definitions given headings, back-tick names linked, equations numbered."""
+    notebook, nbs = read_nb(path), get_config().nbs_path
     title = next((cell.source for cell in notebook.cells if cell.cell_type == "markdown"), "")
     if not title.startswith("# ") or re.search(r"^(?!# |> |\s*$)", title, flags=re.MULTILINE):
         raise SystemExit(f"docs: {path.name}: the first cell should be `# Title` and `> subtitle`; nbdev would drop anything else.")
@@ -237,8 +214,13 @@ def process(path: Path):
     notebook.module_ = next(iter(into), None) or _default_exp(notebook)  # the underscore: kept in memory, not written
     notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d|power_ep|errata", path.name) is not None
     Filter()(notebook)
+    page = path.relative_to(nbs).as_posix()
+    notebook.cells.insert(1, mk_cell(origin(page, notebook.module_), "markdown"))
     for number, cell in enumerate(notebook.cells):
-        cell.source = unnested(cell.source) if cell.cell_type == "markdown" else cell.source
+        cell.source = numbered(unnested(cell.source), page, equations(nbs)) if cell.cell_type == "markdown" else cell.source
+        for output in cell.get("outputs", []):
+            if "text/markdown" in output.get("data", {}):
+                output["data"]["text/markdown"] = numbered("".join(output["data"]["text/markdown"]), page, equations(nbs))
         cell.id = f"cell-{number}"  # those of cells that nbdev makes are random
     return notebook
 
@@ -252,10 +234,8 @@ def fence(text: str, attributes: str) -> str:
 def options(source: str) -> tuple[dict, str]:
     """Split a code cell into its `#| key: value` options and the code."""
     lines = source.splitlines()
-    marked = [line for line in lines if line.startswith("#|")]
-    return yaml.safe_load("\n".join(line[2:].strip() for line in marked)) or {}, "\n".join(
-        line for line in lines if not line.startswith("#|")
-    )
+    marked = "\n".join(line[2:].strip() for line in lines if line.startswith("#|"))
+    return yaml.safe_load(marked) or {}, "\n".join(line for line in lines if not line.startswith("#|"))
 
 
 def figure(png: str, option: dict, files: Path, number: int, place: int) -> str:
@@ -267,11 +247,10 @@ def figure(png: str, option: dict, files: Path, number: int, place: int) -> str:
     target.write_bytes(data)
     caption = option.get("fig-cap", "")
     alt = option.get("fig-alt") or caption
-    alt = alt[place] if isinstance(alt, list) else alt
+    alt = re.sub(r"[\"\\`$]", "", alt[place] if isinstance(alt, list) else alt)
     if not alt:
         raise SystemExit(f"docs: {files.name}: figure {number} needs a line `#| fig-alt: what is seen` at the top of its cell.")
     label = f"#{option['label']} " if "label" in option else ""
-    alt = re.sub(r"[\"\\`$]", "", alt)
     return f'![{caption}]({files.name}/{target.name}){{{label}alt="{alt}" width={width} height={height}}}\n'
 
 

@@ -5,25 +5,43 @@ section's heading, `<!-- paper: key key -->`.
 """
 
 import csv
+import functools
 import json
 import re
 from pathlib import Path
 
+LABEL = re.compile(r"\{#(eq-[\w-]*\w)\}")
 TAG = re.compile(r"<!--\s*paper:\s*(.*?)\s*-->")
 HEADING = re.compile(r"^#{1,4}\s+(.*?)\s*$")
+
+
+def lines_of(path):
+    """The lines of a notebook's text."""
+    cells = json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
+    return [line for cell in cells if cell["cell_type"] == "markdown" for line in "".join(cell["source"]).splitlines()]
 
 
 def headings_and_tags(path):
     """(heading, keys) of every section of a notebook."""
     found = [["", []]]
-    for cell in json.loads(Path(path).read_text(encoding="utf-8"))["cells"]:
-        if cell["cell_type"] != "markdown":
-            continue
-        for line in "".join(cell["source"]).splitlines():
-            if heading := HEADING.match(line):
-                found.append([heading[1], []])
-            for keys in TAG.findall(line):
-                found[-1][1].extend(keys.split())
+    for line in lines_of(path):
+        if heading := HEADING.match(line):
+            found.append([heading[1], []])
+        for keys in TAG.findall(line):
+            found[-1][1].extend(keys.split())
+    return found
+
+
+@functools.cache
+def equations(nbs):
+    """(page, number) of every labelled equation, by its label. The number is that of the page and that of the equation on it."""
+    found = {}
+    for path in sorted(nbs.rglob("*.ipynb")):
+        page, chapter = path.relative_to(nbs).as_posix(), re.match(r"0*(\d+[a-z]?)_|power_ep_in_one_page", path.name)
+        for number, label in enumerate(LABEL.findall("\n".join(lines_of(path))), 1):
+            if label in found:
+                raise SystemExit(f"docs: {page} and {found[label][0]} both define {label}")
+            found[label] = page, f"{chapter[1] or 0}.{number}" if chapter else str(number)
     return found
 
 
@@ -34,34 +52,32 @@ def anchor(heading):
 
 
 def read_map(root):
-    """The entries, a dictionary each, with `derivations`: (notebook, heading) pairs."""
+    """The entries, a dictionary each, with `derivations`, (notebook, heading) pairs, and `labels_here`, those of our equations."""
     root = Path(root)
     with open(root / "docs" / "paper_map.csv", encoding="utf-8", newline="") as file:
         entries = list(csv.DictReader(file, delimiter="|"))
     nbs = root / "nbs"
-    pages = sorted(nbs.rglob("*.ipynb"), key=lambda path: (len(path.parts), path))
-    sections = {path.relative_to(nbs).with_suffix("").as_posix(): headings_and_tags(path) for path in pages}
-    tagged = {}
-    for notebook, parts in sections.items():
-        for heading, keys in parts:
-            for key in keys:
-                tagged.setdefault(key, []).append((notebook, heading))
-    for entry in entries:
-        entry["derivations"] = tagged.get(entry["key"], [])
-    return entries
+    sections, labelled = {}, {}
+    for path in sorted(nbs.rglob("*.ipynb"), key=lambda path: (len(path.parts), path)):
+        for heading, keys in headings_and_tags(path):
+            for key in dict.fromkeys(keys):
+                sections.setdefault(key, []).append((path.relative_to(nbs).with_suffix("").as_posix(), heading))
+        for line in lines_of(path):
+            for key in " ".join(TAG.findall(line) if LABEL.search(line) else []).split():
+                labelled.setdefault(key, []).append(LABEL.search(line)[1])
+    return [entry | {"derivations": sections.get(entry["key"], []), "labels_here": labelled.get(entry["key"], [])} for entry in entries]
 
 
-def as_table(entries):
-    """Markdown."""
-    lines = ["| | what it says | derived in | computed by, tested by | wrong |", "|---|---|---|---|---|"]
+def as_table(entries, nbs):
+    """Markdown, with the numbers of equations in the paper and on the site."""
+    lines = ["| in the paper | what it says | derived in | computed by, tested by | wrong |", "|---|---|---|---|---|"]
     for entry in entries:
-        links = ", ".join(
-            f"[{heading}](/{notebook}.ipynb#{anchor(heading)})" for notebook, heading in entry["derivations"]
-        )
+        links = ", ".join(f"[{heading}](/{notebook}.ipynb#{anchor(heading)})" for notebook, heading in entry["derivations"])
+        ours = "".join(f", [({number})](/{page}#{label})" for label in entry["labels_here"] for page, number in [equations(nbs)[label]])
         function, test = entry["function"], entry["test"].replace("tests/", "").replace(".py::", " ")
         code = "<br>".join(dict.fromkeys(" ".join(map(breakable, text.split())) for text in (function, test)))
-        wrong = ", ".join(entry["errata"].split())
-        lines.append(f"| {breakable(entry['key'])} | {entry['says']} | {links} | {code} | {wrong} |")
+        number = f"({entry['number']}) " if entry["number"] else ""
+        lines.append(f"| {number}{breakable(entry['key'])} | {entry['says']} | {links}{ours} | {code} | {', '.join(entry['errata'].split())} |")
     return "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ function measure(frame) {
   return {
     page: frame.dataset.page, width: root.clientWidth, scroll: root.scrollWidth, height: root.scrollHeight,
     wide: [...page.querySelectorAll("main *")].filter((e) => box(e).right > root.clientWidth + 1 && !folded(e) && !scrolls(e)).map((e) => e.outerHTML.slice(0, 120)),
+    broken: shown("td code").filter((e) => !e.querySelector("wbr") && e.getClientRects().length > 1).map((e) => e.textContent),
     formulas: shown("math").length,
     flat: shown("math").filter((e) => box(e).width < 1 || box(e).height < 4).map((e) => e.textContent),
     images: shown("img").map((e) => [e.getAttribute("src"), e.naturalWidth, box(e).width]),
@@ -27,17 +28,36 @@ function text(frame) {
 // The menu opened, as a finger or a key would open it: its links are in view, and only the sections that hold this page are unfolded.
 function menu(frame) {
   const page = frame.contentDocument, root = page.documentElement, side = page.querySelector("details.side");
+  if (!side) return [];
   const before = side.open;
   side.open = true;
   const links = [...side.querySelectorAll("a")].filter((e) => !e.closest("details.section:not([open])"));
   const found = {
-    closed: !before, summary: box(side.querySelector("summary")).height,
+    page: frame.dataset.page, width: frame.clientWidth, closed: !before, summary: box(side.querySelector("summary")).height,
     links: links.length, out: links.filter((e) => box(e).right > root.clientWidth || box(e).height < 24).length, scroll: root.scrollWidth,
     sections: page.querySelectorAll("details.section").length,
     unfolded: [...page.querySelectorAll("details.section[open]")].map((e) => e.querySelectorAll("[aria-current]").length),
   };
   side.open = before;
-  return found;
+  return [found];
+}
+
+// The button for the scheme pressed twice, a button that copies, and how far the menu moves when the text is scrolled.
+async function use(frame) {
+  const page = frame.contentDocument, inside = frame.contentWindow, button = page.querySelector(".scheme");
+  if (!button) return [];
+  const press = () => { button.click(); return inside.getComputedStyle(page.documentElement).colorScheme; };
+  const schemes = [press(), press()], copy = page.querySelector(".copy");
+  let copied = null;
+  Object.defineProperty(inside.navigator, "clipboard", { value: { writeText: async (text) => { copied = text; } } });
+  copy?.click();
+  inside.localStorage.clear();
+  page.body.className = "";
+  const side = page.querySelector("details.side"), before = box(side).top;
+  inside.scrollTo(0, 300);
+  const moved = inside.scrollY > 200 ? box(side).top - before : 0;
+  inside.scrollTo(0, 0);
+  return [{ page: frame.dataset.page, schemes, copied, code: copy?.parentElement.querySelector("code").textContent ?? null, side: moved }];
 }
 
 // Which kinds of things that take the focus do not show it.
@@ -103,8 +123,9 @@ async function visit(frame, page, result) {
   await loaded;
   const inside = frame.contentWindow;
   result.pages.push(measure(frame));
-  result.menus.push({ page, width: frame.clientWidth, ...menu(frame) });
+  result.menus.push(...menu(frame));
   if (SAMPLE.includes(page)) {
+    result.used.push(...(await use(frame)));
     result.faint.push([page, faint(frame)]);
     result.unfocused.push([page, focus(frame)]);
   }
@@ -112,16 +133,16 @@ async function visit(frame, page, result) {
   result.plates.push(...[...frame.contentDocument.images].map((e) => inside.getComputedStyle(e).backgroundColor));
   result.resources.push(...inside.performance.getEntriesByType("resource").map((e) => e.name));
   frame.style.width = "390px";
-  for (let i = 0; i < 50 && frame.contentDocument.querySelector("details.side").open; i++) await new Promise(requestAnimationFrame);
+  for (let i = 0; i < 50 && frame.contentDocument.querySelector("details.side")?.open; i++) await new Promise(requestAnimationFrame);
   result.pages.push(measure(frame));
-  result.menus.push({ page, width: frame.clientWidth, ...menu(frame) });
+  result.menus.push(...menu(frame));
 }
 
 // Chromium prints the document when all of it is loaded: a second frame, which is being written until the end, puts that off.
 addEventListener("DOMContentLoaded", async () => {
   const [frame, pending] = document.querySelectorAll("iframe");
   pending.contentDocument.open();
-  const result = { pages: [], menus: [], faint: [], unfocused: [], prose: [], plates: [], resources: [], search: {} };
+  const result = { pages: [], menus: [], used: [], faint: [], unfocused: [], prose: [], plates: [], resources: [], search: {} };
   try {
     for (const page of PAGES) await visit(frame, page, result);
     result.dark = matchMedia("(prefers-color-scheme: dark)").matches;

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import pytest
 
+pypandoc = pytest.importorskip("pypandoc", reason="the site is built with the development dependencies")
 pytest.importorskip("nbdev", reason="the site is built with the development dependencies")
-pytest.importorskip("pypandoc", reason="the site is built with the development dependencies")
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
@@ -44,13 +44,42 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
 
+# A page as Quarto makes it, as far as it decides how ours looks: its class names, its rules that ours must win against, and what
+# was too wide, broken or invisible under it. The text went through the filter, which Quarto is given as well.
+QUARTO = """<!DOCTYPE html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Q</title>
+<style>p code:not(.sourceCode), li code:not(.sourceCode), td code:not(.sourceCode) { color: #7d12ba; background: #f8f9fa }
+td code:not(.sourceCode) { white-space: pre-wrap } table { width: 100% }
+body { font-family: Liberation Sans; margin: 0 } .quarto-dark { color: #fff; background: #222 } main { padding: 0 1rem }</style>
+<link rel="stylesheet" href="some/where/site.css"><body class="fullcontent quarto-SCHEME"><main class="content" id="_main">BODY</main></body></html>"""
+FORMULA = " + ".join(f"\\mathbf K_{{{n}}}^{{-1}}\\log p(y_{{{n}}})" for n in range(6))
+HARD = f"""The class `sparse_pep.estimators.regressor.SparsePEPRegressor.{"log_marginal_likelihood_gradient" * 3}` and ${FORMULA}$.
+
+$$ {FORMULA * 4} $$ {{#eq-long=5.1}}
+
+| name | what it is |
+|---------|-|
+| `log_marginal_likelihood_gradient` | {"A word. " * 30} |
+
+:::: {{.gallery}}
+[![An alternative text, no caption.](figure.png){{width=360 height=150}}](x.html)
+**[Title](x.html)**. Subtitle.
+::::
+"""
+
+
 @pytest.fixture(scope="session", params=["files, light", "server, dark"])
 def seen(request, site, tmp_path_factory):
     """What the browser saw of the site, the addresses that it asked for, and what its console said."""
     folder = tmp_path_factory.mktemp("probe")
     shutil.copytree(site, folder / "some" / "where")
-    pages = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.html"))]
+    pages = ["quarto.html", *(path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.html")))]
     dark = request.param == "server, dark"
+    (folder / "filter.lua").write_text(f"quarto = true; return dofile({str(ROOT / 'docs' / 'filter.lua')!r})", encoding="utf-8")
+    text = pypandoc.convert_text(HARD, "html5", "markdown", extra_args=["--mathml", f"--lua-filter={folder / 'filter.lua'}"])
+    assert "<figcaption" not in text
+    picture = next(site.rglob("*.png")).relative_to(site).as_posix()
+    page = QUARTO.replace("SCHEME", "dark" if dark else "light").replace("BODY", text).replace("figure.png", f"some/where/{picture}")
+    (folder / "quarto.html").write_text(page, encoding="utf-8")
     sample = list({posixpath.dirname(page): page for page in pages}.values())
     script = f"const PAGES = {json.dumps(sample if dark else pages)}, SAMPLE = {json.dumps(sample)}, WORDS = {json.dumps(WORDS)};{PROBE}"
     frame = '<iframe style="height:800px"></iframe><iframe></iframe>'
@@ -74,7 +103,7 @@ def seen(request, site, tmp_path_factory):
 
 def test_every_page_opens_at_both_widths_and_what_is_on_it_is_drawn(seen, site):
     pages = list(site.rglob("*.html"))
-    assert len(seen["pages"]) == 2 * (len({page.parent for page in pages}) if seen["served"] else len(pages))
+    assert len(seen["pages"]) == 2 * (1 + (len({page.parent for page in pages}) if seen["served"] else len(pages)))
     assert {page["width"] for page in seen["pages"]} == {1400, 390}
     assert all("Liberation Sans" in page["font"] for page in seen["pages"]), "the style sheet was not applied"
     assert sum(page["formulas"] for page in seen["pages"]) > (10 if seen["served"] else 200)
@@ -94,7 +123,8 @@ def test_nothing_is_too_wide_and_no_page_too_long_to_read(seen):
     """Those that would be fold code and long calculations."""
     for page in seen["pages"]:
         assert page["scroll"] <= page["width"] and not page["wide"], (page["page"], page["width"], page["scroll"], page["wide"])
-        assert page["width"] < 1400 or page["height"] <= 17_000, (page["page"], page["height"])
+        assert page["width"] < 1400 or page["height"] <= 16_000, (page["page"], page["height"])
+        assert not page["broken"], (page["page"], page["width"], page["broken"])
 
 
 def test_no_request_leaves_the_machine(seen):
@@ -129,6 +159,13 @@ def test_the_dark_scheme_is_dark_and_figures_lie_on_a_light_plate(seen):
 def test_no_script_complains_text_stands_out_and_the_focus_shows(seen):
     assert not seen["said"]
     assert not {page: found for name in ("faint", "unfocused") for page, found in seen[name] if found}
+
+
+def test_the_buttons_copy_code_and_switch_the_scheme_and_the_side_bars_stay(seen):
+    for page in seen["used"]:
+        assert page["schemes"] in (["dark", "light"], ["light", "dark"]) and page["schemes"][0] == ("light" if seen["served"] else "dark"), page
+        assert page["copied"] in (None, page["code"]) and abs(page["side"]) < 1, page
+    assert any(page["code"] for page in seen["used"])
 
 
 def test_the_menu_can_be_used_at_both_widths(seen):

@@ -1,5 +1,4 @@
 """What the docstrings promise: examples that run, sections, types; what the reference pages make of them."""
-import ast
 import doctest
 import inspect
 import re
@@ -21,31 +20,24 @@ MODULES = sorted(reference.homes())
 SHAPE = re.compile(r"\([A-Za-zℓτ\d₀-₉][\w +−·₀-₉]*,[^()]*\)|shape|element")
 
 
+def loaded(module):
+    """A module of the package, imported."""
+    return import_module(f"sparse_pep.{module}")
+
+
 def own(module):
     """(name, function or class) for what a module defines, helpers included but for those with an underscore."""
-    for name, thing in vars(reference.loaded(module)).items():
+    for name, thing in vars(loaded(module)).items():
         here = getattr(thing, "__module__", "") == f"sparse_pep.{module}" and name[0] != "_"
         if here and (inspect.isfunction(thing) or inspect.isclass(thing)):
             yield name, thing
 
 
 def functions(module):
-    """(name, function, whether it is a method) for the functions of a module and methods of its classes."""
-    for name, thing in own(module):
-        if inspect.isfunction(thing):
-            yield name, thing, False
-            continue
-        for part, inner in vars(thing).items():
-            inner = inner.__func__ if isinstance(inner, classmethod | staticmethod) else inner
-            if part[0] != "_" and inspect.isfunction(inner) and inner.__name__ == part:  # no lambda, no alias
-                yield f"{name}.{part}", inner, not isinstance(vars(thing)[part], staticmethod)
-
-
-def parameters(thing, bound):
-    """The arguments of a definition."""
-    a = reference.tree(thing).args
-    given = a.posonlyargs + a.args + a.kwonlyargs + [extra for extra in (a.vararg, a.kwarg) if extra]
-    return given[1:] if bound else given
+    """(name, function) for the functions of a module and the methods of its classes, as griffe reads them."""
+    things = [(name, thing) for name, thing in reference.package()[module].members.items() if name[0] != "_" and not thing.is_alias]
+    methods = [(f"{name}.{part}", inner) for name, thing in things if thing.is_class for part, inner in thing.members.items() if part[0] != "_"]
+    return [(name, thing) for name, thing in things + methods if not thing.is_alias and thing.is_function]
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -61,7 +53,7 @@ def test_examples_run_and_print_what_they_say(module, monkeypatch, tmp_path):
 
 def has_example(thing):
     """Whether a name shows how it is used: a function or a class in its docstring, a command in its help."""
-    if reference.is_command(thing):
+    if hasattr(thing, "get_short_help_str"):
         return bool(re.search(r"^(Example|Try): +sparse-pep \w", inspect.cleandoc(thing.help or ""), re.MULTILINE))
     return not (inspect.isfunction(thing) or inspect.isclass(thing)) or "Examples" in reference.parse_docstring(thing.__doc__ or "")
 
@@ -71,7 +63,7 @@ SHOWN = ("kernels", "features", "means", "priors", "estimators", "cli")  # what 
 
 @pytest.mark.parametrize("module", [module for module in reference.modules() if module.startswith(SHOWN)])
 def test_public_names_have_examples(module):
-    public = {name: getattr(reference.loaded(module), name) for name in reference.loaded(module).__all__}
+    public = {name: getattr(loaded(module), name) for name in loaded(module).__all__}
     without = [name for name, thing in public.items() if not has_example(thing)]
     assert not without, f"add a section Examples to the docstrings of {', '.join(without)} in `{module}`"
 
@@ -81,22 +73,22 @@ def test_names_say_what_they_are_and_functions_what_they_take_and_give(module):
     """Everything has a docstring and types, and no docstring describes an argument that is none; those of public names say what
     comes back, and its shape.
     """
-    public = reference.loaded(module).__all__
+    public = loaded(module).__all__
     said = {name: thing.__doc__ or "" for name, thing in own(module)}
     faults = [f"{name}: no docstring" for name, text in said.items() if not text.strip() or text.startswith(f"{name}(")]  # what dataclass writes
-    for name, thing, bound in functions(module):
-        given, sections = parameters(thing, bound), reference.parse_docstring(thing.__doc__)
-        names, returns = {arg.arg for arg in given}, reference.tree(thing).returns
-        untyped = [arg.arg for arg in given if arg.annotation is None] + ["return"] * (returns is None)
+    for name, thing in functions(module):
+        given, sections, returns = reference.arguments(thing), reference.parse_docstring(reference.text_of(thing)), thing.returns
+        names = {arg.name for arg in given}
+        untyped = [arg.name for arg in given if arg.annotation is None] + ["return"] * (returns is None)
         faults += [f"{name}: no types of {', '.join(untyped)}"] if untyped else []
-        told = {word.lstrip("*") for head, _ in reference.entries(sections.get("Parameters", "")) for word in head.partition(" : ")[0].split(", ")}
+        told = {item.name.lstrip("*") for item in sections.get("Parameters", ())}
         faults += [f"{name}: describes {word}, which is no argument" for word in sorted(told - names)]
         if name not in public:
             continue
-        back = ast.unparse(returns or ast.Constant(None))
-        if told and back not in ("None", "bool", "float", "int", "str", "Axes") and not {"Returns", "Yields"} & set(sections) and not SHAPE.search(sections[""]):
+        back = str(returns).strip("'")
+        if told and back not in ("None", "bool", "float", "int", "str", "Axes") and not {"Returns", "Yields"} & set(sections) and not SHAPE.search("".join(sections[""])):
             faults.append(f"{name}: arguments, but neither a section Returns nor a shape in the first line")
-        if "ndarray" in back and not SHAPE.search(thing.__doc__ or ""):
+        if "ndarray" in back and not SHAPE.search(reference.text_of(thing)):
             faults.append(f"{name}: gives arrays, but names no shape")
     assert not faults, "\n".join(faults)
 
@@ -110,7 +102,7 @@ def test_the_names_of_the_package_come_first_and_every_module_has_its_page():
     package = import_module("sparse_pep")
     first = [f"sparse_pep.{module}" for module in reference.modules()][: len({getattr(package, name).__module__ for name in package.__all__})]
     assert set(first) == {getattr(package, name).__module__ for name in package.__all__}
-    assert {module for module in MODULES if reference.loaded(module).__all__} == set(reference.modules())
+    assert {module for module in MODULES if loaded(module).__all__} == set(reference.modules())
 
 
 # --- what the reference makes of a docstring ------------------------------------------------------

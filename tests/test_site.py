@@ -26,9 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an installed package
 
 from docs import quarto
+from docs.build import STYLES, finish, listed, page_list, pandoc, read_config, sidebar_html, stage, steps_html
 from docs.build import Page as SitePage
-from docs.build import finish, listed, page_list, pandoc, read_config, sidebar_html, stage, steps_html
-from docs.notebook import fence, markdown, only_imports, process, unnested, without_html
+from docs.notebook import fence, markdown, numbered, only_imports, process, unnested, without_html
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -151,7 +151,7 @@ def test_staging_again_changes_nothing_whatever_the_order_of_sets(tmp_path, monk
     program = f"import docs.build as b; from pathlib import Path; b.page_list = lambda *_: {STAGED}; b.stage(b.ROOT, Path({str(second)!r}))"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": "1"}, check=True)
     bits = {path.relative_to(first): path.read_bytes() for path in first.rglob("*.*") if path.is_file()}
-    assert {path.as_posix() for path in bits if path.parts[0] != ".made"} == {*STAGED, "site.css", "quarto.scss"}
+    assert {path.as_posix() for path in bits if path.parts[0] != ".made"} == {*STAGED, *STYLES}
     assert bits == {path.relative_to(second): path.read_bytes() for path in second.rglob("*.*") if path.is_file()}
     (first / "index.ipynb").write_text("as nbdev makes it")
     times = {path: path.stat().st_mtime_ns for path in first.rglob("*.*")}
@@ -249,7 +249,7 @@ def test_code_is_coloured_and_stays_what_it_is():
     page = finish(render(f"``` {{.python .signature}}\n{code}```"), SitePage("x.ipynb", "x.html", "T"), {})
     block = re.search(r'<pre class="python signature"><code>(.*?)</code></pre>', page, flags=re.DOTALL)[1]
     assert html.unescape(re.sub(r"<[^>]+>", "", block)) == code.rstrip("\n")
-    for kind, text in (("kw", "def"), ("co", "&quot;&quot;&quot;A &lt; b.&quot;&quot;&quot;"), ("dv", "1.5"), ("co", "# why")):
+    for kind, text in (("k", "def"), ("sd", '"""A &lt; b."""'), ("mf", "1.5"), ("c1", "# why")):
         assert f'<span class="{kind}">{text}</span>' in block
 
 
@@ -271,7 +271,7 @@ def render(text):
 
 
 @pytest.mark.parametrize("text, message", [
-    (r"$\undefinedmacro{x}$", r"nbs/x\.ipynb.*TeX math"), ("$$\\frac{1}{$$", r"nbs/x\.ipynb.*TeX math"), ("See @eq-missing.", "@eq-missing"),
+    (r"$\undefinedmacro{x}$", r"nbs/x\.ipynb.*TeX math"), ("$$\\frac{1}{$$", r"nbs/x\.ipynb.*TeX math"), ("See @fig-missing.", "@fig-missing"),
 ])  # fmt: skip
 def test_a_formula_without_mathml_and_a_reference_to_nothing_end_the_build(text, message):
     with pytest.raises(SystemExit, match=message):
@@ -279,16 +279,20 @@ def test_a_formula_without_mathml_and_a_reference_to_nothing_end_the_build(text,
 
 
 def test_equations_figures_and_tables_are_numbered():
+    known = {"eq-a": ("x.ipynb", "5.1"), "eq-b": ("x.ipynb", "5.2"), "eq-c": ("07_c.ipynb", "7.1")}
     page = render(
-        "As in @eq-b, [-@eq-a], @fig-f and @tbl-t.\n\n$$x$$ {#eq-a}\n\n$$y$$ {#eq-b}\n\n"
-        "![A caption](f.png){#fig-f alt='f'}\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n: What it says {#tbl-t}\n"
+        numbered("As in @eq-b and @eq-c.\n\n$$x$$ {#eq-a}\n\n$$y$$ {#eq-b}\n\n", "x.ipynb", known)
+        + "As in @fig-f and @tbl-t.\n\n![A caption](f.png){#fig-f alt='f'}\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n: What it says {#tbl-t}\n"
     )
-    for link in ('<a href="#eq-b">Equation\u00a02</a>', '<a href="#eq-a">1</a>', '<a href="#fig-f">Figure\u00a01</a>'):
+    for link in ('<a href="#eq-b">(5.2)</a>', '<a href="07_c.ipynb#eq-c">(7.1)</a>', '<a href="#fig-f">Figure\u00a01</a>'):
         assert link in page
-    assert '<span class="eq-number">(2)</span>' in page
+    assert '<span class="eq-number">(5.2)</span>' in page
     assert "<strong>Figure\u00a01:</strong> A caption" in page
     assert "<strong>Table\u00a01:</strong> What it says" in page
     assert set(Document(page).ids()) >= {"eq-a", "eq-b", "fig-f", "tbl-t"}
+    for text in ("@eq-missing", "$$x$$ {#eq-missing}"):
+        with pytest.raises(SystemExit, match=r"x\.ipynb: reference to @eq-missing"):
+            numbered(text, "x.ipynb", known)
 
 
 def test_callouts_have_titles_and_stay_out_of_the_contents_and_letters_stand_in_columns():

@@ -1,6 +1,22 @@
-// Search in the browser. The index is a script, not a fetched file, so that it loads from file:// too.
+// A button for the scheme, buttons that copy code, and search. The index is a script, not a fetched file, so that it loads from
+// file:// too.
 (function () {
   "use strict";
+  document.querySelector(".scheme").addEventListener("click", () => {
+    const dark = getComputedStyle(document.documentElement).colorScheme;
+    const now = dark === "light dark" ? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light") : dark;
+    const next = now === "dark" ? "light" : "dark";
+    document.body.className = "quarto-" + next;
+    try { localStorage.scheme = next; } catch { /* a browser may keep nothing */ }
+  });
+  for (const code of document.querySelectorAll("div.sourceCode:has(> .python, > .bash):not(:has(.signature))")) {
+    const button = Object.assign(document.createElement("button"), { className: "copy", type: "button", textContent: "Copy" });
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(code.querySelector("code").textContent);
+      button.textContent = "Copied";
+    });
+    code.append(button);
+  }
   const root = document.currentScript.dataset.root;
   const input = document.getElementById("_search");
   const box = document.getElementById("_results");
@@ -74,22 +90,9 @@
     box.replaceChildren(status, ...hits.slice(0, 20).map(([, entry]) => item(entry, words)));
   }
 
-  function move(event) {
-    const stops = [input, ...box.querySelectorAll("a")];
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (event.key === "Escape") {
-      box.hidden = true;
-      input.focus();
-    } else if (step && !box.hidden) {
-      event.preventDefault();
-      const next = stops.indexOf(document.activeElement) + step;
-      stops[Math.min(Math.max(next, 0), stops.length - 1)].focus();
-    }
-  }
-
   input.addEventListener("focus", load);
   input.addEventListener("input", () => load().then(show));
-  input.form.addEventListener("keydown", move);
+  input.form.addEventListener("keydown", (event) => { if (event.key === "Escape") box.hidden = true; });
   input.form.addEventListener("submit", (event) => {
     event.preventDefault();
     const first = box.querySelector("a");
