@@ -43,7 +43,7 @@ def gaussian_sites(
 
     References
     ----------
-    Bui, Yan and Turner (2017), the first display of section 3.5.
+    Equation 6.1 of the site; the first display of section 3.5 in Bui, Yan and Turner (2017).
     """
     precision = share / (power * dff + noise_variance) + (1.0 - share) / noise_variance
     outputs, ratio = np.atleast_2d(y.T), dff / noise_variance
@@ -101,7 +101,7 @@ def evidence(
 
     References
     ----------
-    Bui, Yan and Turner (2017), log Z_PEP in section 3.5.
+    Equation 6.2 of the site; log Z_PEP in section 3.5 of Bui, Yan and Turner (2017).
     """
     Luu = factorise(Kuu, jitter, "Kuu")
     V = solve_lower(Luu, Kuf)
@@ -128,7 +128,7 @@ def upper_bound(low: Posterior, high: Posterior, log_evidence: float, inflation:
 def predict_f(posterior: Posterior, Kus: np.ndarray, kss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The predictive mean and variance (S,) of f at S test inputs, in units of y and y²; with K outputs the mean is
     (K, S). `Kus` (M, S) is overwritten, `kss` (S,) are the prior variances. Add the noise variance to predict y.
-    Cost 2SM² flops. Bui, Yan and Turner (2017), m_f and V_ff' in section 3.4.
+    Cost 2SM² flops. Equation 6.6 of the site, 18 of the paper.
     """
     V = solve_lower(posterior.Kuu, Kus, out=Kus)
     unexplained, _ = unexplained_variance(kss, V)

@@ -87,7 +87,7 @@ def cavity(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance (N,) of wₙᵀu with the fraction `power` of its own site removed, from its mean μ and variance
     a under q and the sites τ and ν; those of fₙ have D added to the variance. ValueError if 1 − ατa is not positive
-    for some site, so that its cavity is not a distribution. Bui, Yan and Turner (2017), deletion step of section 3.4.
+    for some site, so that its cavity is not a distribution. Equation 5.9 of the site, 19 of the paper.
     """
     rho = 1.0 - power * precision * var
     if np.any(rho <= 0.0):
@@ -106,8 +106,7 @@ def gaussian_tilted(
 
     References
     ----------
-    Bui, Yan and Turner (2017), appendix on the energy, log Z_tilted for regression; here it
-    is divided by α.
+    Equation 5.16 of the site, 127 of the paper (Bui, Yan and Turner, 2017); here it is divided by α.
     """
     ratio = cavity_var / noise_variance
     precision = 1.0 / (noise_variance + power * cavity_var)
@@ -127,8 +126,8 @@ def new_site(
 
     References
     ----------
-    Bui, Yan and Turner (2017), update step of section 3.4; the site here is their fraction
-    of a site to the power 1/α.
+    Equation 5.17 of the site, 64 of the paper (Bui, Yan and Turner, 2017); the site here is their
+    fraction of a site to the power 1/α.
     """
     rho = 1.0 + power * d2 * cavity_var
     return -d2 / rho, (d1 - d2 * cavity_mean) / rho

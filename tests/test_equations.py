@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an installed package
 
-from docs.paper_map import as_table, headings_and_tags, read_map  # noqa: E402
+from docs.paper_map import as_table, equations, headings_and_tags, read_map  # noqa: E402
 
 ENTRIES = read_map(ROOT)
 BY_KEY = {entry["key"]: entry for entry in ENTRIES}
@@ -99,5 +99,31 @@ def test_the_page_evaluates_every_erratum():
 
 
 def test_the_table_has_a_line_for_each_entry():
-    lines = as_table(ENTRIES).splitlines()
+    lines = as_table(ENTRIES, ROOT / "nbs").splitlines()
     assert len(lines) == len(ENTRIES) + 2 and all(line.count("|") == 6 for line in lines)
+    cavity = next(line for line in lines if "19)" in line)
+    assert re.search(r"\[\(5\.\d+\)\]\(/05_sites\.ipynb#eq-cavity\)", cavity), cavity
+
+
+def test_numbers_are_those_of_the_paper(paper):
+    """LaTeX numbers every line of an `align` that does not end in \\nonumber; each number stands at one entry."""
+    count, found = 0, {}
+    for star, body in re.findall(r"\\begin\{align(\*?)\}(.*?)\\end\{align\*?\}", paper, re.DOTALL):
+        lines = re.sub(r"\\begin\{(\w+)\}.*?\\end\{\1\}", "", body, flags=re.DOTALL).strip().removesuffix("\\\\").split("\\\\")
+        numbered = sum("\\nonumber" not in line for line in lines) * (not star)
+        found |= dict.fromkeys(re.findall(r"\\label\{([^}]*)\}", body), str(count + 1) + f"–{count + numbered}" * (numbered > 1))
+        count += numbered
+    ranges = [[int(end) for end in entry["number"].split("–")] for entry in ENTRIES if entry["number"]]
+    assert sorted(number for ends in ranges for number in range(ends[0], ends[-1] + 1)) == list(range(1, count + 1))
+    assert not [entry for entry in ENTRIES for label in entry["labels"].split() if label in found and found[label] != entry["number"]]
+
+
+def test_docstrings_cite_the_numbers_of_the_map():
+    """`Equation 5.17 of the site, 64 of the paper`, in the docstring of what computes it."""
+    ours, cited = equations(ROOT / "nbs"), 0
+    theirs = {ours[label][1]: entry["number"] for entry in ENTRIES if entry["number"] for label in entry["labels_here"]}
+    for path in (ROOT / "sparse_pep").rglob("*.py"):
+        for number, paper in re.findall(r"Equation\s+([\d.a-z]*\d)\s+of\s+the\s+site(?:,\s+([\d–]+)\s+of\s+the\s+paper)?", path.read_text(encoding="utf-8")):
+            assert number in {one for _, one in ours.values()} and paper in ("", theirs.get(number)), (path.name, number, paper)
+            cited += 1
+    assert cited > 5
