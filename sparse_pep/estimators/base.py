@@ -219,7 +219,7 @@ class PowerEPEstimator(Arguments):
                 reason = reason if str(limit) in reason else f"{limit}; the best result before: {reason}"
                 remedy, self.converged_, self.diagnostics_["message"] = "the model is the best so far", False, reason
             if limit.interrupted or not outcome.converged:
-                warn_caller(f"training stopped before it converged ({reason}); {remedy}.", ConvergenceWarning)
+                warn_caller(f"training stopped before it converged ({reason}); {remedy} (see the page “Training that stops early”).", ConvergenceWarning)
         return self
 
     def _start_again(self, data: Data) -> tuple[Model, Data]:

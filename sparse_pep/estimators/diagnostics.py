@@ -87,7 +87,7 @@ SMALL_SHARE, LARGE_SHARE = 0.01, 0.2  # of the prior variance of f
 FEW_DIRECTIONS = 0.25  # of those there are
 LEARNED_NOTHING = (
     "nothing was learned, so the predictions are those of the prior: check the scales of X, the "
-    "starting lengthscales, and where the inducing variables are"
+    "starting lengthscales, and where the inducing variables are (see the page “A constant prediction”)"
 )
 SMALL_NOISE = {False: 1e-6, True: 1e-2}  # of the variance of the targets; at powers above 0.5
 HARMLESS = 1e-8  # jitter, relative: the default of the estimators
@@ -98,7 +98,7 @@ SHALLOW = 0.01  # of the precision, left in a cavity
 
 
 def advice(fit: Any, bounds: tuple[float, float] | None = None) -> list[str]:
-    """Advice on how to improve a fit, one sentence for each problem; none if there is no problem."""
+    """Advice on how to improve a fit, one sentence for each problem, with the page of the site about it; none if there is no problem."""
     entries, share, n_directions = fit.diagnostics_, fit.diagnostics_["unexplained_share"], len(fit.features_) * len(fit._posteriors)
     noise = np.min(getattr(fit.likelihood_, "noise_variance", np.inf))
     scale = entries["target_variance"] * SMALL_NOISE[bool(np.max(fit.power_) > 0.5)]
@@ -113,20 +113,20 @@ def advice(fit: Any, bounds: tuple[float, float] | None = None) -> list[str]:
     wide &= share > SMALL_SHARE  # the upper bound is loose where hardly anything is missing
     scales = entries.get("n_lengthscales", 0)
     cases = (
-        (dead, LEARNED_NOTHING),
-        (not fit.converged_, "training was interrupted: fit again to train to the end" if entries.get("interrupted") else f"it has not converged: raise `{entries.get('limit', 'max_iter')}` or try another `power`"),
-        (crowded, f"{coincide:.0%} of the inducing points nearly coincide with others, and {share:.1%} of the prior variance is unexplained: spread them over the inputs (without `features`, k-means places them)"),
-        (wide and not settled, "the gap between the bounds is wide: a larger `n_inducing` may help"),
-        (bounds is None and share > LARGE_SHARE and not settled, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help"),
-        (not dead and not settled and few < FEW_DIRECTIONS * n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good"),
-        (entries["jitter"] > max(fit._jitter, HARMLESS), f"Kuu needed a jitter of {entries['jitter']:g}, more than was asked for, because some inducing variables nearly coincide: a smaller `n_inducing` may do"),
-        (noise < NOISE_FLOOR * floor, f"the jitter leaves a variance of {floor:.1g} unexplained, and the noise variance {noise:.1g} may be due to it: try a smaller `jitter`, or fewer inducing points"),
-        (scales > MANY_LENGTHSCALES * entries["n_samples"], f"{scales} lengthscales were trained on {entries['n_samples']} rows, too few to determine them: use one for all inputs (`ard='auto'` with `standardize=True`, or a `kernel` that has one), keep them near the scale of the data (`priors='weak'`), leave columns out, or add rows"),
-        (noise < scale, "the noise variance is very small, which near power 1 is often an artefact: compare with a lower `power`; for data with outliers use `SparsePEP(likelihood='student_t')`"),
-        (entries.get("quadrature_error", 0.0) > COARSE, "the quadrature is inaccurate for some data points, because the kernel's variance is very large: start from a suitable `kernel`"),
-        (entries.get("smallest_cavity", 1.0) < SHALLOW, "the posterior at some data point is determined almost entirely by this point itself: look for it with `leave_one_out()`"),
+        (dead, LEARNED_NOTHING, ""),
+        (not fit.converged_, "training was interrupted: fit again to train to the end" if entries.get("interrupted") else f"it has not converged: raise `{entries.get('limit', 'max_iter')}` or try another `power`", "Training that stops early"),
+        (crowded, f"{coincide:.0%} of the inducing points nearly coincide with others, and {share:.1%} of the prior variance is unexplained: spread them over the inputs (without `features`, k-means places them)", "Inducing points that pile up"),
+        (wide and not settled, "the gap between the bounds is wide: a larger `n_inducing` may help", "Noise that explodes"),
+        (bounds is None and share > LARGE_SHARE and not settled, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help", "Noise that explodes"),
+        (not dead and not settled and few < FEW_DIRECTIONS * n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good", ""),
+        (entries["jitter"] > max(fit._jitter, HARMLESS), f"Kuu needed a jitter of {entries['jitter']:g}, more than was asked for, because some inducing variables nearly coincide: a smaller `n_inducing` may do", "A Cholesky factorisation that fails"),
+        (noise < NOISE_FLOOR * floor, f"the jitter leaves a variance of {floor:.1g} unexplained, and the noise variance {noise:.1g} may be due to it: try a smaller `jitter`, or fewer inducing points", "A Cholesky factorisation that fails"),
+        (scales > MANY_LENGTHSCALES * entries["n_samples"], f"{scales} lengthscales were trained on {entries['n_samples']} rows, too few to determine them: use one for all inputs (`ard='auto'` with `standardize=True`, or a `kernel` that has one), keep them near the scale of the data (`priors='weak'`), leave columns out, or add rows", "Lengthscales at their limits"),
+        (noise < scale, "the noise variance is very small, which near power 1 is often an artefact: compare with a lower `power`; for data with outliers use `SparsePEP(likelihood='student_t')`", "Noise that vanishes"),
+        (entries.get("quadrature_error", 0.0) > COARSE, "the quadrature is inaccurate for some data points, because the kernel's variance is very large: start from a suitable `kernel`", ""),
+        (entries.get("smallest_cavity", 1.0) < SHALLOW, "the posterior at some data point is determined almost entirely by this point itself: look for it with `leave_one_out()`", ""),
     )  # fmt: skip
-    return [text for true, text in cases if true]
+    return [f"{text} (see the page “{page}”)" if page else text for true, text, page in cases if true]
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #46eb043b
 def summary_rows(fit: Any, bounds: tuple[float, float] | None = None) -> Lines:

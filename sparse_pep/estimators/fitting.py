@@ -449,7 +449,7 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
     if not fit.converged:
         warn_caller(
             f"inference did not converge: after {fit.n_sweeps} sweeps a site still changes by {fit.change:.2g} in "
-            f"units of the posterior{'' if fit.usable else ', and its log evidence is NaN'}; try another `power`, or start from a smaller kernel variance or more noise.",
+            f"units of the posterior{'' if fit.usable else ', and its log evidence is NaN'}; try another `power`, or start from a smaller kernel variance or more noise (see the page “Sites that oscillate”).",
             ConvergenceWarning,
         )
     return entries | {
