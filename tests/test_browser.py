@@ -44,13 +44,8 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-# A page as Quarto makes it, as far as it decides how ours looks: its class names, its rules that ours must win against, and what
-# was too wide, broken or invisible under it. The text went through the filter, which Quarto is given as well.
-QUARTO = """<!DOCTYPE html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Q</title>
-<style>p code:not(.sourceCode), li code:not(.sourceCode), td code:not(.sourceCode) { color: #7d12ba; background: #f8f9fa }
-td code:not(.sourceCode) { white-space: pre-wrap } table { width: 100% }
-body { font-family: Liberation Sans; margin: 0 } .quarto-dark { color: #fff; background: #222 } main { padding: 0 1rem }</style>
-<link rel="stylesheet" href="some/where/site.css"><body class="fullcontent quarto-SCHEME"><main class="content" id="_main">BODY</main></body></html>"""
+# A page as Quarto makes it, as far as it decides how ours looks: class names, rules that ours must win against, hard cases.
+QUARTO = Path(__file__).with_name("quarto.html").read_text(encoding="utf-8")
 FORMULA = " + ".join(f"\\mathbf K_{{{n}}}^{{-1}}\\log p(y_{{{n}}})" for n in range(6))
 HARD = f"""The class `sparse_pep.estimators.regressor.SparsePEPRegressor.{"log_marginal_likelihood_gradient" * 3}` and ${FORMULA}$.
 

@@ -93,18 +93,6 @@ def test_names_say_what_they_are_and_functions_what_they_take_and_give(module):
     assert not faults, "\n".join(faults)
 
 
-def test_the_types_are_shipped():
-    assert (ROOT / "sparse_pep" / "py.typed").is_file()
-    assert re.search(r"package_data=.*py\.typed", (ROOT / "setup.py").read_text(encoding="utf-8"))
-
-
-def test_the_names_of_the_package_come_first_and_every_module_has_its_page():
-    package = import_module("sparse_pep")
-    first = [f"sparse_pep.{module}" for module in reference.modules()][: len({getattr(package, name).__module__ for name in package.__all__})]
-    assert set(first) == {getattr(package, name).__module__ for name in package.__all__}
-    assert {module for module in MODULES if loaded(module).__all__} == set(reference.modules())
-
-
 # --- what the reference makes of a docstring ------------------------------------------------------
 
 def test_names_in_docstrings_lead_to_their_place_and_arguments_nowhere():

@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an inst
 from docs import quarto
 from docs.build import STYLES, finish, listed, page_list, pandoc, read_config, sidebar_html, stage, steps_html
 from docs.build import Page as SitePage
-from docs.notebook import fence, markdown, numbered, only_imports, process, unnested, without_html
+from docs.notebook import markdown, numbered, only_imports, process
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 
@@ -203,16 +203,6 @@ def shown(source, *outputs, folder=Path("none")):
     return markdown(dict2obj({"cells": cells}), folder)
 
 
-def test_code_cells_obey_their_options():
-    printed = {"output_type": "stream", "name": "stdout", "text": ["said\n"]}
-    assert "x = 1" in shown("x = 1", printed)
-    assert "said" in shown("x = 1", printed)
-    assert "x = 1" not in shown("#| echo: false\nx = 1", printed)
-    assert "said" not in shown("#| output: false\nx = 1", printed)
-    assert shown("#| include: false\nx = 1", printed).strip() == "## A `name` here"
-    assert "#|" not in shown("#| echo: true\nx = 1")
-
-
 def test_figures_take_caption_label_and_description_from_their_options(tmp_path):
     page = shown('#| label: fig-a\n#| fig-cap: "Of $x$"\n#| fig-alt: "A line"\nplot()', DRAWN, folder=tmp_path / "x_files")
     assert '![Of $x$](x_files/figure-1.png){#fig-a alt="A line" width=30 height=20}' in page
@@ -234,16 +224,6 @@ def test_outputs_show_their_richest_static_form():
         shown("x", {"output_type": "execute_result", "data": {"application/odd": "1"}})
 
 
-def test_quarto_sees_no_html_output():
-    from fastcore.utils import dict2obj
-
-    table = {"output_type": "execute_result", "data": {"text/html": ["<table>", "</table>"], "text/plain": "1"}}
-    drawn = {"output_type": "display_data", "data": {"image/png": PNG, "text/html": "<img>"}}
-    cells = without_html(dict2obj({"cells": [{"cell_type": "code", "source": "", "outputs": [table, drawn]}]})).cells
-    assert cells[0].outputs[0]["data"] == {"text/markdown": '```{=html}\n<div class="table-box" tabindex="0"><table></table></div>\n```\n'}
-    assert cells[0].outputs[1]["data"]["image/png"] == PNG
-
-
 def test_code_is_coloured_and_stays_what_it_is():
     code = 'def f(x):\n    """A < b."""\n    return "a" if x else 1.5  # why\n'
     page = finish(render(f"``` {{.python .signature}}\n{code}```"), SitePage("x.ipynb", "x.html", "T"), {})
@@ -251,17 +231,6 @@ def test_code_is_coloured_and_stays_what_it_is():
     assert html.unescape(re.sub(r"<[^>]+>", "", block)) == code.rstrip("\n")
     for kind, text in (("k", "def"), ("sd", '"""A &lt; b."""'), ("mf", "1.5"), ("c1", "# why")):
         assert f'<span class="{kind}">{text}</span>' in block
-
-
-def test_no_text_can_close_its_code_block_and_no_link_is_put_into_a_link():
-    lines = fence("a\n````\nb", ".output").splitlines()
-    assert (lines[0], lines[-1]) == ("````` {.output}", "`````")
-    for text, wanted in {
-        "A [[`Constant`](/kernels.html#constant)](01_kernels.ipynb).": "A [`Constant`](01_kernels.ipynb).",
-        "[a [`Sum`](/k.html#sum) of](b.ipynb)": "[a `Sum` of](b.ipynb)",
-        "The [`Sum`](/k.html#sum) and [a `Product`](b.ipynb), $x[[i]]$": None,
-    }.items():
-        assert unnested(text) == (wanted or text)
 
 
 def render(text):
@@ -345,17 +314,6 @@ def test_pages_for_users_show_numbers_and_hide_their_checks(folder):
 def test_imports_and_code_that_is_not_the_argument_are_folded(documents):
     folded = {page for page, document in documents.items() if ("details", {"class": "folded"}) in document.tags}
     assert {"regression.html", "power_ep_in_one_page.html", "internals/plots.html", "gallery/counts.html"} <= folded
-
-
-def test_code_is_folded_with_its_options_and_its_output_is_not():
-    page = shown('#| code-fold: true\n#| code-summary: "`f`: a \\"b\\" of $x$"\nx = 1', {"output_type": "stream", "name": "stdout", "text": ["said\n"]})
-    text = render(page)
-    fold = re.search(r'<details class="folded"><summary>(.*?)</summary>(.*?)</details>(.*)', text, flags=re.DOTALL)
-    assert "<code>f</code>: a" in fold[1]
-    assert "<math" in fold[1]
-    assert "x = 1" in fold[2]
-    assert "said" in fold[3]
-    assert "said" not in fold[2]
 
 
 # --- Quarto ---
