@@ -39,6 +39,7 @@ from laws import adapter
 from laws.problems import Problem
 from reference import mutations
 from scipy.special import expit
+from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, kernels, likelihoods, load
@@ -297,7 +298,7 @@ def threads(rng):
 
     def bits(model, X, y):
         with contextlib.suppress(ValueError, np.linalg.LinAlgError):
-            return np.array(model.fit(X, y).predict_f(X)).tobytes()
+            return np.array(clone(model).fit(X, y).predict_f(X)).tobytes()
 
     with threadpool_limits(int(rng.integers(1, 4)), user_api="blas"):
         cases, before = [random_estimator(rng) for _ in range(2)], global_state()
