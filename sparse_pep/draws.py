@@ -107,8 +107,8 @@ def waves_seen(windows: Windows, xi: np.ndarray) -> np.ndarray:
     left, right = (np.exp(-0.5 * bent - sign * turn) for sign in (1.0, -1.0))
     phase = np.exp(1j * windows.phase[:, None])
     inside = 0.5 * (phase * left + phase.conj() * right) - windows.level[:, None] * np.exp(-0.5 * plain)
-    found, rows = inside * np.exp(1j * (windows.centre @ xi.T)), np.flatnonzero(windows.dims >= 0)
-    found[rows] *= 1j * xi[:, windows.dims[rows]].T
+    found, rows = inside * np.exp(1j * (windows.centre @ xi.T)), windows.sloped
+    found[rows] *= 1j * (windows.direction[rows] @ xi.T)
     return found
 
 # %% ../nbs/21_draws.ipynb #32cebdfd

@@ -9,14 +9,16 @@ __all__ = ['Features', 'InducingPoints', 'GaussianBlur', 'Wavelet', 'Derivative'
 import math  # noqa: F401
 from collections.abc import Callable
 from dataclasses import dataclass, replace  # noqa: F401
+from functools import reduce  # noqa: F401
+from operator import mul  # noqa: F401
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist  # noqa: F401
 
-from .kernels import Constant, Kernel, Linear, Matern12, Matern32, Matern52, SquaredExponential, Sum, White  # noqa: F401
-from .numerics.distances import Pairs, moments_of_differences, quadratic_of_differences  # noqa: F401
+from .kernels import Constant, Kernel, Linear, Matern12, Matern32, Matern52, Product, SquaredExponential, Sum, White  # noqa: F401
+from .numerics.distances import Pairs, moments_of_differences, ordered_product, quadratic_of_differences  # noqa: F401
 from .numerics.parameters import Parametric, added, numbered, with_numbered  # noqa: F401
 from .numerics.validation import as_floats, inputs_2d  # noqa: F401
 
@@ -112,7 +114,7 @@ class InducingPoints(Features):
 
     def Kuf_vjp(self, kernel: Kernel, X: np.ndarray | None) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuf = k(Z, X) (M, N), or k(Z, Z) if X is None, and its pull-back, see `Features`."""
-        if X is not None and X.shape[1] != self.Z.shape[1]:
+        if X is not None and X.shape[1] != self.Z.shape[1] and not kernel.of_functionals:
             raise ValueError(f"`X` has {X.shape[1]} columns, but the inducing inputs `Z` of the features have {self.Z.shape[1]}.")
         K, pull = kernel.vjp(self.Z, X)
 
@@ -125,35 +127,33 @@ class InducingPoints(Features):
         return K, pull_back
 
 # %% ../nbs/04_interdomain.ipynb #8991b431
-ARRAYS = ("centre", "width", "frequency", "phase", "level", "dims")
+ARRAYS = ("centre", "width", "frequency", "direction", "shift", "phase", "level")
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Windows of A functionals u(z) = ∫ N(x; z, diag width²) (cos(frequencyᵀ(x − z) + phase)
-    − level) f(x) dx, or ∂u/∂z_d where dims is d ≥ 0.
+    """Windows of A functionals u(z) = ∫ N(x; z, diag width²) cos(frequencyᵀ(x − z) + phase) f(x) dx
+    − level · ∫ N(x; z + shift, diag width²) f(x) dx, or directionᵀ ∂u/∂z where the direction is not 0.
 
     Attributes
     ----------
-    centre, width, frequency : ndarray (A, D)
-        z, units of x; width ≥ 0, units of x; frequency, radians per unit of x.
+    centre, width, frequency, direction, shift : ndarray (A, D)
+        z, units of x; width ≥ 0, units of x; frequency, radians per unit of x; direction and shift, units of x.
     phase, level : ndarray (A,)
         Radians; a pure number.
-    dims : ndarray (A,) of int
-        −1 for u itself.
     kind : str
         Their name in error messages.
     data : bool
-        Whether these are the function values at the data. There are many of them, and
-        derivatives with respect to their places are not needed.
+        Whether these are observed. Derivatives with respect to their parameters are then not needed.
     """
 
     centre: np.ndarray
     width: np.ndarray
     frequency: np.ndarray
+    direction: np.ndarray
+    shift: np.ndarray
     phase: np.ndarray
     level: np.ndarray
-    dims: np.ndarray
     kind: str = "InducingPoints"
     data: bool = False
 
@@ -167,17 +167,20 @@ class Windows:
         """Whether any frequency or phase differs from 0."""
         return bool(self.frequency.any() or self.phase.any())
 
+    @property
+    def sloped(self) -> np.ndarray:
+        """Which windows are differentiated, (A,)."""
+        return self.direction.any(axis=1)
+
     def take(self, rows: np.ndarray) -> "Windows":
         """The windows of these rows."""
         return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})
 
 # %% ../nbs/04_interdomain.ipynb #da1ae71b
-def points(Z: np.ndarray, dims: np.ndarray | None = None) -> Windows:
-    """Function values at Z (A, D), or derivatives: windows of width 0."""
+def points(Z: np.ndarray) -> Windows:
+    """Function values at Z (A, D): windows of width 0."""
     none, flat = np.broadcast_to(0.0, Z.shape), np.broadcast_to(0.0, Z.shape[0])
-    dims = np.broadcast_to(-1, Z.shape[0]) if dims is None else dims
-    kind = "Derivative" if np.any(dims >= 0) else "InducingPoints"
-    return Windows(Z, none, none, flat, flat, dims, kind)
+    return Windows(Z, none, none, none, none, flat, flat)
 
 # %% ../nbs/04_interdomain.ipynb #a4c3cdfe
 @dataclass(frozen=True, eq=False)
@@ -230,20 +233,12 @@ def slope_factors(P: np.ndarray, A: Windows, B: Windows, sign: float) -> tuple[n
     """The factor of the rows, the factor of the columns and the correction of the table, each
     (M, n), or a number where nothing is differentiated.
     """
-    shape = len(A.dims), len(B.dims)
-    kind = complex if A.waves or B.waves else float
-    left = np.ones(shape, kind) if np.any(A.dims >= 0) else 1.0
-    right = np.ones(shape, kind) if np.any(B.dims >= 0) else 1.0
-    same = np.zeros(shape) if np.ndim(left) and np.ndim(right) else 0.0
-    for d in range(len(P)):
-        rows, columns = np.flatnonzero(A.dims == d), np.flatnonzero(B.dims == d)
-        if len(rows):
-            left[rows] = side(P, A.take(rows), B, d, sign).u
-        if len(columns):
-            right[:, columns] = -side(P, A, B.take(columns), d, sign).u
-        if len(rows) and len(columns):
-            both = side(P, A.take(rows), B.take(columns), d, sign)
-            same[np.ix_(rows, columns)] = P[d] / both.tau
+    (s, left), (t, right) = ((W.direction, np.where(W.sloped, 0.0, 1.0)) for W in (A, B))
+    left, same = left[:, None], 0.0
+    for d in np.flatnonzero(s.any(axis=0) | t.any(axis=0)):
+        pair = side(P, A, B, d, sign)
+        left, right = left + s[:, d, None] * pair.u, right - t[:, d] * pair.u
+        same = same + np.outer(s[:, d], t[:, d]) * (P[d] / pair.tau)
     return left, right, same
 
 # %% ../nbs/04_interdomain.ipynb #989af3c2
@@ -275,8 +270,7 @@ def side_sums(s: Side, W: np.ndarray, U: np.ndarray, C: np.ndarray) -> list[np.n
 # %% ../nbs/04_interdomain.ipynb #43c764dd
 def no_gradient(A: Windows) -> dict[str, np.ndarray]:
     """Zeros for the derivatives with respect to the windows' own parameters, each (A, D)."""
-    shape = (0, 0) if A.data else A.centre.shape
-    return {key: np.zeros(shape) for key in ("Z", "log_width", "frequency")}
+    return {key: np.zeros(A.centre.shape) for key in ("Z", "log_width", "frequency")}
 
 # %% ../nbs/04_interdomain.ipynb #a4151226
 def wave_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
@@ -307,7 +301,7 @@ def wave_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np
 
 # %% ../nbs/04_interdomain.ipynb #54b43dba
 def wave_pull(
-    P: np.ndarray, A: Windows, B: Windows, sign: float, beam: tuple[Any, ...], K_bar: np.ndarray, lengthscale: np.ndarray, a: dict[str, Any], b: dict[str, Any]
+    P: np.ndarray, A: Windows, B: Windows, sign: float, beam: tuple, K_bar: np.ndarray, lengthscale: np.ndarray, a: dict[str, Any], b: dict
 ) -> None:
     """Add the contribution of one sign of the second frequency to the sums of `wave_vjp`, in
     place.
@@ -316,10 +310,9 @@ def wave_pull(
     base = K_bar * H
     W = base * (left * right + same)
     for d in range(len(P)):
-        rows, columns = (A.dims == d)[:, None], B.dims == d
-        sloped = rows.any() or columns.any()
-        U = base * (right * rows - left * columns) if sloped else 0.0
-        C = base * (rows & columns) if rows.any() and columns.any() else 0.0
+        s, t = A.direction[:, d, None], B.direction[:, d]
+        U = base * (right * s - left * t) if s.any() or t.any() else 0.0
+        C = base * (s * t) if s.any() and t.any() else 0.0
         sums = side_sums(side(P, A, B, d, sign), W, U, C)
         a_sums, b_sums = sums[:3], (-sums[0], sums[3], sign * sums[4])
         for key, a_bar, b_bar in zip(a, a_sums, b_sums):
@@ -354,38 +347,35 @@ def data_waves(variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand:
     return H * np.cos(angle) + 1j * (H * np.sin(angle))
 
 # %% ../nbs/04_interdomain.ipynb #b45dfa5d
-def data_vjp(variance: float, P: np.ndarray, A: Windows, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
-    """`wave_vjp` for windows A with the function values at X (n, D), for which no
-    derivatives are returned. Cost: products of 2Mn(2D + 1) flops both ways.
+def data_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
+    """`wave_vjp` where B (n) are function values. Cost: products of 2Mn(2D + 1) flops both ways, and about half as many
+    again where some windows are differentiated.
     """
-    pairs, expand = centred(P, A.centre, X)
-    z, x, H = pairs.A, pairs.B, data_waves(variance, P, A, pairs, expand)
-    p, turn = P / (1.0 + P * A.width**2), -A.frequency * A.width**2
-    turn, sloped = (1j if A.waves else 0.0) * turn, np.flatnonzero(A.dims >= 0)
-    own = A.dims[sloped]  # the dimension of each derivative
-
-    def gap() -> np.ndarray:
-        return z[sloped, own][:, None] - x[:, own].T
-
-    G = H
-    if len(sloped):
-        G = H.copy()
-        G[sloped] *= p[sloped, own][:, None] * (turn[sloped, own][:, None] - gap())
+    pairs, expand = centred(P, A.centre, B.centre)
+    z, x, G = pairs.A, pairs.B, data_waves(variance, P, A, pairs, expand)
+    H, p, turn, s = G, P / (1.0 + P * A.width**2), (-1j if A.waves else 0.0) * A.frequency * A.width**2, A.direction
+    sp, slope = s * p, bool(A.sloped.any())
+    if slope:
+        lift = ordered_product(np.column_stack([sp, np.where(A.sloped, 0.0, 1.0) + np.sum(sp * (turn - z), axis=1)]), np.vstack([x.T, np.ones(len(x))]))
+        lift *= H
+        G = lift
     K = np.ascontiguousarray(np.real(G)) if A.waves else G
 
-    def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict[str, Any]]:
-        kind = complex if A.waves else float
-        through_u = np.zeros((2, *z.shape), kind)  # Σ U and Σ U Δ, U the adjoint of φ′
-        if len(sloped):
-            U = K_bar[sloped] * H[sloped]
-            through_u[:, sloped, own] = U.sum(1), np.einsum("mn,mn->m", U, gap())
-        W = moments_of_differences(K_bar * G, pairs, expand)
-        return np.vdot(K_bar, K), *data_sums(P, A, W, through_u)
+    def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict[str, Any], dict[str, Any]]:
+        b, W, through_u = no_gradient(B), K_bar * G, np.zeros((2, *z.shape), H.dtype)  # Σ U and Σ U Δ, U the adjoint of φ′
+        if slope:
+            U = K_bar * H
+            total = U.sum(axis=1)[:, None]
+            through_u[:] = s * total, s * (z * total - U @ x)
+        if not B.data:
+            first, second = np.hsplit(W.T @ np.hstack([p * (turn - z), p]), 2)
+            b["Z"] = -np.real(first + x * second - (U.T @ sp if slope else 0.0))
+        return np.vdot(K_bar, K), *data_sums(P, A, moments_of_differences(W, pairs, expand), through_u), b
 
     return K, pull
 
 # %% ../nbs/04_interdomain.ipynb #9f77b6ae
-def data_sums(P: np.ndarray, A: Windows, W: tuple[Any, ...], U: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def data_sums(P: np.ndarray, A: Windows, W: tuple, U: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Derivatives with respect to the log lengthscales (D,) and the windows' parameters, from
     the moments of the adjoints of φ and φ′.
     """
@@ -393,6 +383,8 @@ def data_sums(P: np.ndarray, A: Windows, W: tuple[Any, ...], U: np.ndarray) -> t
     tau = 1.0 + P * q
     p, t, v = P / tau, -i * A.frequency * q, i * A.frequency / tau
     lengthscale = p * q * W[0] + p / tau * (t * (t * W[0] - 2 * W[1]) + W[2]) - 2 * p / tau * (t * U[0] - U[1])
+    if A.data:
+        return np.real(lengthscale).sum(0), no_gradient(A)
     width = (v**2 - p) * W[0] + p * (p * W[2] - 2 * v * W[1]) - 2 * p * (v * U[0] - p * U[1])
     return np.real(lengthscale).sum(0), {
         "Z": np.real(p * (t * W[0] - W[1] - U[0])),
@@ -402,86 +394,89 @@ def data_sums(P: np.ndarray, A: Windows, W: tuple[Any, ...], U: np.ndarray) -> t
 
 # %% ../nbs/04_interdomain.ipynb #37f2fc06
 def with_blurs(A: Windows) -> Windows:
-    """The windows, followed by their Gaussians without the wave if any of them has a level."""
-    if not A.level.any():
+    """The windows, followed by what is subtracted from those that have a level."""
+    rows = np.flatnonzero(A.level)
+    if not len(rows):
         return A
-    still = replace(A, frequency=0.0 * A.frequency, phase=0.0 * A.phase)
-    both = {name: np.concatenate([getattr(A, name), getattr(still, name)]) for name in ARRAYS}
-    return replace(A, **both)
+    still = replace(A, centre=A.centre + A.shift, frequency=0.0 * A.frequency, phase=0.0 * A.phase).take(rows)
+    return replace(A, **{name: np.concatenate([getattr(A, name), getattr(still, name)]) for name in ARRAYS})
 
 
 def less_level(A: Windows, K: np.ndarray) -> np.ndarray:
-    """The rows of the waves minus level times the rows of the blurs, (A, n)."""
-    M = len(A.level)
-    return K[:M] - A.level[:, None] * K[M:] if A.level.any() else K
+    """The rows (A, n) of the windows, minus level times the further rows."""
+    rows, M = np.flatnonzero(A.level), len(A.level)
+    if not len(rows):
+        return K
+    out = K[:M].copy(order="K")
+    out[rows] -= A.level[rows, None] * K[M:]
+    return out
 
 # %% ../nbs/04_interdomain.ipynb #b567cf2d
 def less_level_bar(A: Windows, K_bar: np.ndarray) -> np.ndarray:
-    """The adjoint of `less_level` with respect to K, (A, n) or (2A, n)."""
-    return np.vstack([K_bar, -A.level[:, None] * K_bar]) if A.level.any() else K_bar
+    """The adjoint of `less_level` with respect to K, with the further rows."""
+    rows = np.flatnonzero(A.level)
+    return np.vstack([K_bar, -A.level[rows, None] * K_bar[rows]]) if len(rows) else K_bar
 
 # %% ../nbs/04_interdomain.ipynb #4a38311b
 def level_pull(A: Windows, bars: dict[str, Any], K_bar: np.ndarray, K: np.ndarray) -> dict[str, Any]:
     """Derivatives with respect to A from those with respect to `with_blurs(A)`; K includes the
-    rows of the blurs.
+    further rows.
     """
-    if not A.level.any():
+    rows, M = np.flatnonzero(A.level), len(A.level)
+    if A.data or not len(rows):
         return bars
-    M, area = len(A.level), A.width**2
-    c_bar = -A.level * np.sum(K_bar * K[M:], axis=1)
-    through = -c_bar[:, None] * A.frequency * area
-    return {
-        "Z": bars["Z"][:M] + bars["Z"][M:],
-        "log_width": bars["log_width"][:M] + bars["log_width"][M:] + through * A.frequency,
-        "frequency": bars["frequency"][:M] + through,
-    }
+    found, own = {name: bar[:M] for name, bar in bars.items()}, A.take(rows)
+    c_bar = -own.level * np.sum(K_bar[rows] * K[M:], axis=1)
+    through = -c_bar[:, None] * own.frequency * own.width**2
+    for name, more in (("Z", 0.0), ("log_width", through * own.frequency)):
+        found[name][rows] += bars[name][M:] + more
+    found["frequency"][rows] += through
+    return found
 
 # %% ../nbs/04_interdomain.ipynb #1bbc3eee
-def matern_series(kernel: Kernel, r: np.ndarray) -> list[np.ndarray]:
-    """F₀ = k(r) and F₁, F₂, F₃ with Fⱼ₊₁ = Fⱼ′/r, for Matérn 3/2 and 5/2, each of the shape of
-    r. A term that is infinite at r = 0 is set to 0 there.
+SLOPES = {SquaredExponential: 1.0, Matern32: 3.0, Matern52: 5.0 / 3.0}  # variance of a slope, in units of variance/ℓ²
+
+
+def matern_series(kernel: Kernel, r: np.ndarray, orders: int) -> list[np.ndarray]:
+    """F₀ = k(r) and, up to the number `orders`, F₁, F₂, F₃ with Fⱼ₊₁ = Fⱼ′/r, for Matérn 3/2 and 5/2, each of the
+    shape of r. A term that is infinite at r = 0 is set to 0 there.
     """
-    smooth = isinstance(kernel, Matern52)
-    c = 5.0 if smooth else 3.0
+    c, smooth = (5.0, 1) if isinstance(kernel, Matern52) else (3.0, 0)
     x = np.sqrt(c) * r
-    safe = np.where(x > 1e-90, x, np.inf)
-    decay = kernel.variance * np.exp(-x)
+    decay, safe = kernel.variance * np.exp(-x), np.where(x > 1e-90, x, np.inf) if orders > 2 + smooth else x
+    terms = (lambda: 1 + x, lambda: -1.0, lambda: 1 / safe, lambda: -(1 / safe + 1) / safe / safe)
     if smooth:
-        first = (1 + x + x**2 / 3, -(1 + x) / 3, 1 / 3, -1 / (3 * safe))
-    else:
-        first = (1 + x, -1.0, 1 / safe, -(1 / safe + 1) / safe / safe)
-    return [c**j * factor * decay for j, factor in enumerate(first)]
+        terms = (lambda: 1 + x + x**2 / 3, lambda: -(1 + x) / 3, lambda: 1 / 3, lambda: -1 / (3 * safe))
+    return [c**j * term() * decay for j, term in enumerate(terms[:orders])]
 
 # %% ../nbs/04_interdomain.ipynb #0f4e97e9
 def matern_vjp(kernel: Kernel, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
     """`wave_vjp` for points and derivatives of a Matérn 3/2 or 5/2 function."""
-
-    def along():
-        """For each dimension d: d, the rows and the columns that differentiate along it, and Δ."""
-        for d in range(len(P)):
-            delta = A.centre[:, d, None] - B.centre[:, d]
-            yield d, (A.dims == d)[:, None], B.dims == d, delta
-
-    f = matern_series(kernel, cdist(A.centre * np.sqrt(P), B.centre * np.sqrt(P)))
-    order = (A.dims >= 0)[:, None] * 1 + (B.dims >= 0)
-    F, F1 = np.choose(order, f[:3]), np.choose(order, f[1:])
-    left = (A.dims < 0)[:, None] + sum(P[d] * delta * rows for d, rows, _, delta in along())
-    right = (B.dims < 0) - sum(P[d] * delta * columns for d, _, columns, delta in along())
-    same = sum(P[d] * (rows & columns) for d, rows, columns, _ in along())
-    K = F * left * right - f[1] * same
+    root, origin, left, same = np.sqrt(P), A.centre.mean(axis=0), 1.0, 0.0
+    z, x, s, t = ((A.centre - origin) * root, (B.centre - origin) * root, A.direction * root, B.direction * root)
+    kinds = bool(A.sloped.any()) + bool(B.sloped.any())
+    f, order = matern_series(kernel, cdist(z, x), 2 + kinds), A.sloped[:, None] * 1 + B.sloped
+    F, F1 = np.choose(order, f[: kinds + 1]), np.choose(order, f[1 : kinds + 2])
+    if A.sloped.any():
+        left, same = (np.where(A.sloped, 0.0, 1.0) + np.sum(s * z, axis=1))[:, None] - s @ x.T, f[1] * (s @ t.T)
+    right = np.where(B.sloped, 0.0, 1.0) + np.sum(t * x, axis=1) - z @ t.T
+    K = F * left * right - same
 
     def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict[str, Any], dict[str, Any]]:
-        lengthscale, a, b = np.zeros(len(P)), no_gradient(A), no_gradient(B)
-        W = K_bar * (F1 * left * right - f[2] * same)
-        for d, rows, columns, delta in along():
-            U = K_bar * F * (rows * right - columns * left)
-            bar = (W * delta + U) * P[d]
-            a["Z"][:, d] = bar.sum(1)
-            if not B.data:
-                b["Z"][:, d] = -bar.sum(0)
-            both = P[d] * np.sum(K_bar * f[1] * (rows & columns))
-            # PΔ changes by −2PΔ with log ℓ, and Δ alone by −Δ: hence U twice
-            lengthscale[d] = 2 * both - np.sum((bar + U * P[d]) * delta)
+        a, b, U_B, turned = no_gradient(A), no_gradient(B), K_bar * F * left, 0.0
+        W = K_bar * F1 * left * right
+        if A.sloped.any():
+            W -= K_bar * f[2] * (s @ t.T)
+            U_A, both = K_bar * F * right, K_bar * f[1]
+            a["Z"] += s * U_A.sum(1)[:, None]
+            b["Z"] -= U_A.T @ s
+            turned = np.sum(s * (both @ t - z * U_A.sum(1)[:, None] + U_A @ x), axis=0)
+        first, second, _ = Pairs(z, x).moments(W)
+        a["Z"] = (a["Z"] - U_B @ t - first) * root
+        if not B.data:
+            b["Z"] = (b["Z"] + t * U_B.sum(0)[:, None] - Pairs(x, z).moments(W.T)[0]) * root
+        # PΔ changes by −2PΔ with log ℓ, and Δ alone by −Δ: hence U twice
+        lengthscale = 2.0 * (turned + np.sum(t * (U_B.T @ z - x * U_B.sum(0)[:, None]), axis=0)) - second
         return np.vdot(K_bar, K), lengthscale, a, b
 
     return K, pull
@@ -493,10 +488,10 @@ def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Call
     """
 
     def means(A: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
-        area, own = A.width**2, (A.dims < 0)[:, None]
+        area, own = A.width**2, ~A.sloped[:, None]
         size = np.exp(-0.5 * np.sum(A.frequency**2 * area, axis=1))[:, None]
         cosine, sine = size * np.cos(A.phase)[:, None], size * np.sin(A.phase)[:, None] * own
-        place = np.where(own, A.centre, A.dims[:, None] == np.arange(A.centre.shape[1]))
+        place = np.where(own, A.centre, A.direction)
         mean = cosine * place - sine * A.frequency * area
 
         def pull(bar: np.ndarray) -> dict[str, Any]:
@@ -507,7 +502,7 @@ def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Call
 
         return mean, pull
 
-    (mean_A, pull_A), (mean_B, pull_B) = means(A), (B.centre, None) if B.data else means(B)
+    (mean_A, pull_A), (mean_B, pull_B) = means(A), means(B)
     K, pull_K = kernel.vjp(mean_A, mean_B)
 
     def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -545,32 +540,44 @@ def white_vjp(kernel: White, A: Windows, B: Windows, one_set: bool) -> tuple[np.
     return K, lambda K_bar: ({"log_variance": np.vdot(K_bar, K)}, no_gradient(A), no_gradient(B))
 
 # %% ../nbs/04_interdomain.ipynb #89cefa6f
+def inverse_squares(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """P (D,), one over the squared lengthscale of each column of X, 0 for those that do not matter. ValueError if
+    the kernel does not fit the columns.
+    """
+    P = np.zeros(X.shape[1])
+    if not isinstance(kernel, Constant):
+        kernel.columns(X, "lengthscale")
+        P[slice(None) if kernel.active_dims is None else list(kernel.active_dims)] = kernel.lengthscale**-2.0
+    return P
+
+
+def stationary_gradient(kernel: Kernel, variance: float, lengthscale: np.ndarray) -> dict[str, np.ndarray]:
+    """The derivatives by name, from those in the log variance and in the log lengthscale of each column (D,)."""
+    if isinstance(kernel, Constant):
+        return {"log_variance": variance}
+    part = lengthscale if kernel.active_dims is None else lengthscale[list(kernel.active_dims)]
+    return {"log_variance": variance, "log_lengthscale": part if kernel.lengthscale.ndim else part.sum()}
+
+
 def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows under a squared exponential, Matérn or constant kernel, and
     their pull-back.
     """
-    P = np.zeros(A.centre.shape[1])
-    if not isinstance(kernel, Constant):
-        kernel.columns(A.centre, "lengthscale")  # raises an error if the kernel does not fit the columns
-        active = slice(None) if kernel.active_dims is None else list(kernel.active_dims)
-        P[active] = kernel.lengthscale**-2.0
+    P, variance, swap = inverse_squares(kernel, A.centre), float(kernel.variance), False
     if isinstance(kernel, Matern32 | Matern52):
         K, pull_K = matern_vjp(kernel, P, A, B)
-    elif B.data:
-        K, pull_A = data_vjp(float(kernel.variance), P, A, B.centre)
-        pull_K = lambda K_bar: (*pull_A(K_bar), no_gradient(B))
+    elif B.plain and not B.sloped.any():
+        K, pull_K = data_vjp(variance, P, A, B)
+    elif swap := A.plain and not A.sloped.any():
+        K, pull_K = data_vjp(variance, P, B, A)
     else:
-        K, pull_K = wave_vjp(float(kernel.variance), P, A, B)
+        K, pull_K = wave_vjp(variance, P, A, B)
 
     def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        variance, lengthscale, a, b = pull_K(K_bar)
-        gradient = {"log_variance": variance}
-        if not isinstance(kernel, Constant):
-            part = lengthscale[active]
-            gradient["log_lengthscale"] = part if kernel.lengthscale.ndim else part.sum()
-        return gradient, a, b
+        variance, lengthscale, a, b = pull_K(K_bar.T if swap else K_bar)
+        return stationary_gradient(kernel, variance, lengthscale), *((b, a) if swap else (a, b))
 
-    return K, pull
+    return np.ascontiguousarray(K.T if swap else K), pull
 
 # %% ../nbs/04_interdomain.ipynb #d0aa8c04
 def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
@@ -584,17 +591,47 @@ def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndar
     return sum(matrices), pull
 
 # %% ../nbs/04_interdomain.ipynb #f0c653fe
+def product_vjp(kernel: Product, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
+    """Covariances (M, n) of points and derivatives under a product of kernels, and their pull-back: by the product
+    rule, the sum over the factor that is differentiated on the left, and that on the right.
+    """
+    values, n = [replace(W, direction=0.0 * W.direction) for W in (A, B)], len(kernel.kernels)
+    first = A.sloped[:, None], B.sloped
+    found = [{(i, j): pair_vjp(part, A if i else values[0], B if j else values[1], False) for i in (0, 1) for j in (0, 1)} for part in kernel.kernels]
+    ways = [(np.where((first[0] | (i == 0)) & (first[1] | (j == 0)), 1.0, 0.0), [(k == i, k == j) for k in range(n)]) for i in range(n) for j in range(n)]
+
+    def product(way: tuple, left_out: int | None = None) -> np.ndarray:
+        mask, which = way
+        return reduce(mul, (found[k][which[k]][0] for k in range(n) if k != left_out), mask)
+
+    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        gradients, sides = [], []
+        for k, part in enumerate(found):
+            own = []
+            for key, (_, pull_part) in part.items():
+                bars = [K_bar * product(way, k) for way in ways if way[1][k] == key]
+                if bars:
+                    own.append(pull_part(sum(bars)))
+            gradients.append(added([one for one, *_ in own]))
+            sides += [pair for _, *pair in own]
+        return numbered(gradients), *map(added, zip(*sides))
+
+    return sum(map(product, ways)), pull
+
+
 def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows A with windows B (with A themselves if `one_set`), and
     their pull-back to the parameters of the kernel, of A and of B. Levels are left to
     `windows_vjp`. Raises NotImplementedError if there is no closed form.
     """
     plain = A.plain and B.plain
-    sloped = bool(np.any(A.dims >= 0) or np.any(B.dims >= 0))
+    sloped = bool(A.sloped.any() or B.sloped.any())
     if isinstance(kernel, Sum):
         return sum_vjp(kernel, A, B, one_set)
     if plain and not sloped:
         return values_vjp(kernel, A, B, one_set)
+    if isinstance(kernel, Product) and plain:
+        return product_vjp(kernel, A, B)
     smooth = isinstance(kernel, Matern32 | Matern52) and plain
     if smooth or isinstance(kernel, SquaredExponential | Constant):
         return stationary_vjp(kernel, A, B)
@@ -608,7 +645,7 @@ def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.
 def no_closed_form(kinds: str, kernel: Kernel) -> NotImplementedError:
     """The error for a pair without a closed form."""
     return NotImplementedError(
-        f"{kinds} features have no closed form with the kernel {type(kernel).__name__}; use InducingPoints, or a kernel from the table on the page about inter-domain features."
+        f"{kinds} has no closed form with the kernel {type(kernel).__name__}; use function values, or a kernel from the table on the page about inter-domain features."
     )
 
 # %% ../nbs/04_interdomain.ipynb #41c8d8c1
@@ -616,10 +653,10 @@ def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[n
     """Covariances (M, n) of windows A with windows B, or with themselves, and their pull-back,
     which takes K_bar (M, n) to dictionaries for the kernel, for A and for B.
     """
-    one_set = B is None
+    one_set, kernel = B is None, kernel.kernel if kernel.of_functionals else kernel
     B = A if one_set else B
     wide, pull_pair = pair_vjp(kernel, with_blurs(A), with_blurs(B), one_set)
-    K_A = less_level(B, wide.T).T  # the rows of A's blurs are still included
+    K_A = less_level(B, wide.T).T  # the rows that are subtracted are still included
 
     def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         wide_bar = less_level_bar(B, less_level_bar(A, K_bar).T).T
@@ -636,7 +673,7 @@ class WindowFeatures(Features):
     and define `windows`.
     """
 
-    trained: ClassVar[tuple[str, ...]] = ("Z",)
+    trained = ("Z",)
 
     def windows(self) -> Windows:
         """The windows of the features."""
@@ -658,9 +695,10 @@ class WindowFeatures(Features):
     def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuf (M, N) and its pull-back, see `Features`."""
         windows = self.windows()
-        if X.shape[1] != self.Z.shape[1]:
+        observed = kernel.windows(X) if kernel.of_functionals else points(X)
+        if observed.centre.shape[1] != self.Z.shape[1]:
             raise ValueError(f"`X` has {X.shape[1]} columns, but the centres `Z` of the features have {self.Z.shape[1]}.")
-        K, pull = windows_vjp(kernel, windows, replace(points(X), data=True))
+        K, pull = windows_vjp(kernel, windows, replace(observed, data=True))
 
         def pull_back(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
             gradient, a, _ = pull(K_bar)
@@ -816,7 +854,7 @@ class Derivative(WindowFeatures):
     Z: np.ndarray
     dims: np.ndarray
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         Z, dims = InducingPoints(self.Z).Z, np.asarray(self.dims)
         allowed = np.arange(-1, Z.shape[1])
         if dims.shape != (len(Z),) or not np.all(np.isin(dims, allowed)):
@@ -828,7 +866,8 @@ class Derivative(WindowFeatures):
 
     def windows(self) -> Windows:
         """The windows of the features."""
-        return replace(points(self.Z, self.dims), kind="Derivative")
+        direction = (self.dims[:, None] == np.arange(self.Z.shape[1])).astype(float)
+        return replace(points(self.Z), direction=direction, kind="Derivative")
 
 # %% ../nbs/04_interdomain.ipynb #68d6e127
 FOURIER_ORDER = {Matern12: 1, Matern32: 2, Matern52: 3}

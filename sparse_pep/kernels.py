@@ -26,6 +26,7 @@ class ActiveColumns(Parametric):
     """What a kernel knows of its inputs: the columns on which it depends, and which of these hold codes."""
 
     vectors: ClassVar[tuple[str, ...]] = ()
+    of_functionals: ClassVar[bool] = False  # whether rows of X may describe other functionals of f than its values
     codes: ClassVar[tuple[int, ...]] = ()  # columns of X with codes, which are neither standardised nor moved in training
     active_dims: tuple[int, ...] | None = None
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, digamma, erfcx, expit, gammaincc, gammaln, log_ndtr, logit, ndtr, ndtri, stdtr
 
-from .numerics.parameters import Parametric
+from .numerics.parameters import Parametric, numbered, to_vector, with_numbered  # noqa: F401
 from .numerics.validation import as_floats, is_number, shown
 from .quadrature import STRICT, Accuracy, Tilted, from_line, gaussian_average, interpolated, inverse_cdf, moments_at, tilted_moments, to_line
 from .sites import gaussian_tilted
@@ -138,8 +138,12 @@ class Likelihood(Projection):
     mean_from_mean = False  # whether the mean that `predict` returns depends on the mean of f only
     whole = False  # whether y is a whole number
 
-    def at(self, X: np.ndarray) -> "Likelihood":
+    def at(self, X: np.ndarray, known_variance: float | np.ndarray = 0.0) -> "Likelihood":
         """The likelihood of data points with the inputs X (N, D): the same one, unless it has `codes`."""
+        return self
+
+    def part(self, k: int) -> "Likelihood":
+        """The likelihood of the k-th group of rows: the same one, unless it has `codes`."""
         return self
 
     def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "Likelihood":
@@ -1052,7 +1056,7 @@ class GroupedGaussian(Gaussian):
 
     def __post_init__(self) -> None:
         values = as_floats(self.noise_variance, "noise_variance")
-        if values.ndim != 1 or len(values) < 2 or not np.all(np.isfinite(values) & (values > 0.0)):
+        if values.ndim != 1 or len(values) < 2 or not np.all(np.isfinite(values) & (values >= 0.0)):
             raise ValueError(f"`noise_variance` must be a positive number for each of two codes or more; got {shown(self.noise_variance)}.")
         object.__setattr__(self, "noise_variance", tuple(values.tolist()))
 
@@ -1071,8 +1075,59 @@ class GroupedGaussian(Gaussian):
             raise ValueError(f"column {self.column} must hold the codes 0, …, {last} of the noise variances; got {code[~known][0]}.")
         return code.astype(int)
 
-    def at(self, X: np.ndarray) -> GaussianByRow:
-        return GaussianByRow(np.array(self.noise_variance)[self.groups(X)])
+    def at(self, X: np.ndarray, known_variance: float | np.ndarray = 0.0) -> GaussianByRow:
+        return GaussianByRow(np.array(self.noise_variance)[self.groups(X)] + known_variance)
+
+    def part(self, k: int) -> Gaussian:
+        noise = self.noise_variance[k]
+        return Gaussian(noise) if noise else GaussianByRow(noise)
+
+# %% ../nbs/09b_heteroscedastic.ipynb #a1b0c2d4
+@dataclass(frozen=True, eq=False)
+class Mixed(Likelihood):
+    """Rows with likelihoods of their own. The last column of X holds the number of each row's likelihood among `parts`,
+    of which the first is that of function values; `at` returns the likelihood of rows with these `groups` (N,), and with a
+    `known_variance` (N,) that is added to Gaussian noise.
+    """
+
+    parts: tuple[Likelihood, ...]
+    codes = (-1,)
+    groups = known_variance = None
+
+    @property
+    def widest(self) -> float:
+        return min(part.widest for part in self.parts)
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Those of the first likelihood by their names, and those of the others with a number before the name."""
+        return {name.removeprefix("0."): value for name, value in numbered([part.parameters() for part in self.parts]).items()}
+
+    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Mixed":
+        values = {name if name[0].isdigit() else f"0.{name}": value for name, value in parameters.items()}
+        return replace(self, parts=with_numbered(self.parts, values))
+
+    def part(self, k: int) -> Likelihood:
+        return self.parts[k]
+
+    def at(self, X: np.ndarray, known_variance: float | np.ndarray = 0.0) -> "Mixed":
+        found = replace(self)
+        object.__setattr__(found, "groups", X[:, -1].astype(int))
+        object.__setattr__(found, "known_variance", np.broadcast_to(known_variance, len(X)))
+        return found
+
+    def tilted(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT) -> Tilted:
+        power, ends = np.broadcast_to(power, y.shape), np.cumsum([0] + [len(to_vector(part.parameters())) for part in self.parts])
+        out = Tilted(*np.empty((4, len(y))), np.zeros((ends[-1], len(y))))
+        for k, part in enumerate(self.parts):
+            rows, share = np.flatnonzero(self.groups == k), 1.0
+            if isinstance(part, Gaussian):
+                noise = part.noise_variance + self.known_variance[rows]
+                share, part = part.noise_variance / noise, GaussianByRow(noise)
+            found = part.tilted(y[rows], mean[rows], var[rows], power[rows], accuracy)
+            for to, value in zip(out[:4], found):
+                to[rows] = value
+            out.averages[ends[k] : ends[k + 1], rows] = (share * found.averages)[: ends[k + 1] - ends[k]]
+        return out
 
 # %% ../nbs/09b_heteroscedastic.ipynb #686a5553
-LIKELIHOODS = LIKELIHOODS | {kind.__name__: kind for kind in (HeteroscedasticGaussian, GroupedGaussian)}
+LIKELIHOODS = LIKELIHOODS | {kind.__name__: kind for kind in (HeteroscedasticGaussian, GroupedGaussian, GaussianByRow, Mixed)}

@@ -142,7 +142,7 @@ class Sums(NamedTuple):
     shift: np.ndarray  # (C, M), or (1, M, K) for K outputs: V (wν)
     terms: float  # terms of log Z that follow from the sites alone, in nats; Σ w c with Gaussian noise
     n_clipped: int  # how many unexplained variances came out negative and were set to 0
-    n_rows: int  # rows with a positive weight and a noise variance that is not entirely known
+    n_rows: int  # rows of data with a positive weight
     unexplained: float  # sum over these rows of the unexplained variances of f, units y²
     prior: float  # and of the prior variances
     weight: float  # Σ w, over all rows
@@ -392,7 +392,7 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
         return S, s, terms
 
     S, s, terms = map(sum, zip(*map_chunks(work, range(len(shard.chunks)))))
-    counted = (shard.weight > 0.0) & (np.asarray(shard.trained) > 0.0)
+    counted = (shard.weight > 0.0) & (np.ndim(shard.trained) > 0 or shard.trained > 0.0)
     partly = shard.groups is not None or np.any(np.not_equal(shard.trained, 1.0))
     shard.sums = Sums(
         precision=mirror(S),

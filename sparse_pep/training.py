@@ -847,7 +847,7 @@ def step_lengths(parameters: dict[str, np.ndarray], X: np.ndarray) -> np.ndarray
     spread, units = X.std(axis=0), []
     for name, value in parameters.items():
         places = name.startswith("features.") and name.endswith("Z")
-        units.append(np.broadcast_to(spread if places else 1.0, np.shape(value)))
+        units.append(np.broadcast_to(spread[: np.shape(value)[-1]] if places else 1.0, np.shape(value)))
     return to_vector(units)
 
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.estimators.persistence import from_config
 from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
-from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, SquaredExponential, White
+from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence
 from sparse_pep.shards import Rows
@@ -148,16 +148,6 @@ def test_noise_is_never_explained():
 # Parameters
 
 
-def test_mixtures_number_their_parameters_and_open_one_another():
-    inner = Mixture([InducingPoints(Z), GaussianBlur(Z, 0.3)])
-    features = Mixture([Derivative(Z, [0, 1, 0, 1]), inner])
-    assert list(features.parameters()) == ["0.Z", "1.Z", "2.Z", "2.log_width"]
-    assert len(features) == 12
-    moved = features.with_parameters({**features.parameters(), "1.Z": Z + 1.0})
-    np.testing.assert_array_equal(moved.features[1].Z, Z + 1.0)
-    np.testing.assert_array_equal(moved.features[0].dims, [0, 1, 0, 1])
-
-
 def peak_memory(D):
     """Largest memory of Kuf and its pull-back for each kind, in units of Kuf."""
     M, N = 200, 300
@@ -189,8 +179,6 @@ def test_no_array_for_each_dimension():
         {"kind": "Blot"},
         {"kind": "GaussianBlur", "Z": [[0.0]]},
         {"kind": "Mixture", "features": [{"kind": "Blot"}]},
-        {"kind": "Mixture", "features": 3},
-        [],
     ],
 )
 def test_text_of_something_else_is_refused(config):
@@ -265,36 +253,23 @@ def test_widths_of_zero_stay_zero_in_training():
     [
         (lambda: GaussianBlur(Z, 0.0), ["`width`", "positive", "InducingPoints"]),
         (lambda: GaussianBlur(Z, [0.1, -0.1]), ["`width`", "negative"]),
-        (lambda: GaussianBlur(Z, [0.1, np.nan]), ["`width`", "finite"]),
         (lambda: GaussianBlur(Z, np.ones(3)), ["`width`", "(2,)", "(4, 2)", "(3,)"]),
-        (lambda: GaussianBlur(Z[0], 0.1), ["`Z`"]),
         (lambda: GaussianBlur(Z[:0], 0.1), ["`Z`", "at least one"]),
-        (lambda: Wavelet(Z * np.inf, 0.1, 1.0), ["`Z`", "finite"]),
-        (lambda: Wavelet(Z, 0.1, np.ones((2, 4))), ["`frequency`", "(2, 4)"]),
-        (lambda: Wavelet(Z, 0.1, np.inf), ["`frequency`", "finite"]),
         (lambda: Wavelet(Z, 0.1, 1.0, phase=np.ones(3)), ["`phase`", "(4,)"]),
         (lambda: Derivative(Z, [0, 1, 2, -1]), ["`dims`", "to 1"]),
-        (lambda: Derivative(Z, [0, 1, -2, -1]), ["`dims`", "-1"]),
         (lambda: Derivative(Z, [0, 1, 0.5, -1]), ["`dims`", "0.5"]),
         (lambda: Derivative(Z, [0, 1]), ["`dims`", "(4,)"]),
         (lambda: Fourier(1.0, 1.0, 3), ["`a`", "`b`", "less"]),
-        (lambda: Fourier(2.0, 1.0, 3), ["`a`", "`b`", "less"]),
-        (lambda: Fourier(0.0, np.inf, 3), ["`a`", "finite"]),
         (lambda: Fourier(0.0, 1.0, [1.0, 1.0]), ["`frequencies`", "distinct"]),
         (lambda: Fourier(0.0, 1.0, [-1.0]), ["`frequencies`", "not below 0"]),
-        (lambda: Fourier(0.0, 1.0, 0), ["`frequencies`"]),
-        (lambda: Fourier(0.0, 1.0, []), ["`frequencies`"]),
         (lambda: Fourier(0.0, 1.0, 3).Kuf(Matern32(), X), ["`X`", "one column", "2"]),
         (lambda: Fourier(0.0, 1.0, 3).Kuu(Matern32(1.0, [1.0, 2.0])), ["`lengthscale`", "2"]),
         (lambda: Fourier(0.0, 1.0, 3).Kuu(Matern32(active_dims=(1,))), ["`active_dims`"]),
         (lambda: GaussianBlur(Z, 0.1).Kuf(SE, X[:, :1]), ["`X`", "1 columns", "have 2"]),
         (lambda: GaussianBlur(Z, 0.1).Kuu(SquaredExponential(1.0, [1.0, 1.0, 1.0])), ["`lengthscale`", "3"]),
-        (lambda: GaussianBlur(Z, 0.1).Kuu(SquaredExponential(active_dims=(2,))), ["`active_dims`"]),
         (lambda: Mixture([]), ["`features`", "at least one"]),
         (lambda: Mixture(InducingPoints(Z)), ["`features`", "list"]),
-        (lambda: Mixture([Z]), ["`features`", "list"]),
         (lambda: Mixture([InducingPoints(Z), InducingPoints(Z[:, :1])]), ["`features`", "columns", "[1, 2]"]),
-        (lambda: Mixture([InducingPoints(Z), Fourier(0.0, 1.0, 3)]), ["`features`", "columns"]),
     ],
 )
 def test_what_cannot_be_is_refused(make, words):
@@ -308,15 +283,12 @@ def test_what_cannot_be_is_refused(make, words):
     ("features", "kernel", "words"),
     [
         (GaussianBlur(Z, 0.1), Matern52(), ["GaussianBlur", "Matern52"]),
-        (Wavelet(Z, 0.1, 1.0), Periodic(), ["Wavelet", "Periodic"]),
         (GaussianBlur(Z, 0.1), SE * Linear(), ["GaussianBlur", "Product"]),
         (GaussianBlur(Z, 0.1), SE + Matern32(), ["GaussianBlur", "Matern32"]),
         (Derivative(Z, [0, 0, 0, 0]), Matern12(), ["Derivative", "Matern12"]),
         (Derivative(Z, [0, 0, 0, 0]), SE + White(), ["Derivative", "White"]),
         (Fourier(0.0, 1.0, 3), SquaredExponential(), ["Fourier", "SquaredExponential"]),
-        (Fourier(0.0, 1.0, 3), Matern12() + Matern32(), ["Fourier", "Sum"]),
         (Mixture([Fourier(0.0, 1.0, 3), Derivative(Z[:, :1], [0] * 4)]), Matern32(), ["Fourier", "Derivative", "Matern32"]),
-        (Mixture([Fourier(0.0, 1.0, 3), Fourier(0.0, 2.0, 3)]), Matern32(), ["Fourier", "Matern32"]),
     ],
 )
 def test_pairs_without_a_closed_form_are_named(features, kernel, words):

@@ -121,6 +121,11 @@ class Arguments(BaseEstimator):
         better than the global prediction, and neighbours only up to power 0.8; `summary()` says
         what is used. Such a model keeps its training rows, also when it is saved, and those of a
         source are read into memory.
+    monotone : dict, optional
+        Columns of X, by name or number, along which f rises (1) or falls (−1), such as {"dose": 1}. The fit observes these
+        signs (`sparse_pep.observations.SlopeSign`) at centres of the data, and then where a slope of the wrong sign is
+        most probable; `summary()` says what probability is left. It needs X and y in memory, one target,
+        and one function, and that `mean` and `local` are None.
     column_types : "from_dtype" or dict of str to str
         What the columns of a dataframe are taken for. With "from_dtype", columns of numbers are
         numbers, categorical columns are categories, and text is read: as numbers or dates if all
@@ -147,6 +152,7 @@ class Arguments(BaseEstimator):
     priors: Mapping[str, Prior] | str | None = None
     mean: ZeroMean | str | None = None
     local: int | str | None = None
+    monotone: Mapping[str | int, int] | None = None
     column_types: str | dict[str, Any] = "from_dtype"
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -230,6 +236,7 @@ RULES = {
         "be the number of neighbours, 'auto', 'blocks' or None",
         interval=COUNT.interval, whole=True, texts=LOCAL_NAMES, kinds=(NONE,),
     ),
+    "monotone": Rule("be a dictionary such as {'dose': 1}, or None", kinds=(NONE, Mapping)),
     "column_types": Rule("be 'from_dtype' or a dictionary such as {'zip': 'category'}", texts=("from_dtype",), kinds=(dict,)),
     "power": Rule(f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}", texts=POWER_NAMES, kinds=(object,)),
     "fixed": Rule("be a list of names, such as ['features.Z']", entries=str),

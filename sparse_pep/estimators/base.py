@@ -8,7 +8,7 @@ __all__ = []
 # %% ../../nbs/internals/estimators/base.ipynb #96353822
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -19,19 +19,20 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from ..data.columns import ASKED, BadCell, Columns, columns_if_mixed, is_table, unforeseen_text
 from ..data.passes import noise_piece, predict_piece, rows_beyond
-from ..data.sources import Source, require_counted, require_targets
+from ..data.sources import Source, chosen_rows, require_counted, require_targets
 from ..draws import SampledFunctions, sampled_functions
 from . import diagnostics, persistence
 from .arguments import Arguments, all_or_nothing, check_arguments, require_count, require_power, seeded, warn_caller
 from .encoding import EncodedSource, Encoding, source_of, targets_of
-from .fitting import Data, Outcome, choose_power, counted, diagnostics_of, distinct_rows, grown, rows_for_prediction, rows_of_arrays, starting_model, trained, with_priors
+from .fitting import Data, Outcome, choose_power, counted, diagnostics_of, distinct_rows, functionals, grown, observing, rows_for_prediction, rows_of_arrays, starting_model, surer, trained, with_priors, with_signs
 from .relevance import Relevance, beyond_text, reach, relevance
 from ..features import InducingPoints
 from ..likelihoods import GaussianByRow, Likelihood
-from ..local import local_covariance
-from ..model import Model, model_evidence, model_gradient, model_leave_one_out, model_left_out, model_posterior, one_or_all, predictive_log_density
+from ..local import local_covariance, local_predict
+from ..model import Model, model_evidence, model_gradient, model_leave_one_out, model_left_out, model_posterior, of_values, one_or_all, predictive_log_density
 from ..numerics.parameters import from_vector, to_vector
 from ..numerics.validation import as_floats, inputs_2d, is_number, require_each, require_finite, require_real, require_rows, shown
+from ..observations import MEAN, SIGN, Observation, Observed, Value
 from ..shards import Rows
 from ..streaming import remember
 from ..training import SAMPLE_ROWS, TimeLimit, check_fixed, greedy_points
@@ -125,10 +126,12 @@ class PowerEPEstimator(Arguments):
 
         Parameters
         ----------
-        X : array (N, D), dataframe, Source, or Dask collection
+        X : array (N, D), dataframe, Source, Dask collection, or list of observations
             A dataframe of pandas or polars, or a table of Arrow, may also hold categories, dates
             and missing cells (`column_types`). A source (`sparse_pep.data.sources`) brings its own targets and weights and is read
-            piece by piece. The rows of a Dask collection stay with its workers.
+            piece by piece. The rows of a Dask collection stay with its workers. Observations
+            (`sparse_pep.observations`) are values, slopes, averages or differences of f with their own targets; weights
+            and other columns then have a number for each of their rows, in order.
         y : array (N,), or (N, K) for K outputs in Gaussian noise
             The targets; None with a source.
         sample_weight : array (N,), optional
@@ -183,6 +186,8 @@ class PowerEPEstimator(Arguments):
             limit = TimeLimit(getattr(self._trainer, "max_time", None))
             seed = seeded(self.random_state).randint(2**31)
             rng, of_blocks = np.random.default_rng(seed), np.random.default_rng((seed, 1))  # the first is the same without blocks
+            if not first and self._model.kernel.of_functionals and not isinstance(X, list):
+                X, y = [Value(self._numbers(X), y)], None
             data = self._rows_of(X, y, sample_weight, known_variance, rng, of_blocks, first)
             found, n_before, n_new = {}, 0, None
             if first:
@@ -194,22 +199,27 @@ class PowerEPEstimator(Arguments):
                 if encoding.x_mean is None:
                     self.x_mean_, self.x_scale_ = np.zeros(data.few.X.shape[1]), np.ones(data.few.X.shape[1])
                 data = data.encoded(encoding)
-                start = starting_model(data.sample, self, encoding.likelihood, rng)
+                start = starting_model(data, self, encoding.likelihood, rng)
+                start = start if data.parts is None else observing(start, data)
                 if data.power is None:
                     start, power, found = choose_power(start, data.sample, self, rng, limit)
                     data = replace(data, power=power)
             else:
+                data = data.encoded(self._encoding.of_later(data.rows))
                 n_before, n_new = self.n_samples_seen_, data.rows.n_data
-                start, data = self._start_again(data.encoded(self._encoding.of_later(data.rows)))
+                start, data = self._start_again(data)
             grows = self.n_inducing == "auto" and self.features is None and first
             outcome = (grown if grows else trained)(start, data, self, rng, limit)
+            if self.monotone and first:
+                outcome, data = surer(outcome, data, self, rng)
             final = outcome, data, self.jitter, self.tight, self.local
             try:
                 self._conclude(*final)
             except KeyboardInterrupt:
                 limit.interrupt("n_evaluations" in outcome.entries)
                 self._conclude(*final)
-            self.n_samples_seen_: int = n_before + (self.diagnostics_["n_samples"] if first else n_new)
+            signs = self.diagnostics_.get("wrong_slopes", (0,))[-1]  # which are no samples
+            self.n_samples_seen_: int = n_before + (self.diagnostics_["n_samples"] - signs if first else n_new)
             self.diagnostics_ |= found | {"interrupted": limit.interrupted}
             ranges = [self.x_mean_ + self.x_scale_ * np.stack(data.moments[0][-2:]), *([] if first else [self.x_range_])]
             self.x_range_ = np.stack([np.min(ranges, axis=0)[0], np.max(ranges, axis=0)[1]])
@@ -224,13 +234,15 @@ class PowerEPEstimator(Arguments):
 
     def _start_again(self, data: Data) -> tuple[Model, Data]:
         """The model from which `partial_fit` starts, and the data with the memory of earlier ones."""
-        start = with_priors(self._model, self, data.sample.X)
+        start, kinds = with_priors(self._model, self, data.places), [type(part) for part in data.parts or ()]
+        if kinds != [type(start.likelihood.part(k)) for k in range(len(kinds))]:
+            raise ValueError("`partial_fit` needs observations of the kinds that `fit` had, in the same order.")
         check_fixed(start, self.fixed)
         moving = any(f"features.{name}" not in self.fixed for name in start.features.parameters())
         moving &= self.training is not None
         memory = replace(remember(self._posteriors, self.log_marginal_likelihood_value_, self.features_), kept=not moving)
         if moving and isinstance(start.features, InducingPoints):
-            points = np.vstack([start.features.Z, data.sample.X])
+            points = np.vstack([start.features.Z, data.places])
             asked = 0 if self.features is not None or self.n_inducing == "auto" else self.n_inducing
             size = max(len(start.features), asked)
             chosen = greedy_points(start.kernel, points, min(size, len(points)))
@@ -241,6 +253,9 @@ class PowerEPEstimator(Arguments):
         """The data of a fit, checked and in the user's units: of arrays those with a positive weight.
         Data after the first fit are checked against those of the first.
         """
+        if isinstance(X, list) and any(isinstance(one, Observation) for one in X):
+            data = self._values_of(X, y, rng, first)
+            return replace(data, finish=partial(functionals, self, X, sample_weight, known_variance, rng, of_blocks))
         kinds = {} if self.column_types == "from_dtype" else self.column_types
         types = kinds if first else self.columns_
         source = source_of(X, y, sample_weight, known_variance, isinstance(self, ClassifierMixin), types)
@@ -280,7 +295,30 @@ class PowerEPEstimator(Arguments):
         if not first and data.few.y.shape[1:] != self._outputs:
             n_rows, outputs = data.rows.n_data, data.few.y.shape[1:]
             raise ValueError(f"`y` must have shape {(n_rows, *self._outputs)}, with the outputs of `fit`; got {(n_rows, *outputs)}.")
+        if self.monotone and first:
+            names = getattr(self, "feature_names_in_", ()) if self.columns_ is None else self.columns_.names
+            return with_signs(self, data, list(names), rng, of_blocks)
         return data
+
+    def _values_of(self, observations: Sequence[Observation], y: ArrayLike | None, rng: np.random.Generator, first: bool) -> Data:
+        """The inputs and targets among observations from which scales, classes and starting values are taken, in the user's
+        units: those that have the likelihood of the estimator, or else all.
+        """
+        if y is not None or any(getattr(one, "y", None) is None for one in observations):
+            raise ValueError("`X` must be a list of observations with targets of their own, and `y` must be None.")
+        widths = [one.X.shape[1] for one in observations]
+        if not first and (widths[0] != len(self.x_mean_) or not self._model.kernel.of_functionals):
+            raise ValueError(f"observations in `partial_fit` need {len(self.x_mean_)} columns and a model that was fitted to observations.")
+        if len(set(widths)) > 1:
+            raise ValueError(f"`X` must have as many columns in each observation; got {widths}.")
+        if first:
+            self.columns_, self.n_features_in_ = None, widths[0]
+            vars(self).pop("feature_names_in_", None)
+        own = [one for one in observations if one.likelihood is None and one.level] or list(observations)
+        rows = Rows(np.concatenate([one.X for one in own]), self._checked_targets(np.concatenate([vars(one)["y"] for one in own])))
+        few = rows.at(chosen_rows(rows.n_data, SAMPLE_ROWS, rng)) if rows.n_data > SAMPLE_ROWS else rows
+        few = distinct_rows(few)[0]
+        return Data(rows, few, few)
 
     def take_columns(self, columns: Columns | None, warn: bool = False) -> None:
         """Keep how the columns of a table become those of X, and with `warn` name those that are left
@@ -329,8 +367,8 @@ class PowerEPEstimator(Arguments):
         self._posteriors = fit.posteriors
         self._blocks = data.rows.blocks if isinstance(data.rows, Rows) else None
         self._local, entries = (None, {}) if local is None else rows_for_prediction(model, fit, data, jitter, tight, local)
-        self.kernel_, self.features_ = model.kernel, model.features
-        self.likelihood_, self.mean_, self.priors_ = model.likelihood, model.mean, model.priors
+        self.features_, self.mean_, self.priors_ = model.features, model.mean, model.priors
+        self.kernel_, self.likelihood_ = of_values(model) if model.kernel.of_functionals else (model.kernel, model.likelihood)
         self.power_: float | np.ndarray | None = float(data.power) if data.power.ndim == 0 else data.power
         self.log_marginal_likelihood_value_: float = fit.log_evidence
         self.converged_, self.n_iter_ = outcome.converged and fit.converged, outcome.n_iter
@@ -457,7 +495,13 @@ class PowerEPEstimator(Arguments):
 
         `blocks` (S,) are the labels of the blocks that the rows belong to, if the model
         predicts from its blocks (`local`); by default each row belongs to the nearest.
+
+        An observation of `sparse_pep.observations` without targets asks for another functional of f than its values, such as
+        `Slope(X, dim=0)`. Its units are those of its targets.
         """
+        if isinstance(X, Observation):
+            mean, var = self._functional(X)
+            return self._level(mean.T) - (0.0 if X.level else self._units[0]), self._spread(var.T)
         mean, var = self._latent(X, blocks)
         return self._level(mean.T), self._spread(var.T)
 
@@ -526,7 +570,7 @@ class PowerEPEstimator(Arguments):
             )
         rng = np.random.default_rng(seeded(random_state).randint(2**31))
         scales = (self.x_mean_, self.x_scale_), (self.y_mean_, self.y_scale_)
-        return sampled_functions(self._model, self._posteriors, n, n_features, rng, *scales)
+        return sampled_functions(replace(self._model, kernel=self.kernel_), self._posteriors, n, n_features, rng, *scales)
 
     def _draws(self, X: np.ndarray, n_samples: int, random: np.random.RandomState):
         """Joint draws of f, (S, n_samples) or (C, S, n_samples), at encoded X (S, D), in the model's units.
@@ -543,6 +587,8 @@ class PowerEPEstimator(Arguments):
         if not hasattr(self, "_model"):
             check_is_fitted(self)
         how = self._model, self._posteriors, self._local, self._limits, only_mean and self._local is None
+        if isinstance(X, Observation) and isinstance(self, ClassifierMixin):
+            return self._functional(X)
         source = self._source_of(X)
         if source is None:
             X = self._test_inputs(X)
@@ -554,6 +600,17 @@ class PowerEPEstimator(Arguments):
         _, beyond, *parts = zip(*self._encoded(source).each(predict_piece, *how))
         self._warn_beyond(*beyond)
         return tuple(np.concatenate(part, axis=-1) for part in parts)
+
+    def _functional(self, X: Observation) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of a functional of f, in the shapes of `_latent` and in the model's units."""
+        check_is_fitted(self)
+        D, model = len(self.x_mean_), self._model
+        if X.X.shape[1] != D or X.code == SIGN or model.mean.parameters() or self._local is not None:
+            raise ValueError(
+                f"`X` of {type(X).__name__} must have {D} columns, and be no SlopeSign, whose slopes `Slope` asks for; the model needs mean=None and local=None."
+            )
+        model = model if model.kernel.of_functionals else replace(model, kernel=Observed(model.kernel, D))
+        return local_predict(model, self._posteriors, self._encoding.inputs(X.rows()))
 
     def _warn_beyond(self, *found: np.ndarray | None) -> None:
         """Warn once of what `rows_beyond` found in pieces of X."""
@@ -620,6 +677,8 @@ class PowerEPEstimator(Arguments):
         if plain and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):
             require_finite(X, "X")  # all other checks take longer than the prediction of a few rows
             return self._encoding.inputs(X)
+        if isinstance(X, Observation):
+            raise ValueError(f"`X` must be a table here; got {type(X).__name__}, which `predict_f` takes.")
         if self._source_of(X) is not None:
             raise ValueError(
                 f"{what} needs `X` as an array in memory, since it uses the covariance between all rows; got a source. "
@@ -711,7 +770,12 @@ class PowerEPEstimator(Arguments):
         value is NaN where a site cannot be left out. Cost 2NM² flops. ValueError if the training data are not available.
         """
         asked = self._left_out("`leave_one_out`")
-        return model_leave_one_out(self._model, self._fit_, **asked) - self._log_scale()
+        density = model_leave_one_out(self._model, self._fit_, **asked)
+        if not self._model.kernel.of_functionals:
+            return density - self._log_scale()
+        groups, likelihood = asked["data"].X[:, -1].astype(int), self._model.likelihood
+        density = density - self._log_scale() * np.array([likelihood.part(k).real_targets for k in groups])
+        return density[asked["data"].X[:, -2] != SIGN]  # which are no data
 
     def leave_one_out_f(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the latent function at each training input, given all other training data. Shapes and units
@@ -719,7 +783,11 @@ class PowerEPEstimator(Arguments):
         """
         asked = self._left_out("`leave_one_out_f`")
         mean, var = model_left_out(self._model, self._fit_, **asked)
-        return self._level(mean.T), self._spread(var.T)
+        if not self._model.kernel.of_functionals:
+            return self._level(mean.T), self._spread(var.T)
+        code = asked["data"].X[:, -2]
+        data = code != SIGN
+        return (self._level(mean.T) - self._units[0] * (code > MEAN))[data], self._spread(var.T)[data]
 
     def _left_out(self, what: str) -> dict[str, Any]:
         """The keyword arguments of `model_left_out` for the fitted model."""
@@ -735,7 +803,7 @@ class PowerEPEstimator(Arguments):
             The new points, or their number. Of a number, each is placed at the training input
             that the points so far explain least; with a source, at one of a sample of its inputs.
         """
-        Z, X = self._inducing_points(), self._data.sample.X
+        Z, X = self._inducing_points(), self._data.places
         if isinstance(points, (list, tuple)) or np.ndim(points):
             more = inputs_2d(points, "points")
             if 0 in more.shape or more.shape[1] != Z.shape[1]:

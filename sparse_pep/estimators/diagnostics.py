@@ -61,6 +61,9 @@ def rows_of_trust(fit: Any, bounds: tuple[float, float] | None = None) -> Lines:
         by = "" if gain is None else f" ({gain:+.2g} nats per row)"
         kept = "" if size is None else f"; keeps {size:.2g} MB of training rows"
         rows.append(("local prediction", f"{entries['local']}{by}{kept}"))
+    if "wrong_slopes" in entries:
+        most, mean, places, signs = entries["wrong_slopes"]
+        rows.append(("wrong slopes", f"probability at most {most:.1%}, {mean:.2%} on average, at {places} places; {signs} signs observed"))
     if "relevance" in entries:
         rows.append(("relevance", entries["relevance"]))
     if bounds is not None:

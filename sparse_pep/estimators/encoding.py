@@ -18,6 +18,7 @@ from ..data.columns import Columns
 from ..data.sources import Source, class_numbers, require_counted, require_targets
 from ..likelihoods import Binary, Likelihood
 from ..numerics.files import digest
+from ..observations import scaled
 from ..shards import Rows
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #433bbb0b
@@ -46,7 +47,9 @@ class Encoding:
 
     def inputs(self, X: np.ndarray) -> np.ndarray:
         """The encoded inputs (N, D)."""
-        return X if self.x_mean is None else (X - self.x_mean) / self.x_scale
+        if self.x_mean is None:
+            return X
+        return (X - self.x_mean) / self.x_scale if X.shape[1] == len(self.x_mean) else scaled(X, self.x_mean, self.x_scale)
 
     def __call__(self, y: np.ndarray) -> np.ndarray:
         """The encoded targets (N,) or (N, K). ValueError for a label that is not one of the

@@ -6,13 +6,14 @@
 __all__ = []
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #b5685820
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr
 from sklearn.exceptions import ConvergenceWarning
 
 from ..blocks import Partition, clustered_blocks
@@ -23,11 +24,12 @@ from .encoding import EncodedSource, Encoding
 from ..features import Features, InducingPoints, Mixture
 from ..inference import Fit
 from ..kernels import Combination, Kernel
-from ..likelihoods import Gaussian, Likelihood
+from ..likelihoods import Gaussian, GaussianByRow, GroupedGaussian, Likelihood, Mixed, Probit
 from ..local import LocalRows, local_gain, local_rows
 from ..means import ZeroMean, starting_mean
 from ..model import Model, model_bounds, model_evidence, model_leave_one_out, model_predict, predictive_log_density
 from ..numerics.validation import require_each, shown
+from ..observations import SIGN, Observation, Observed, SlopeSign, Value
 from ..priors import check_priors, log_prior, weak_priors
 from ..shards import Rows
 from ..streaming import Memory
@@ -55,6 +57,13 @@ class Data:
         The memory of earlier data.
     labels : ndarray (B,), optional
         The label of each block, as the user gave it.
+    values : Data, optional
+        Where the rows describe functionals (`sparse_pep.observations`): the inputs and targets from which scales and
+        starting values are taken.
+    parts : list of Likelihood, optional
+        The likelihoods of the groups of these rows.
+    finish : callable, optional
+        Makes the data with these rows of the encoding and the encoded values.
     """
 
     rows: Rows | Source
@@ -64,12 +73,22 @@ class Data:
     power: np.ndarray | None = None
     memory: Memory | None = None
     labels: np.ndarray | None = None
+    values: "Data | None" = None
+    parts: Sequence[Likelihood] | None = None
+    finish: Callable | None = None
+
+    @property
+    def places(self) -> np.ndarray:
+        """The inputs (n, D) of the sample."""
+        return self.sample.X if self.values is None else self.sample.X[:, : self.values.sample.n_dims]
 
     @cached_property
     def moments(self) -> tuple[Moments, Moments]:
         """Weighted moments of the inputs, and of the targets unless they are text. They are computed
         once, in one pass over the rows.
         """
+        if self.values is not None:
+            return self.values.moments
         rows = self.rows if self.inverse is None else self.few
         if isinstance(rows, Rows) and rows.y.dtype.kind not in "biuf":
             rows = rows._replace(y=None)
@@ -100,7 +119,8 @@ class Data:
         sample = few if self.sample is self.few else encoding.piece(self.sample)
         if isinstance(self.rows, Source):
             return replace(self, few=few, sample=sample, rows=EncodedSource(self.rows, encoding))
-        return replace(self, few=few, sample=sample, rows=few if self.inverse is None else encoding.piece(self.rows))
+        data = replace(self, few=few, sample=sample, rows=few if self.inverse is None else encoding.piece(self.rows))
+        return data if self.finish is None else self.finish(encoding, data)
 
     def asked(self, jitter: float = 1e-8, tight: bool = False, training: bool = False) -> dict[str, Any]:
         """The keyword arguments for the data in calls of evidence, gradient and training: all rows,
@@ -249,13 +269,14 @@ def beside_codes(part: Kernel, rest: list[int]) -> Kernel:
     return part if named or part.unscaled else replace(part, active_dims=rest)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #11433e78
-def starting_model(few: Rows, options: Arguments, likelihood: Likelihood, rng: np.random.Generator) -> Model:
+def starting_model(data: Data, options: Arguments, likelihood: Likelihood, rng: np.random.Generator) -> Model:
     """The model from which a fit starts.
 
-    Its kernel, features, likelihood and mean are those that are given. With an optimiser, the others are chosen from the rows
-    `few`. A kernel that is given by its name, a key of `KERNELS`, starts on the scale of the data. Parameters of the likelihood
+    Its kernel, features, likelihood and mean are those that are given. With an optimiser, the others are chosen from a sample of the
+    rows. A kernel that is given by its name, a key of `KERNELS`, starts on the scale of the data. Parameters of the likelihood
     that are `fixed` stay as they are. ValueError if the rows are in units in which parameters cannot be trained.
     """
+    few = data.sample if data.values is None else data.values.sample
     X, y, closed = few.X, few.y, likelihood.sites_known
     weight = few.weight if np.ndim(few.weight) else None
     # lengthscales have the scale of X, and variances that of y squared
@@ -283,7 +304,7 @@ def starting_model(few: Rows, options: Arguments, likelihood: Likelihood, rng: n
         kernel = beside_codes(kernel, [d for d in range(X.shape[1]) if d not in kernel.unscaled])
     features, number = options.features, FIRST_SIZES[-1] if options.n_inducing == "auto" else options.n_inducing
     if features is None:
-        Z = kmeans_points(X, number, rng, weight, kernel.codes)
+        Z = kmeans_points(*((X, number, rng, weight) if data.values is None else (data.places, number, rng, None)), kernel.codes)
         if len(Z) < number and options.n_inducing != "auto":
             few_rows = f"there are only {len(Z)} distinct rows in X"
             warn_caller(f"`n_inducing` reduced from {number} to {len(Z)}: {few_rows}.", UserWarning)
@@ -299,6 +320,56 @@ def starting_model(few: Rows, options: Arguments, likelihood: Likelihood, rng: n
         start = replace(start, likelihood=likelihood.within_range(rest, *(() if weight is None else (weight,))))
         start = starting_lengthscale(start, few) if closed else start
     return start if set(options.fixed).isdisjoint(likelihood.parameters()) else replace(start, likelihood=likelihood)
+
+# %% ../../nbs/internals/estimators/fitting.ipynb #obs00002
+def functionals(
+    options: Arguments, observations: Sequence[Observation], weight: ArrayLike | None, known_variance: ArrayLike | None,
+    rng: np.random.Generator, of_blocks: np.random.Generator, encoding: Encoding, values: Data,
+) -> Data:
+    """The data of a fit to observations, encoded for the model, with the likelihoods of their groups, of which the first is
+    that of the `values`. Weights and known variances have a number for each row of all observations.
+    """
+    for name in ("mean", "local"):
+        if (value := getattr(options, name)) is not None:
+            raise ValueError(f"`{name}` needs a table of function values: with observations, or `monotone`, it must be None; got {shown(value)}.")
+    if encoding.likelihood.n_latent > 1 or encoding.likelihood.codes:
+        raise ValueError(f"observations need a likelihood of one function without groups of rows; got {type(encoding.likelihood).__name__}.")
+    kinds = {None: encoding.likelihood, "gaussian": Gaussian(), "probit": Probit()}
+    own = next((one for one in observations if one.likelihood is None), None)
+    parts, rows, known = [GaussianByRow(0.0) if own is not None and own.noise_variance else encoding.likelihood], [], []
+    for one in observations:
+        likelihood, noise, y = kinds[one.likelihood], one.noise_variance, vars(one)["y"]
+        gaussian = isinstance(likelihood, Gaussian)
+        if noise and not gaussian:
+            raise ValueError(f"`noise_variance` of {type(one).__name__} is for Gaussian noise, and its likelihood is {type(likelihood).__name__}: leave it out.")
+        if one.likelihood is None:
+            y = encoding(y if one.level or not np.any(encoding.mean) else np.asarray(y) + encoding.mean)
+        else:
+            y = likelihood.check(np.asarray(y, dtype=float) / (encoding.scale if gaussian else 1.0))
+        if gaussian:
+            likelihood = GaussianByRow(0.0) if noise else Gaussian(0.1 * np.var(y) or 1.0)
+        alike = (k for k, part in enumerate(parts) if part == likelihood and not part.parameters())
+        group = 0 if one is own else next(alike, len(parts))
+        parts += [likelihood] * (group == len(parts))
+        rows.append(Rows(encoding.inputs(one.rows(group)), y))
+        known.append(np.full(len(y), (noise or 0.0)))
+    X, y, known = np.concatenate([part.X for part in rows]), np.concatenate([part.y for part in rows]), np.concatenate(known)
+    if known_variance is not None:
+        known = known + require_each(known_variance, "known_variance", len(X), "the known noise variance of each target")
+    known = known / np.max(encoding.scale) ** 2 if np.any(known) else None
+    return replace(rows_of_arrays(options, X, y, weight, known, rng, of_blocks), values=values, parts=parts)
+
+
+def observing(model: Model, data: Data) -> Model:
+    """The model of the functionals of a function that `model` describes."""
+    parts, D = list(data.parts), data.values.few.n_dims
+    if not isinstance(parts[0], GaussianByRow):
+        parts[0] = model.likelihood
+    likelihood = Mixed(tuple(parts)) if len(parts) > 1 or isinstance(parts[0], GaussianByRow) else parts[0]
+    if all(isinstance(part, Gaussian) for part in parts) and likelihood is not parts[0]:
+        noise = [part.noise_variance for part in parts] + [1.0] * (len(parts) == 1)  # there are at least two groups
+        likelihood = GroupedGaussian(tuple(noise), 2 * D + 1)
+    return replace(model, kernel=Observed(model.kernel, D), likelihood=likelihood)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #a839105d
 def choose_power(
@@ -352,6 +423,55 @@ def trained(start: Model, data: Data, options: Arguments, rng: np.random.Generat
         sites = sites[:, :, data.inverse]
     return Outcome(result.model, sites, result.converged, result.n_iter, entries)
 
+# %% ../../nbs/internals/estimators/fitting.ipynb #obs00004
+MOST_SIGNS = 30  # signs that are observed along a column while everything is trained
+ADDED = {"weight": 1.0, "known_variance": 0.0}  # of rows of signs
+
+
+def with_signs(options: Arguments, data: Data, names: Sequence[str], rng: np.random.Generator, of_blocks: np.random.Generator) -> Data:
+    """The data of a table as values of f, with signs of its slopes at centres of the inputs as further observations."""
+    rows, found = data.rows, []
+    if isinstance(rows, Source) or rows.blocks is not None or rows.power is not None:
+        raise ValueError("`monotone` needs a table in memory, no `blocks` and one `power`; otherwise give observations, with SlopeSign among them.")
+    for name, sign in options.monotone.items():
+        column = names.index(name) if name in names else name
+        if column not in range(rows.n_dims) or sign not in (-1, 1):
+            raise ValueError(f"`monotone` must give 1 or -1 for columns of X, {shown(names or list(range(rows.n_dims)))}; got {shown(dict(options.monotone))}.")
+        found.append(SlopeSign(kmeans_points(rows.X, MOST_SIGNS, rng), column, sign))
+    more = sum(len(one.X) for one in found)
+    weight, known = (np.append(np.broadcast_to(getattr(rows, name), rows.n_data), np.full(more, fill)) for name, fill in ADDED.items())
+    return replace(data, finish=partial(functionals, options, [Value(rows.X, rows.y), *found], weight, known, rng, of_blocks))
+
+# %% ../../nbs/internals/estimators/fitting.ipynb #obs00005
+MOST_DOUBT, ROUNDS = 0.01, 10  # probability of a wrong slope that is tolerated, and how often signs are added
+CANDIDATES, MORE_SIGNS = 500, 10  # places at which slopes are judged, of each of two kinds, and signs that are added at once
+
+
+def surer(outcome: Outcome, data: Data, options: Arguments, rng: np.random.Generator) -> tuple[Outcome, Data]:
+    """The outcome and the data with further signs where a slope of the wrong sign is most probable, among inputs of the
+    data and random places between their extremes. Its entries say what probability is left.
+    """
+    rows, D, places = data.rows, data.values.few.n_dims, data.values.few.X
+    signs = np.unique(np.column_stack([rows.X[:, D:], rows.y])[rows.X[:, 2 * D] == SIGN], axis=0)  # vector, code, group, sign
+    between = rng.uniform(places.min(axis=0), places.max(axis=0), size=(CANDIDATES, D))
+    places = np.vstack([places[rng.permutation(len(places))[:CANDIDATES]], between])
+    every = np.vstack([np.hstack([places, np.tile(sign, (len(places), 1))]) for sign in signs])
+    for left in reversed(range(ROUNDS)):
+        data = replace(data, rows=rows, few=rows, inverse=None)
+        fit = model_evidence(outcome.model, start=outcome.sites, **data.asked(options.jitter, options.tight))
+        mean, var = model_predict(outcome.model, fit.posteriors, every[:, :-1])
+        doubt = ndtr(-every[:, -1] * mean / np.sqrt(var))
+        worst = np.argsort(-doubt)[: np.count_nonzero(doubt > MOST_DOUBT)]
+        worst = worst[:: max(1, len(worst) // MORE_SIGNS)]
+        if not left or not len(worst):
+            break
+        columns = {name: np.append(np.broadcast_to(getattr(rows, name), rows.n_data), np.full(len(worst), fill)) for name, fill in ADDED.items()}
+        rows = rows._replace(X=np.vstack([rows.X, every[worst, :-1]]), y=np.append(rows.y, every[worst, -1]), **columns)
+        sites = None if fit.start is None else np.concatenate([fit.start, np.zeros((2, 1, len(worst)))], axis=2)
+        outcome = replace(outcome, sites=sites)
+    entry = float(np.max(doubt)), float(np.mean(doubt)), len(doubt), int(np.count_nonzero(rows.X[:, 2 * D] == SIGN))
+    return replace(outcome, sites=fit.start, entries=outcome.entries | {"wrong_slopes": entry}), data
+
 # %% ../../nbs/internals/estimators/fitting.ipynb #e4e6c629
 WORTH = 0.01  # nats per data point that more inducing points must gain
 
@@ -386,9 +506,9 @@ def grown(start: Model, data: Data, options: Arguments, rng: np.random.Generator
         while not ended:
             size = min(size, MOST_INDUCING)
             if size <= FIRST_SIZES[-1]:
-                model, more = start, kmeans_points(few.X, size, rng, weight, start.kernel.codes)
+                model, more = start, kmeans_points(data.places, size, rng, weight, start.kernel.codes)
             else:
-                more = greedy_points(model.kernel, few.X, size, first=Z)
+                more = greedy_points(model.kernel, data.places, size, first=Z)
             if len(more) == len(Z):
                 ended = "the points explain all data"
                 break

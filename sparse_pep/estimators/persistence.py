@@ -24,11 +24,12 @@ from ..kernels import KINDS as KERNELS
 from ..likelihoods import LIKELIHOODS, Likelihood
 from ..local import LocalRows
 from ..means import MEANS
-from ..model import Model
+from ..model import Model, of_values
 from ..multiclass import Softmax
 from ..numerics.files import DAMAGE, as_plain, read_archive, without_arrays, write_archive
 from ..numerics.linalg import Factor
 from ..numerics.validation import is_names, is_number, require_kind, shown
+from ..observations import Observed
 from ..priors import KINDS as PRIORS
 from ..priors import check_priors
 from ..sites import Posterior
@@ -36,7 +37,7 @@ from ..training import LBFGS, Adam
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #69a8bb56
 KINDS = {
-    "kernel": KERNELS,
+    "kernel": KERNELS | {"Observed": Observed},
     "features": {kind.__name__: kind for kind in (InducingPoints, GaussianBlur, Wavelet, Derivative, Fourier, Mixture)},
     "likelihood": LIKELIHOODS | {"Softmax": Softmax},
     "mean": MEANS,
@@ -52,7 +53,7 @@ def to_config(part: Any, argument: str) -> dict[str, Any]:
     for name in signature(type(part)).parameters:
         value = getattr(part, name)
         several = isinstance(value, (list, tuple)) and any(is_dataclass(one) for one in value)
-        config[name] = [to_config(one, argument) for one in value] if several else np.asarray(value).tolist()
+        config[name] = [to_config(one, argument) for one in value] if several else to_config(value, argument) if is_dataclass(value) else np.asarray(value).tolist()
     return config
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #7c1e9150
@@ -61,8 +62,10 @@ def from_config(config: dict[str, Any], argument: str) -> Any:
     kinds = KINDS[argument]
     try:
         values = {name: value for name, value in config.items() if name != "kind"}
-        for name in {"kernels", "features"} & set(values):
+        for name in {"kernels", "features", "parts"} & set(values):
             values[name] = tuple(from_config(one, argument) for one in values[name])
+        if "kernel" in values:
+            values["kernel"] = from_config(values["kernel"], argument)
         return kinds[config["kind"]](**values)
     except (AttributeError, KeyError, TypeError) as error:
         known = ", ".join(kinds)
@@ -76,7 +79,7 @@ SAVED = (
     "x_mean_", "x_scale_", "x_range_", "y_mean_", "y_scale_", "log_marginal_likelihood_value_", "converged_", "n_iter_", "n_features_in_",
     "n_samples_seen_", "q_mean_", "q_cov_", "site_precision_", "site_shift_", "diagnostics_",
 )  # fmt: skip
-NOT_SAVED = ("kernel", "features", "power", "blocks", "random_state", "likelihood", "mean", "priors", "training")
+NOT_SAVED = ("kernel", "features", "power", "blocks", "random_state", "likelihood", "mean", "monotone", "priors", "training")
 
 
 def require_path(path: str | Path) -> None:
@@ -115,7 +118,7 @@ def save(model: Any, path: str | Path, extra: dict[str, Any] | None = None) -> N
         "power": np.asarray(model.power_),
         "blocks": model._blocks,
         "rows": None if model._local is None else model._local.parts(),
-        **{name: to_config(getattr(model, f"{name}_"), name) for name in ("kernel", "features", "likelihood", "mean")},
+        **{name: to_config(getattr(model._model, name), name) for name in ("kernel", "features", "likelihood", "mean")},
         "priors": {name: to_config(prior, "priors") for name, prior in model.priors_.items()},
         "fitted": fitted,
         "feature_names": list(getattr(model, "feature_names_in_", [])),
@@ -243,11 +246,13 @@ def restored(state: dict[str, Any]) -> Any:
         "priors": priors or None,
         "training": from_config(training, "training") if isinstance(training, dict) else training,
     }
+    model = Model(**parts, priors=priors)
+    kernel, likelihood = of_values(model)
     if hasattr(kind, "likelihood"):
-        arguments["likelihood"] = parts["likelihood"]
-    elif parts["likelihood"].codes:
-        arguments["noise_variance"] = parts["likelihood"]
-    model = kind(kernel=parts["kernel"], features=parts["features"], **arguments)
+        arguments["likelihood"] = likelihood
+    elif likelihood.codes:
+        arguments["noise_variance"] = likelihood
+    whole, model = model, kind(kernel=kernel, features=parts["features"], **arguments)
     for name in SAVED:
         if name in fitted or name not in ("site_precision_", "site_shift_"):
             setattr(model, name, fitted[name])
@@ -259,9 +264,9 @@ def restored(state: dict[str, Any]) -> Any:
     classes = fitted.get("classes_")
     if classes is not None:
         model.classes_ = classes["labels"].astype(object) if classes["objects"] else classes["labels"]
-    model._model, model.priors_ = Model(**parts, priors=priors), priors
+    model._model, model.priors_ = whole, priors
     check_priors(priors, model.parameters())
-    for name, part in parts.items():
+    for name, part in (parts | {"kernel": kernel, "likelihood": likelihood}).items():
         setattr(model, f"{name}_", part)
     model.power_ = float(state["power"]) if np.ndim(state["power"]) == 0 else state["power"]
     model._blocks, model._local = state["blocks"], LocalRows(**state["rows"]) if state["rows"] else None

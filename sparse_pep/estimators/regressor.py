@@ -118,7 +118,7 @@ class SparsePEPRegressor(RealTargets):
     def _bounds(self) -> tuple[float, float] | None:
         """The bounds, or None unless all training data are in memory."""
         data = getattr(self, "_data", None)
-        if data is None or isinstance(data.rows, Source) or data.memory is not None:
+        if data is None or isinstance(data.rows, Source) or data.memory is not None or not self._model.likelihood.sites_known:
             return None
         return self.log_marginal_likelihood_bounds()
 

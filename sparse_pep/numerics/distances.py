@@ -180,6 +180,11 @@ def promising(x: np.ndarray, right: np.ndarray, k: int) -> tuple[np.ndarray, np.
     return np.divmod(np.flatnonzero(~(score < limit[:, None].astype(np.float32))), n)
 
 # %% ../../nbs/internals/numerics/distances.ipynb #14286e3c
+def ordered_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """left @ right (m, n), in C order if m < n and otherwise in Fortran's, so that the transpose of many rows is in C order."""
+    return left @ right if len(left) < right.shape[1] else (right.T @ left.T).T
+
+
 def quadratic_of_differences(constant: np.ndarray, first: np.ndarray, second: np.ndarray, pairs: Pairs, expand: bool) -> np.ndarray:
     """constant + Σ_d first Δ_d + second Δ_d² with Δ = a − b, (M, n); coefficients (M,),
     (M, D), (M, D).
@@ -188,7 +193,7 @@ def quadratic_of_differences(constant: np.ndarray, first: np.ndarray, second: np
     if expand:
         level = constant + np.sum((first + second * z) * z, axis=1)
         left = np.column_stack([-first - 2 * second * z, second, level])
-        return left @ np.vstack([x.T, (x * x).T, np.ones(len(x))])
+        return ordered_product(left, np.vstack([x.T, (x * x).T, np.ones(len(x))]))
     total = constant[:, None]
     for d, gap in enumerate(pairs.differences()):  # −Δ
         total = total - (first[:, d : d + 1] - second[:, d : d + 1] * gap) * gap

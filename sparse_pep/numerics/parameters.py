@@ -45,7 +45,7 @@ class Parametric:
             if name in self.signed:
                 values[name] = value
             else:
-                values[f"log_{name}"] = np.log(np.where(value == 0.0, 1.0, value))
+                values[f"log_{name}"] = np.log(np.where(np.equal(value, 0.0), 1.0, value))
         return values
 
     def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Parametric":
@@ -55,7 +55,7 @@ class Parametric:
             if name in self.signed:
                 fields[name] = parameters[name]
             else:
-                fields[name] = np.exp(parameters[f"log_{name}"]) * (getattr(self, name) != 0.0)
+                fields[name] = np.exp(parameters[f"log_{name}"]) * np.not_equal(getattr(self, name), 0.0)
         return replace(self, **fields) if fields else self
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #bc97445e

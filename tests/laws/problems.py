@@ -8,11 +8,12 @@ from reference import energy, highprec
 from reference.problems import SearchedGaussian
 
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, Mixture, Wavelet
-from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, SquaredExponential, White
-from sparse_pep.likelihoods import Beta, Binomial, Gamma, Gaussian, HeteroscedasticGaussian, Logit, NegativeBinomial, NoisyProbit, Ordinal, Poisson, Probit, StudentT, Tobit, Weibull
+from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, Product, RationalQuadratic, SquaredExponential, White
+from sparse_pep.likelihoods import Beta, Binomial, Gamma, Gaussian, HeteroscedasticGaussian, Logit, Mixed, NegativeBinomial, NoisyProbit, Ordinal, Poisson, Probit, StudentT, Tobit, Weibull
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
 from sparse_pep.model import Model
 from sparse_pep.multiclass import Softmax
+from sparse_pep.observations import DIFFERENCE, MEAN, SIGN, SLOPE, VALUE, Observed
 
 RNG = np.random.default_rng(5)
 N = 20
@@ -24,6 +25,8 @@ KNOWN = RNG.uniform(0.0, 0.3, size=N)
 WEIGHT = RNG.integers(1, 4, size=N).astype(float)
 Z = X[:5] + 0.1
 SE, M32 = SquaredExponential(1.5, [0.9, 1.4]), Matern32(1.5, 1.1)
+KINDS = np.resize([VALUE, SLOPE, SIGN, DIFFERENCE, MEAN], N)
+ROWS = np.column_stack([X, RNG.uniform(0.3, 1.0, size=(N, 2)), KINDS, KINDS == SIGN])  # functionals, of which signs are the second group
 
 
 @dataclass(frozen=True)
@@ -64,9 +67,19 @@ class Problem:
     def options(self):
         return {"tight": self.tight, "tol": 1e-11}
 
+    @property
+    def inputs(self):
+        """X, or rows of functionals; without averages for kernels that have none in closed form."""
+        if not self.kernel.of_functionals:
+            return X
+        averages = ROWS[:, 4] == MEAN
+        return np.where((averages & isinstance(self.kernel.kernel, Matern52 | Product))[:, None] & (np.arange(6) == 4), SLOPE, ROWS)
+
     @cached_property
     def y(self):
         rng, f = np.random.default_rng(1), F
+        if isinstance(self.likelihood, Mixed):
+            return np.where(KINDS == SIGN, np.where(F > 0.0, 1.0, -1.0), F + 0.4 * rng.normal(size=N))
         if isinstance(self.likelihood, Softmax):
             return np.digitize(F + 0.5 * rng.normal(size=N), [-0.7, 0.7]).astype(float)
         if isinstance(self.likelihood, HeteroscedasticGaussian):
@@ -79,7 +92,7 @@ class Problem:
         """X, y and columns, as they are made into rows in memory, in pieces or on workers."""
         columns = {"blocks": BLOCKS, "weight": self.per_block(WEIGHT), "known": KNOWN}
         columns = {"known_variance" if name == "known" else name: columns[name] for name in columns if name in self.more}
-        return self.drawn or {"X": X, "y": self.y} | columns | ({"power": self.per_block(self.power)} if self.private else {})
+        return self.drawn or {"X": self.inputs, "y": self.y} | columns | ({"power": self.per_block(self.power)} if self.private else {})
 
     def per_block(self, values):
         """One number a row, the same for all rows of a block."""
@@ -127,7 +140,8 @@ class Problem:
         columns = self.column("power", self.common_power), self.column("weight", 1.0)
         powers, weights = ([values[rows[0]] for rows in blocks] for values in columns)
         offset = np.broadcast_to(self.mean(self.data["X"]).T, (self.likelihood.n_latent, len(self.labels)))
-        return energy.at_fit(self.likelihood, self.data["y"], offset, fit, *self.covariances(fit.jitter), blocks, powers, weights)
+        groups = KINDS == SIGN if isinstance(self.likelihood, Mixed) else 0 * self.labels
+        return energy.at_fit(self.likelihood, self.data["y"], offset, fit, *self.covariances(fit.jitter), blocks, powers, weights, groups)
 
 
 GAUSSIAN = Gaussian(0.2)
@@ -156,7 +170,16 @@ PROBLEMS = {
     "gaussian, tight": Problem(GAUSSIAN, PRIVATE, mean=ConstantMean(0.2), more="tight weight known"),
     "gaussian, tight blocks": Problem(GAUSSIAN, 0.4, more="tight blocks outputs weight"),
     "gaussian, tight blocks, power 0": Problem(GAUSSIAN, 0.0, features=GaussianBlur(Z, 0.3), more="tight blocks known"),
+    "gaussian, functionals": Problem(GAUSSIAN, PRIVATE, kernel=Observed(SE + Linear(0.3), 2), more="weight known"),
+    "gaussian, functionals of blurs": Problem(GAUSSIAN, 0.0, kernel=Observed(SE, 2), features=GaussianBlur(Z, [0.3, 0.5])),
+    "gaussian, functionals of derivatives": Problem(GAUSSIAN, 0.7, kernel=Observed(SE, 2), features=Derivative(Z, [-1, 0, 1, 1, 0])),
+    "gaussian, functionals in blocks": Problem(GAUSSIAN, 0.5, kernel=Observed(SE, 2), more="blocks weight"),
+    "gaussian, slopes": Problem(GAUSSIAN, 0.4, kernel=Observed(Matern52(1.2, [0.9, 1.2]), 2), more="known"),
+    "gaussian, slopes, tight": Problem(GAUSSIAN, 0.0, kernel=Observed(SE * Constant(1.1), 2), more="tight weight"),
     # sites that are searched for
+    "mixed": Problem(Mixed((GAUSSIAN, Probit())), PRIVATE, kernel=Observed(SE, 2), more="weight"),
+    "mixed, power 0": Problem(Mixed((GAUSSIAN, Probit())), 0.0, kernel=Observed(SE, 2)),
+    "mixed, blocks": Problem(Mixed((GAUSSIAN, Probit())), 0.5, kernel=Observed(SE, 2), more="blocks"),
     "searched gaussian": Problem(SearchedGaussian(0.2), PRIVATE, more="weight"),
     "searched gaussian, blocks": Problem(SearchedGaussian(0.2), 0.4, more="blocks"),
     "probit, power 0": Problem(Probit(), 0.0),

@@ -103,9 +103,9 @@ def level(likelihood, y, mean, var, power):
     return one_dimensional(at_g, mean[1], var[1], power, 0.6 / likelihood.gain)
 
 
-def at_fit(likelihood, y, offset, fit, Kuu, Kuf, Kff, blocks, powers, weights):
+def at_fit(likelihood, y, offset, fit, Kuu, Kuf, Kff, blocks, powers, weights, groups):
     """log Z at the sites of a fit, as a function of a factor of the scale of the conditional; its slope when all sites move at once,
-    given a generator and what is small enough. `offset` (C, N) is the mean of f, `blocks` the rows of each block.
+    given a generator and what is small enough. `offset` (C, N) is the mean of f, `blocks` the rows of each block, `groups` (N,) their likelihoods.
     """
     C, sites = likelihood.n_latent, np.stack([fit.site_precision, fit.site_shift])
     V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
@@ -113,7 +113,11 @@ def at_fit(likelihood, y, offset, fit, Kuu, Kuf, Kff, blocks, powers, weights):
     np.fill_diagonal(D, np.maximum(np.diag(D), 0.0))
 
     def z(rows, mean, var, a):
-        return level(likelihood, y[rows], offset[:, rows] + mean, var, a)
+        found = np.empty(len(rows))
+        for k in np.unique(groups[rows]):
+            own = groups[rows] == k
+            found[own] = level(likelihood.part(int(k)), y[rows[own]], offset[:, rows[own]] + mean[:, own], var[:, own], a)
+        return found
 
     def log_z(outer, inner, v=1.0):
         scale = fit.scale * v
