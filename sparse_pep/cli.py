@@ -18,7 +18,7 @@ import click
 from . import __version__
 
 # %% ../nbs/internals/cli.ipynb #11e8119b
-KERNELS = ("se", "matern12", "matern32", "matern52", "rq")
+KERNELS = ("se", "rbf", "matern12", "matern32", "matern52", "rq")
 POWER_NAMES = ("auto", "log_loss", "held_out")
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax")
 NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta", "ordinal", "poisson", "negative_binomial")

@@ -37,7 +37,7 @@ from .estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from .estimators.base import PowerEPEstimator
 from .estimators.relevance import beyond_text
 from .features import InducingPoints
-from .likelihoods import Weibull
+from .likelihoods import Weibull, typed_name
 from .numerics.files import version_of, write_aside
 from .numerics.validation import LARGEST, is_names
 from .training import LBFGS
@@ -371,7 +371,7 @@ def print_fit(model: Any, n_rows: int, target: str, more: Mapping[str, Any], as_
         result["noise_std"] = scale * np.sqrt(model.noise_variance_)
         noise = f"noise standard deviation: {result['noise_std']:.4g} (units of {target})"
     else:
-        units, noise = units if scale != 1.0 else "", f"likelihood {type(likelihood).__name__}"
+        units, noise = units if scale != 1.0 else "", f"likelihood {typed_name(type(likelihood).__name__)}"
         parameters = {key: np.ravel(value) for key, value in vars(likelihood).items() if value is not None}
         values = [f"{key} {' '.join(f'{number:.4g}' for number in numbers)}" for key, numbers in parameters.items()]
         if isinstance(model, SparsePEPClassifier):

@@ -163,7 +163,7 @@ def test_labels_of_any_text_are_fitted_scored_and_predicted(labels):
     words = "--target kind --power 1 --inducing 6 --max-iter 15 --likelihood logit --test-fraction 0.25 --seed 2 --quiet"
     result = accept("fit", "labels.csv", *words.split(), "--kernel", "matern52")
     assert "power 1 (EP), 6 inducing points, 45 rows" in result.stdout
-    assert "likelihood Logit: classes down, up\n" in result.stdout and "divided by" not in result.stdout
+    assert "likelihood logit: classes down, up\n" in result.stdout and "divided by" not in result.stdout
     fitted, (train, test) = load("model.npz"), random_splits(60, 1, 0.25, seed=2)[0]
     assert type(fitted.kernel_).__name__ == "Matern52"
     np.testing.assert_allclose(fitted.x_mean_, X[train].mean(axis=0))
@@ -197,7 +197,7 @@ def test_counts_and_outliers_have_a_mean_and_a_standard_deviation(likelihood, ke
     nll = -np.mean(fitted.predict_log_density(dose[test, None], count[test].astype(float)))
     smse = np.mean((found["mean"][test] - count[test]) ** 2) / np.var(count[test])
     assert f"15 rows held out: SMSE {smse:.4f}, NLL {nll:.4f}\n" in result.stdout
-    name = {"poisson": "Poisson\n", "student_t": "StudentT: df 4, scale "}.get(likelihood, "HeteroscedasticGaussian: base_variance ")
+    name = {"poisson": "poisson\n", "student_t": "student_t: df 4, scale "}.get(likelihood, "heteroscedastic_gaussian: base_variance ")
     assert f"likelihood {name}" in result.stdout and ("count divided by" in result.stdout) == (likelihood != "poisson")
     assert fitted.y_scale_ == (np.std(count[train]) if likelihood != "poisson" else 1.0)
 

@@ -113,15 +113,17 @@ def is_table(X: Any) -> bool:
 
 # %% ../../nbs/internals/data/columns.ipynb #fef6efa2
 def frame_of(table: Any) -> pd.DataFrame:
-    """A table of pandas, polars or Arrow as one of pandas. ValueError unless the names are different texts."""
+    """A table of pandas, polars or Arrow, or an array (N, D), as a table of pandas with texts for names. ValueError unless they differ."""
+    if isinstance(table, np.ndarray):
+        return pd.DataFrame(table, columns=[f"x{d + 1}" for d in range(table.shape[1])])
     if not isinstance(table, pd.DataFrame):
         pyarrow_for("a table of Arrow or polars")
         table = table.to_pandas()
-    names = list(table.columns)
-    bad = [name for name in names if not isinstance(name, str) or names.count(name) > 1]
-    if bad:
-        raise ValueError(f"the names of columns must be different texts; got {shown(bad[0])}.")
-    return table
+    names = [str(name) for name in table.columns]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"the names of columns must be different texts; got {shown(twice[0])} twice.")
+    return table if names == list(table.columns) else table.set_axis(names, axis=1)
 
 # %% ../../nbs/internals/data/columns.ipynb #125ff819
 def cells_of(table: Any, names: Sequence[str]) -> dict[str, Cells]:
@@ -510,7 +512,7 @@ class Columns:
     @classmethod
     def of_seen(cls, seen: Mapping[str, Seen], kinds: Mapping[str, str] | None = None, option: str = "`column_types`") -> "Columns":
         """The columns with these statistics. `option` is the name of `kinds` in messages."""
-        kinds = {} if kinds is None else kinds
+        kinds = {str(name): kind for name, kind in (kinds or {}).items()}
         for name, kind in kinds.items():
             if name not in seen:
                 raise ValueError(f"{option}: there is no input column {name!r}; there are {shown([*seen])}.")
@@ -577,14 +579,12 @@ class Columns:
 
 # %% ../../nbs/internals/data/columns.ipynb #6fd8077e
 def columns_if_mixed(table: Any, kinds: Mapping[str, str] | None = None, weight: np.ndarray | None = None) -> Columns | None:
-    """The columns of a table, or None if all of them are numbers without gaps and `kinds` is empty.
-    Rows of which `weight` (N,) is 0 do not count.
+    """The columns of a table or an array, or None if all of them are numbers without gaps and `kinds` is empty. Rows of
+    which `weight` (N,) is 0 do not count.
     """
     if not hasattr(table, "__len__"):
         raise ValueError("a lazy table has no rows yet; call its `collect()` first.")
     if not kinds:
-        if isinstance(table, pd.DataFrame) and not all(isinstance(name, str) for name in table.columns):
-            return None  # only numbers may be nameless
         table = frame_of(table)
         numeric = all(pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind) for kind in table.dtypes)
         if not len(table.columns) or (numeric and not table.isna().any(axis=None)):

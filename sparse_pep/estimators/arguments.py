@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state
 from ..blocks import Partition
 from ..features import Features
 from ..kernels import Kernel, Matern12, Matern32, Matern52, RationalQuadratic, SquaredExponential
-from ..likelihoods import GroupedGaussian, Likelihood
+from ..likelihoods import GroupedGaussian, Likelihood, typed_name
 from ..means import ZeroMean
 from ..numerics.validation import as_floats, is_number, shown
 from ..priors import Prior
@@ -44,7 +44,7 @@ class Arguments(BaseEstimator):
 
     Parameters
     ----------
-    kernel : Kernel, or "se", "matern12", "matern32", "matern52", "rq", optional
+    kernel : Kernel, or "se" (or "rbf"), "matern12", "matern32", "matern52", "rq", optional
         Kernel at the start of training. A kernel given by name starts on the scale of the data,
         with lengthscales according to `ard`; "se" is the default. Beside a kernel of codes
         (`Coregion`, `Categorical`) or places (`SphericalMatern32`), parts that name no columns use
@@ -209,6 +209,7 @@ class Rule(NamedTuple):
 # %% ../../nbs/internals/estimators/arguments.ipynb #012e1759
 POWER_NAMES = ("auto", "log_loss", "held_out")
 KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52, "rq": RationalQuadratic}
+KERNELS |= {"rbf": SquaredExponential, "squared_exponential": SquaredExponential, "exponential": Matern12, "rational_quadratic": RationalQuadratic}
 LOCAL_NAMES = ("auto", "blocks")
 N_NEIGHBOURS = 20  # for `local="auto"`
 
@@ -301,7 +302,7 @@ def likelihood_named(likelihood: str | Likelihood, kinds: dict[str, Any], name: 
         for known, kind in kinds.items():
             if re.sub(r"[\W_]", "", known.lower()) == plain:
                 return kind()
-    raise ValueError(f"`{name}` must be a sparse_pep likelihood or one of {', '.join(kinds)}; got {shown(likelihood)}.")
+    raise ValueError(f"`{name}` must be a sparse_pep likelihood or one of {', '.join(map(typed_name, kinds))}; got {shown(likelihood)}.")
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #7fc7bc7e
 def seeded(random_state: object) -> np.random.RandomState:

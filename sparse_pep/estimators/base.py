@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
-from ..data.columns import ASKED, BadCell, Columns, columns_if_mixed, is_table, unforeseen_text
+from ..data.columns import ASKED, BadCell, Columns, columns_if_mixed, frame_of, is_table, unforeseen_text
 from ..data.passes import noise_piece, predict_piece, rows_beyond
 from ..data.sources import Source, chosen_rows, require_counted, require_targets
 from ..draws import SampledFunctions, sampled_functions
@@ -127,8 +128,8 @@ class PowerEPEstimator(Arguments):
         Parameters
         ----------
         X : array (N, D), dataframe, Source, Dask collection, or list of observations
-            A dataframe of pandas or polars, or a table of Arrow, may also hold categories, dates
-            and missing cells (`column_types`). A source (`sparse_pep.data.sources`) brings its own targets and weights and is read
+            Cells may be missing (NaN). A dataframe of pandas or polars, or a table of Arrow, may also hold categories
+            and dates (`column_types`). A source (`sparse_pep.data.sources`) brings its own targets and weights and is read
             piece by piece. The rows of a Dask collection stay with its workers. Observations
             (`sparse_pep.observations`) are values, slopes, averages or differences of f with their own targets; weights
             and other columns then have a number for each of their rows, in order.
@@ -264,16 +265,20 @@ class PowerEPEstimator(Arguments):
                 raise ValueError("`column_types` belongs to the source: give it where the source is made.")
             data = self._of_source(source, rng, first, warn=source is not X)
         else:
+            in_frame = not isinstance(X, np.ndarray) and is_table(X)
             if first:
                 self.columns_: Columns | None = None
-                if is_table(X):
+                if kinds and not in_frame:
+                    raise ValueError(f"`column_types` {shown(kinds)} needs a dataframe: an array holds numbers only; leave it out.")
+                if in_frame or pd.isna(require_real(X, "X", 1)).any():
                     try:
-                        self.take_columns(columns_if_mixed(X, kinds, sample_weight), warn=True)
+                        table = X if in_frame else as_floats(X, "X")
+                        self.take_columns(columns_if_mixed(table, kinds, sample_weight), warn=True)
                     except ValueError as error:
                         raise ValueError(f"`X`: {error}") from None
-                elif kinds:
-                    raise ValueError(f"`column_types` {shown(kinds)} needs a dataframe: an array holds numbers only; leave it out.")
-            X = X if self.columns_ is None else self._numbers(X)
+                if self.columns_ is not None and not in_frame:
+                    del self.feature_names_in_
+            X = X if self.columns_ is None and not in_frame else self._numbers(X)
             n_rows = len(require_real(X, "X", 1))  # scikit-learn's checks do not say what or where
             if y is not None:
                 y = self._checked_targets(y)
@@ -285,7 +290,6 @@ class PowerEPEstimator(Arguments):
                 X, y = validate_data(self, X, y, reset=first, **rules)
             else:
                 X, y = check_X_y(X, y, estimator=self, **rules)
-                self._require_encoded(X)
             require_finite(X, "X")
             data = rows_of_arrays(self, X, y, sample_weight, known_variance, rng, of_blocks)
         in_blocks = data.few.blocks is not None
@@ -321,9 +325,7 @@ class PowerEPEstimator(Arguments):
         return Data(rows, few, few)
 
     def take_columns(self, columns: Columns | None, warn: bool = False) -> None:
-        """Keep how the columns of a table become those of X, and with `warn` name those that are left
-        out, unless the user has asked for it.
-        """
+        """Keep how the columns of a table become those of X, and with `warn` name those left out that the user did not name."""
         self.columns_ = columns
         if columns is None:
             return
@@ -674,7 +676,7 @@ class PowerEPEstimator(Arguments):
         if not hasattr(self, "_model"):
             check_is_fitted(self)
         plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X) > 0
-        if plain and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):
+        if plain and X.shape[1] == self.n_features_in_ and self.columns_ is None and not hasattr(self, "feature_names_in_"):
             require_finite(X, "X")  # all other checks take longer than the prediction of a few rows
             return self._encoding.inputs(X)
         if isinstance(X, Observation):
@@ -684,50 +686,45 @@ class PowerEPEstimator(Arguments):
                 f"{what} needs `X` as an array in memory, since it uses the covariance between all rows; got a source. "
                 "For means and standard deviations of a source use `predict` or `predict_f`."
             )
-        numbers = self._numbers(X)
-        if self.columns_ is not None and is_table(X):
-            text = unforeseen_text(self.columns_.unforeseen(X))
-            if text:
-                warn_caller(f"`X`: {text}", UserWarning)
-        X = numbers
+        X = self._numbers(X, warn=True)
         require_real(X, "X", 1)  # scikit-learn's checks do not say what or where
         if self.columns_ is None:
             X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
-        else:
-            X = self._require_encoded(as_floats(X, "X"))
+        X = as_floats(X, "X")
         require_finite(X, "X")
         return self._encoding.inputs(X)
 
-    def _numbers(self, X: ArrayLike) -> ArrayLike:
-        """The columns of numbers for a dataframe, if the model was fitted to a mixed one. Everything else is returned as it is.
+    def _numbers(self, X: ArrayLike, warn: bool = False) -> ArrayLike:
+        """The columns of numbers for a dataframe, or for an array, if the model was fitted to a mixed one or to an array with
+        gaps; with `warn`, a warning says what of it training did not see. Everything else is returned as it is.
         """
-        if getattr(self, "columns_", None) is None or not is_table(X):
-            return X
+        columns = getattr(self, "columns_", None)
+        if columns is None:  # scikit-learn refuses names of which some are texts
+            return frame_of(X) if is_table(X) and len({isinstance(name, str) for name in X.columns}) > 1 else X
+        if not is_table(X):
+            X, in_frame = require_real(X, "X", 1), hasattr(self, "feature_names_in_")
+            if in_frame or X.shape[1] != self.n_features_in_:
+                if X.shape[1] == len(columns.names):
+                    return X
+                words = f"a dataframe: give one with the columns {shown(columns.used)}" if in_frame else f"{self.n_features_in_} features: give these"
+                raise ValueError(f"`X` has {X.shape[1]} features, but the model was fitted to {words}, or the {len(columns.names)} columns of numbers of `columns_.transform`.")
+            X = frame_of(as_floats(X, "X"))
         try:
-            return self.columns_.transform(X)
+            numbers = columns.transform(X)
         except BadCell as fault:
             row = "" if fault.row is None else f", row {fault.row} (counted from 0)"
             raise ValueError(f"`X`{row}: {fault}.") from None
-
-    def _require_encoded(self, X: np.ndarray) -> np.ndarray:
-        """X (S, D), after a check that it has the columns that `columns_.transform` returns."""
-        if X.shape[1] != len(self.columns_.names):
-            raise ValueError(
-                f"`X` has {X.shape[1]} features, but the model was fitted to a dataframe: give one with the columns "
-                f"{shown(self.columns_.used)}, or the {len(self.columns_.names)} columns of numbers of `columns_.transform`."
-            )
-        return X
+        if warn and (text := unforeseen_text(columns.unforeseen(X))):
+            warn_caller(f"`X`: {text}", UserWarning)
+        return numbers
 
     def _spread(self, var: np.ndarray) -> np.ndarray:
-        """Variances (S,) or (S, C) in the model's units, converted to the units of y²; (S, K) for K outputs.
-        """
+        """Variances (S,) or (S, C) in the model's units, converted to the units of y²; (S, K) for K outputs."""
         var = var[:, None] * np.ones(self._outputs) if self._outputs else var
         return np.square(self._units[1]) * var
 
     def _level(self, f: np.ndarray) -> np.ndarray:
-        """Values of f in the model's units, along the last axis if there are several functions or
-        outputs, converted to the units of `predict_f`.
-        """
+        """Values of f in the model's units, with functions or outputs along the last axis, in the units of `predict_f`."""
         mean, scale = self._units
         return mean + scale * f
 

@@ -110,11 +110,8 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
     def __sklearn_tags__(self) -> Any:
         """The tags of scikit-learn, which say whether the likelihood is for more than two classes."""
         tags = super().__sklearn_tags__()
-        try:
-            likelihood = likelihood_named(self.likelihood, {"noisy_probit": NoisyProbit})
-        except ValueError:  # all other names are for any number of classes
-            likelihood = None
-        tags.classifier_tags.multi_class = not isinstance(likelihood, Binary)
+        noisy = isinstance(self.likelihood, str) and self.likelihood.lower().startswith("noisy")
+        tags.input_tags.allow_nan, tags.classifier_tags.multi_class = True, not (noisy or isinstance(self.likelihood, Binary))  # all other names are for any number
         return tags
 
     def partial_fit(

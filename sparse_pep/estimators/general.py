@@ -68,7 +68,7 @@ class SparsePEP(RealTargets):
     def __sklearn_tags__(self) -> Any:
         """The tags of scikit-learn. Its score is a log density, not R², so it is not judged by R²."""
         tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True
+        tags.input_tags.allow_nan = tags.regressor_tags.poor_score = True
         return tags
 
     def _starting_likelihood(self, data: Data) -> Likelihood:
@@ -78,7 +78,7 @@ class SparsePEP(RealTargets):
         likelihood = likelihood_named(self.likelihood, LIKELIHOODS)
         if isinstance(likelihood, Softmax):
             raise ValueError(
-                f"`likelihood` {type(likelihood).__name__} has {likelihood.n_latent} latent functions: use SparsePEPClassifier."
+                f"`likelihood` 'softmax' has {likelihood.n_latent} latent functions: use SparsePEPClassifier."
             )
         if likelihood.codes:
             raise ValueError("`likelihood` GroupedGaussian: use SparsePEPRegressor, with this as its `noise_variance`.")

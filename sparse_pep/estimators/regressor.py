@@ -75,11 +75,11 @@ class SparsePEPRegressor(RealTargets):
     _many_outputs = True
 
     def __sklearn_tags__(self) -> Any:
-        """The tags of scikit-learn. Several outputs are supported, and a fit without training is not
+        """The tags of scikit-learn. Several outputs and gaps in X are supported, and a fit without training is not
         judged by its R².
         """
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
+        tags.input_tags.allow_nan = tags.target_tags.multi_output = True
         tags.regressor_tags.poor_score = self.training is None
         return tags
 

@@ -161,7 +161,7 @@ def test_check_names_the_row_of_what_it_refuses(likelihood, ys, refused):
     checked = likelihood.check([int(y) if y == int(y) else y for y in ys])
     assert checked.dtype == float and checked.tolist() == ys
     for bad in refused:
-        with pytest.raises(ValueError, match=rf"{type(likelihood).__name__}.* in row {len(ys)}\b.*, 2 such"):
+        with pytest.raises(ValueError, match=rf"'{likelihoods.typed_name(type(likelihood).__name__)}'.* in row {len(ys)}\b.*, 2 such"):
             likelihood.check([*ys, bad, ys[0], bad])
 
 
@@ -372,7 +372,7 @@ def test_cut_points_from_targets_predict_the_frequencies():
     """A class without data keeps a width, and the order does not matter."""
     start = Ordinal.from_targets(np.repeat([3, 0, 1], [100_000, 300_000, 600_000]))
     np.testing.assert_allclose(start.predict_proba(np.zeros(1), np.ones(1))[0], [0.3, 0.6, 1e-6, 0.1], rtol=1e-4)
-    with pytest.raises(ValueError, match="whole numbers from 0 for the Ordinal likelihood; got -1"):
+    with pytest.raises(ValueError, match="whole numbers from 0 for the likelihood 'ordinal'; got -1"):
         Ordinal.from_targets([0, -1])
 
 
