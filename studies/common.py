@@ -50,7 +50,7 @@ def grid_of(data: Sequence[str], n_splits: int, powers: Sequence[float], counts:
 
 def kind_of(name: str) -> str:
     """The kind of a data set, "regression" or "classification"."""
-    return "regression" if name in (*REGRESSION, "kin40k", "diabetes") else "classification"
+    return "regression" if name in (*REGRESSION, "kin40k", "diabetes", "elevators", "pol", "hflights") else "classification"
 
 
 @lru_cache(maxsize=2)

@@ -4,10 +4,12 @@ import hashlib
 import json
 import os
 import platform
+import subprocess
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from datetime import date
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
@@ -77,7 +79,8 @@ def run_study(study: Study, folder: Path, workers: int | None = None) -> tuple[p
     rows.to_csv(folder / f"{study.name}.csv", index=False)
     versions = {name: version(name) for name in ("sparse_pep", "numpy", "scipy", "scikit-learn")}
     notes = {"study": study.name, "settings": study.settings, "jobs": len(paths), "jobs_done": sum(path.exists() for path in paths)}
-    notes |= {"versions": {"python": platform.python_version()} | versions}
+    git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    notes |= {"versions": {"python": platform.python_version()} | versions, "commit": git.stdout.strip(), "date": str(date.today())}
     (folder / f"{study.name}.json").write_text(json.dumps(notes, indent=1) + "\n")
     return rows, errors
 
