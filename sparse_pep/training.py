@@ -47,6 +47,7 @@ else:
 SAMPLE_ROWS = 20_000  # k-means and comparisons of starting values use at most this many rows
 
 # %% ../nbs/18_training.ipynb #59b0498d
+@one_blas_thread()  # KMeans sets a limit too, which must lie within ours
 def kmeans_points(
     X: np.ndarray, n_inducing: int, rng: np.random.Generator, weight: np.ndarray | None = None, codes: Sequence[int] = ()
 ) -> np.ndarray:
