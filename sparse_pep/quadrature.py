@@ -264,10 +264,9 @@ def estimated_error(at: TiltedDensities, rows: np.ndarray, found: np.ndarray, fl
 
 # %% ../nbs/07_quadrature.ipynb #5f14309e
 STEP, STEPS_A_SPREAD = 0.1, 0.6  # largest step in ξ, and in standard deviations at the mode
-FEWEST, SIZES = 24, np.array([12, 18, 24, 36, 48, 72, 96, 144, 192, 288, 0])  # 0: too many
+FEWEST, SIZES = 24, np.array([12, 24, 48, 96, 192, 288, 0])  # 0: too many
 WIDEST = 10.0  # a range longer than this, in units of `width`, is centred on the bend
 BLOCK = 12_000  # nodes evaluated at a time, few enough to stay in the processor's cache
-CALL = 1_000  # number of nodes that cost as much as the overhead of one block
 
 
 def few_nodes(at: TiltedDensities, log_concave: bool, n_more: int, accuracy: Accuracy = STRICT) -> tuple[np.ndarray, np.ndarray]:
@@ -286,13 +285,6 @@ def few_nodes(at: TiltedDensities, log_concave: bool, n_more: int, accuracy: Acc
     rows = np.flatnonzero(size)
     while len(rows):
         found = np.empty((4, 7 + n_more, len(rows)))
-        if accuracy.relative > TOLERANCE:  # with `STRICT`, results do not depend on the other data points
-            steps, member, count = np.unique(size[rows], return_inverse=True, return_counts=True)
-            for i in np.arange(len(steps) - 1):  # raise a size that few share to the next, if that costs less than a group
-                if count[i] * (steps[i + 1] - steps[i]) < CALL:
-                    count[i + 1] += count[i]
-                    member[member == i] = i + 1
-            size[rows] = steps[member]
         for steps in np.unique(size[rows]):
             group = np.flatnonzero(size[rows] == steps)
             for part in np.array_split(group, -(-len(group) * steps // BLOCK)):

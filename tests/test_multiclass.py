@@ -5,6 +5,7 @@ import pytest
 from reference import multiclass as reference
 from reference.compare import error, gradient_error
 
+from sparse_pep import multiclass
 from sparse_pep.estimators.persistence import from_config, to_config
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
@@ -12,6 +13,7 @@ from sparse_pep.likelihoods import Logit
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_gradient
 from sparse_pep.multiclass import Softmax
+from sparse_pep.quadrature import STRICT, Accuracy
 from sparse_pep.shards import Rows
 
 POWERS = (0.0, 1e-6, 0.5, 1.0)
@@ -46,6 +48,47 @@ def test_softmax_in_cavities_with_variances_in_the_thousands(power):
         moments = reference.tilted(reference.softmax_log_density, y[n], mean[:, n], var[:, n], power)
         for found, expected in zip((here.log_z[n], here.d1[:, n], here.d2[:, n]), moments):
             np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def off(found, expected, var, floor):
+    """The largest error of z, d1 and d2 of each data point, relative to the value or to a floor in units of the cavity (N,)."""
+    units = np.ones(var.shape[1]), np.sqrt(var), var
+    parts = (np.abs(a - b) * unit / np.maximum(np.abs(b) * unit, floor) for a, b, unit in zip(found, expected, units))
+    return np.max([np.max(np.atleast_2d(part), axis=0) for part in parts], axis=0)
+
+
+WIDTHS = {"narrow": [0.1], "of order one": [1.0], "wide": [100.0], "very wide": [1e4], "mixed": [0.1, 1e3, 3.0, 40.0], "mixed more": [1e4, 0.1]}
+
+
+@pytest.mark.parametrize("n_classes, widths", [(20, "narrow"), (20, "of order one"), (20, "wide"), (2, "very wide"), (4, "very wide"), (8, "mixed"), (3, "mixed more")])
+@pytest.mark.filterwarnings("error")
+def test_many_classes_and_widths_by_brute_force(n_classes, widths):
+    var = np.resize(WIDTHS[widths], n_classes)
+    mean, y = np.random.default_rng(n_classes).normal(size=n_classes) * np.sqrt(np.median(var)), n_classes // 2
+    for power, expected in zip((0.0, 0.5, 1.0), reference.by_heights(y, mean, var, (0.0, 0.5, 1.0))):
+        for accuracy, tolerance in ((STRICT, 1e-6), (Accuracy(1e-9, 0.1), 1e-6), (Accuracy(1e-5, 0.1), 3e-5)):
+            found = Softmax(n_classes).tilted(np.array([y]), mean[:, None], var[:, None], power, accuracy)
+            expected = [np.reshape(part, np.shape(value)) for part, value in zip(expected, found)]
+            assert off(found, expected, var[:, None], 0.1)[0] < tolerance
+
+
+@pytest.mark.parametrize("stretch", [(1.0, 1.0), (3.0, 1.0), (1.0, 3.0)], ids=["as they are", "far apart", "growing fast"])
+def test_the_error_is_estimated(stretch, monkeypatch):
+    """Also where the heights are too far from each other: never by much less than it is."""
+    y, mean, var = cases(4, 60, seed=7, low=-1.0, high=3.0)
+    exact, found = Softmax(4).tilted(y, mean, var, 0.5), multiclass.height_range
+
+    def stretched(*arguments):
+        origin, (step, growth, first, last) = found(*arguments)
+        ends = np.sinh(growth * np.stack([first, last])) * step / growth
+        step, growth = stretch[0] * step, stretch[1] * growth
+        return origin, np.stack([step, growth, *np.round(np.arcsinh(ends * growth / step) / growth)])
+
+    monkeypatch.setattr(multiclass, "height_range", stretched)
+    rough = Softmax(4).tilted(y, mean, var, 0.5, Accuracy(1e-5, 0.1))
+    true = off(rough, exact, var, 0.1)
+    assert np.all(rough.error > 0.1 * true) and exact.error.max() < 1e-7
+    assert np.max(true) > 1e-3 if max(stretch) > 1.0 else rough.error.max() < 1e-3
 
 
 def test_softmax_keeps_digits_when_certain():
