@@ -96,7 +96,6 @@ class Projection(Density):
 
     closed_powers: ClassVar[tuple[float, float]] = 1.0, 0.0  # lowest and highest power at which `closed_form` replaces the quadrature
     sites_known = False  # whether the sites have a closed form, so that no iteration is needed
-    widest: ClassVar[float] = np.inf  # largest variance of f in training; beyond it the quadrature would take too long
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> float | np.ndarray:
         """Where log p bends most (N,), the centre of the nodes in a wide cavity; NaN if the mode is better."""

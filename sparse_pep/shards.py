@@ -40,10 +40,7 @@ class Rows(NamedTuple):
             parts.append(value[rows] if np.ndim(value) else value)
         return Rows(*parts, self.first)
 
-    @property
-    def resident(self) -> bool:
-        """True: all rows are in memory, as one piece."""
-        return True
+    resident = True  # all rows are in memory, as one piece
 
     @property
     def n_data(self) -> int:

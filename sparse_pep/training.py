@@ -295,24 +295,19 @@ class WarmEvidence:
         tight: bool = False, record: Checkpoint | None = None,
     ) -> None:
         self.data, self.power, self.jitter, self.memory, self.tight = data, power, jitter, memory, tight
-        self.last, self.few, self.record = None, next(iter(data.pieces())).X[:100], record
+        self.last, self.record = None, record
         if record is not None:
             record.begin()
 
     def __call__(self, model: Model) -> tuple[Fit | Answer, np.ndarray]:
-        """The fit and the gradient (P,). LinAlgError for a variance of f at which the quadrature of the
-        likelihood would take minutes, except at the start, which is the user's choice.
-        """
+        """The fit and the gradient (P,)."""
         answer = None if self.record is None else self.record.recall(model.theta)
         if answer is not None:
             if np.isnan(answer.log_evidence):
                 raise np.linalg.LinAlgError("this evaluation failed in the earlier run")
             self.last = self.last if answer.start is None else answer.start
             return answer, answer.gradient
-        widest = model.likelihood.widest
         try:
-            if self.last is not None and widest < np.inf and np.max(model.kernel.diag(self.few)) > widest:
-                raise np.linalg.LinAlgError("the variance of f is out of range")
             fit, gradient = evidence_and_gradient(
                 model, self.data, self.power, self.jitter, self.last, SITE_TOL, self.memory, self.tight
             )

@@ -196,6 +196,7 @@ def version_of(path: str | Path) -> tuple[int, ...] | None:
     with suppress(OSError):
         found = os.stat(path)
         return found.st_ino, found.st_mtime_ns, found.st_size
+    return None
 
 # %% ../../nbs/internals/numerics/files.ipynb #35cbcaea
 FORMAT, FORMAT_VERSION = "sparse_pep checkpoint", 1
