@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from .likelihoods import Likelihood
 from .numerics.linalg import add_weighted, dger, log1p_ratio, solve_lower
-from .numerics.threads import chunk_slices
+from .numerics.threads import chunk_slices, one_blas_thread
 from .numerics.validation import as_floats
 from .shards import Shard
 from .sites import Posterior, cavity
@@ -84,6 +84,7 @@ class Partition:
         return values
 
 # %% ../nbs/12_blocks.ipynb #7c1f0a3e
+@one_blas_thread()  # as in `kmeans_points`
 def clusters(scaled: np.ndarray, size: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Numbers of the rows of `scaled` (n, D) in each cluster of at most `size` rows."""
     from sklearn.cluster import KMeans  # slow to import; workers of a cluster do without

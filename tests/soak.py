@@ -113,7 +113,7 @@ def random_likelihood(rng, name=None):
     classes, low = np.append([0.0, 1.0, 2.0], rng.integers(0, 3, N - 3)), rng.choice([None, -0.5 * unit])
     amounts, shape, real = np.exp(middle + normal), 10.0 ** rng.uniform(-0.5, 1), unit * rng.standard_t(3, N)
     kinds = likelihoods.LIKELIHOODS | {"Softmax": Softmax}
-    name = name or str(rng.choice([one for one, kind in kinds.items() if not issubclass(kind, likelihoods.Gaussian)]))
+    name = name or str(rng.choice([one for one, kind in kinds.items() if one != "Mixed" and not issubclass(kind, likelihoods.Gaussian)]))
     own, y, variance, mean = {
         "Gaussian": ({"noise_variance": unit**2 * 10.0 ** rng.uniform(-4, 1)}, unit * normal, unit**2, 0.0),
         "Probit": ({}, labels, 1.0, 0.0),
