@@ -115,9 +115,7 @@ class Kernel(ActiveColumns):
         raise NotImplementedError
 
     def stack(self, X: np.ndarray) -> np.ndarray:
-        """The matrices k(X, X) (G, b, b) of the points of each of G sets, X (G, b, D). This is a loop,
-        which some kernels replace by something faster.
-        """
+        """The matrices k(X, X) (G, b, b) of G sets of points, X (G, b, D): a loop, which some kernels replace by a faster way."""
         return np.stack([self.vjp(x)[0] for x in X])
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
@@ -820,11 +818,36 @@ class Categorical(Coded):
 
         return K, pull
 
+# %% ../nbs/01b_structured_kernels.ipynb #182b7dfb
+class CodeMatrix(Coded):
+    """k = Ω[code, code′] for the codes 0, …, K − 1 of `n_outputs`; subclasses define Ω, the `covariance`, and its `pull_back`."""
+
+    def indicators(self, X: np.ndarray) -> np.ndarray:
+        """H (N, K), with a 1 in the column of each row's code."""
+        code = self.code(X)
+        H = (code == np.arange(self.n_outputs)).astype(float)
+        known = H.any(axis=1)
+        if not np.all(known):
+            raise ValueError(
+                f"column {self.codes[0]} must hold the codes 0, …, {self.n_outputs - 1} of Coregion; got {code[~known][0, 0]}."
+            )
+        return H
+
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
+        """The matrix K (M, n) = H Ω H′ᵀ and its pull-back; the derivative with respect to X1 is zero."""
+        H1, H2 = self.indicators(X1), self.indicators(X1 if X2 is None else X2)
+        return (H1 @ self.covariance) @ H2.T, lambda K_bar: (self.pull_back(H1.T @ (K_bar @ H2)), np.zeros_like(X1))
+
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
+        """The diagonal (N,) of H Ω Hᵀ, and its pull-back."""
+        H = self.indicators(X)
+        return H @ np.diag(self.covariance), lambda kff_bar: self.pull_back(np.diag(kff_bar @ H))
+
 # %% ../nbs/01b_structured_kernels.ipynb #b2a90f48
 @dataclass(frozen=True, eq=False)
-class Coregion(Coded):
-    """k = Ω[code, code′] with Ω = weights weightsᵀ + diag(variance): outputs, or categories, that
-    share some functions. Multiply it with a kernel of the other columns.
+class Coregion(CodeMatrix):
+    """k = Ω[code, code′] with Ω = weights weightsᵀ + diag(variance): outputs, or categories, that share some functions.
+    Multiply it with a kernel of the other columns.
 
     Attributes
     ----------
@@ -835,8 +858,7 @@ class Coregion(Coded):
     variance : ndarray (K,)
         Of the function that each output has for itself, units of y²; one number is one for all.
     weights : ndarray (K, R)
-        Of the shared functions in the outputs, units of y. By default all correlations are
-        positive for rank 1, with equal shares of the shared and the own functions.
+        Of the shared functions in the outputs, units of y. By default they give half of the variance, equally for rank 1.
     active_dims : list of int, optional
         The column with the codes. It can be left out if X has no other.
 
@@ -882,35 +904,10 @@ class Coregion(Coded):
         """Ω (K, K), the covariance of the outputs."""
         return self.weights @ self.weights.T + np.diag(self.variance)
 
-    def indicators(self, X: np.ndarray) -> np.ndarray:
-        """H (N, K), with a 1 in the column of each row's code."""
-        code = self.code(X)
-        H = (code == np.arange(self.n_outputs)).astype(float)
-        known = H.any(axis=1)
-        if not np.all(known):
-            raise ValueError(
-                f"column {self.codes[0]} must hold the codes 0, …, {self.n_outputs - 1} of Coregion; got {code[~known][0, 0]}."
-            )
-        return H
-
     def pull_back(self, covariance_bar: np.ndarray) -> dict[str, np.ndarray]:
         """The derivatives with respect to the parameters for those with respect to Ω (K, K)."""
-        return {
-            "log_variance": self.variance * np.diag(covariance_bar),
-            "weights": (covariance_bar + covariance_bar.T) @ self.weights,
-        }
-
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
-        """The matrix K (M, n) = H Ω H′ᵀ and its pull-back; the derivative with respect to X1 is zero."""
-        H1 = self.indicators(X1)
-        H2 = H1 if X2 is None else self.indicators(X2)
-        K = (H1 @ self.covariance) @ H2.T
-        return K, lambda K_bar: (self.pull_back(H1.T @ (K_bar @ H2)), np.zeros_like(X1))
-
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
-        """The diagonal (N,) of H Ω Hᵀ, and its pull-back."""
-        H = self.indicators(X)
-        return H @ np.diag(self.covariance), lambda kff_bar: self.pull_back(np.diag(kff_bar @ H))
+        both = covariance_bar + covariance_bar.T
+        return {"log_variance": self.variance * np.diag(covariance_bar), "weights": both @ self.weights}
 
 # %% ../nbs/01b_structured_kernels.ipynb #077e7c8d
 def starting_weights(n_outputs: int | None, rank: int) -> np.ndarray:

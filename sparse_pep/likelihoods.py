@@ -664,8 +664,7 @@ class Tobit(Likelihood):
     @property
     def limits(self) -> tuple[float, float]:
         """The limits, infinite where there is none."""
-        low, high = self.low, self.high
-        return -np.inf if low is None else low, np.inf if high is None else high
+        return -np.inf if self.low is None else self.low, np.inf if self.high is None else self.high
 
     @property
     def width(self) -> float:
@@ -804,9 +803,7 @@ def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) ->
 # %% ../nbs/08c_bounded.ipynb #2d2d0fe0
 @dataclass(frozen=True)
 class Ordinal(Likelihood):
-    """Ordered classes y = 0, 1, …: y is the number of `cut_points` below f + noise, where the noise is standard
-    Gaussian. The cut points increase, are one fewer than there are classes, and are trained.
-    """
+    """Ordered classes y = 0, 1, …: y is the number of `cut_points`, increasing and trained, below f + standard Gaussian noise."""
 
     closed_powers: ClassVar[tuple[float, float]] = (1.0, 1.0)
     cut_points: tuple[float, ...] = (0.0,)
@@ -819,9 +816,7 @@ class Ordinal(Likelihood):
 
     @classmethod
     def from_targets(cls, y: ArrayLike) -> "Ordinal":
-        """The likelihood for the classes 0, ..., max(y), with cut points at the frequencies that they
-        have in y (N,), the start of training.
-        """
+        """The likelihood for the classes 0, ..., max(y), whose cut points give the frequencies in y (N,): a start of training."""
         y = as_floats(y, "y")
         bad = y[~whole_numbers(y, 9999.0)]
         if len(bad):
@@ -846,9 +841,7 @@ class Ordinal(Likelihood):
         return 0.5 * (points[np.maximum(k - 1, 0)] + points[np.minimum(k, len(points) - 1)])
 
     def parts(self, y: np.ndarray, f: np.ndarray, std: float | np.ndarray) -> tuple[Any, ...]:
-        """ℓ, ℓ′ and ℓ″ in f, and the derivatives of ℓ with respect to the lower and the upper end, for
-        noise with standard deviation `std`.
-        """
+        """ℓ, ℓ′ and ℓ″ in f, and the derivatives of ℓ by the lower and the upper end, for noise with standard deviation `std`."""
         ends, k = np.array([-BEYOND, *self.cut_points, BEYOND]), y.astype(int)
         low, high = ends[k], ends[k + 1]
         ell, slope, curvature, *at_ends = log_normal_interval((low - f) / std, (high - f) / std, (high - low) / std)
@@ -872,12 +865,10 @@ class Ordinal(Likelihood):
 
     def predict_proba(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """Probabilities (S, K) of the K classes for f ~ N(mean, var), accurate also if they are tiny."""
-        classes = np.arange(len(self.cut_points) + 1.0)
-        return np.exp(self.parts(classes, mean[:, None], np.sqrt(1.0 + var)[:, None])[0])
+        return np.exp(self.parts(np.arange(len(self.cut_points) + 1.0), mean[:, None], np.sqrt(1.0 + var)[:, None])[0])
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        proba = self.predict_proba(mean, var)
-        classes = np.arange(proba.shape[1])
+        proba, classes = self.predict_proba(mean, var), np.arange(len(self.cut_points) + 1)
         first = proba @ classes
         return first, np.sum(proba * (classes - first[:, None]) ** 2, axis=1)
 
@@ -949,20 +940,8 @@ LIKELIHOODS = LIKELIHOODS | {kind.__name__: kind for kind in (Ordinal, Beta)}
 # %% ../nbs/09b_heteroscedastic.ipynb #c6ba17c8
 @dataclass(frozen=True)
 class HeteroscedasticGaussian(Likelihood):
-    """Gaussian noise whose variance depends on the inputs: y = f + noise of variance
-    base_variance · exp(gain · g), with two latent functions f and g.
-
-    Attributes
-    ----------
-    base_variance : float
-        σ² > 0, the noise variance where g = 0, in units of y².
-    gain : float
-        γ > 0, by how much the log noise variance rises if g rises by one unit. f and g have the
-        same prior, in units of y, so the unit of the gain is that of 1/y.
-
-    Notes
-    -----
-    Arrays for f and g have the shape (2, N), with f first.
+    """Gaussian noise, y = f + noise, of variance base_variance · exp(gain · g), with two latent functions f and g: arrays for both
+    are (2, N), f first. `base_variance` σ² > 0 has units of y², and `gain` γ > 0 those of 1/y, since f and g have the same prior.
     """
 
     trained: ClassVar[tuple[str, ...]] = ("base_variance", "gain")
@@ -975,9 +954,7 @@ class HeteroscedasticGaussian(Likelihood):
     real_targets = mean_from_mean = True
 
     def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "HeteroscedasticGaussian":
-        """The same likelihood, with its noise variance clipped as for Gaussian noise, and the gain
-        to where the log noise variance has a prior standard deviation between 0.3 and 1.
-        """
+        """A copy whose noise variance is clipped as for Gaussian noise, and the prior standard deviation of its log to [0.3, 1]."""
         largest = np.sqrt(self.latent_variance(y, weight))
         return replace(super().within_range(y, weight), gain=np.clip(self.gain, 0.3 / largest, 1.0 / largest))
 
@@ -987,9 +964,7 @@ class HeteroscedasticGaussian(Likelihood):
         return np.exp(np.clip(log_v, -LARGEST_LOG_RATE, LARGEST_LOG_RATE))
 
     def at_g(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, g: np.ndarray) -> tuple[Any, ...]:
-        """z for a value of g and f ~ N(mean, var), its first two derivatives in g, the precision κ⁻¹ and its
-        square, and ∂z/∂ log γ, each of the shape to which the arguments broadcast.
-        """
+        """z for f ~ N(mean, var) at g, its two derivatives in g, κ⁻¹ and its square, ∂z/∂ log γ, of the broadcast shape."""
         noise, gain = self.noise(g), self.gain
         log_z, d1, d2 = gaussian_tilted(y, noise, mean, var, power)
         share = noise * d1**2
@@ -998,9 +973,7 @@ class HeteroscedasticGaussian(Likelihood):
         return log_z, slope, bend, -d2, d2**2, slope * g
 
     def tilted(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT) -> Tilted:
-        """z (N,), d1 (2, N), d2 (2, N) and the estimated error (N,) at independent cavities of f and
-        g with means and variances (2, N); `averages` (2, N) holds ∂z/∂ log σ² and ∂z/∂ log γ.
-        """
+        """z (N,), d1, d2 (2, N), error (N,) and averages ∂z/∂ log σ², ∂z/∂ log γ (2, N) at independent cavities (2, N) of f, g."""
         power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
         (m, m_g), (s, s_g), gain = mean, var, self.gain
 
