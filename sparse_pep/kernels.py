@@ -48,6 +48,13 @@ class ActiveColumns(Parametric):
                 raise ValueError(f"`active_dims` must be distinct column numbers from 0; got {shown(self.active_dims)}.")
             object.__setattr__(self, "active_dims", tuple(map(int, dims)))
 
+    def __repr__(self) -> str:
+        """The call that makes the kernel again, with trained numbers to three significant digits."""
+        style = {"separator": ", ", "threshold": math.inf, "max_line_width": math.inf, "formatter": {"float": "{:.3g}".format}}
+        show = lambda value: np.array2string(value, **style).replace("\n", "") if isinstance(value, np.ndarray) else repr(value)
+        arguments = {name: value for name, value in vars(self).items() if value is not None}
+        return f"{type(self).__name__}({', '.join(f'{name}={show(value)}' for name, value in arguments.items())})"
+
     @property
     def unscaled(self) -> tuple[int, ...]:
         """The columns of X that are not standardised: codes, and inputs in fixed units."""
@@ -150,7 +157,7 @@ class Kernel(ActiveColumns):
         return Product(_terms(Product, self) + _terms(Product, other))
 
 # %% ../nbs/01_kernels.ipynb #7b1283a6
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Stationary(Kernel):
     """A kernel k(r) of the scaled distance r = ‖(x − x′)/ℓ‖; subclasses define `profile`.
 
@@ -290,7 +297,7 @@ class Matern52(Stationary):
         return (1.0 + r + r**2 / 3.0) * decay, lambda: 5.0 / 3.0 * (1.0 + r) * decay
 
 # %% ../nbs/01_kernels.ipynb #f3793894
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RationalQuadratic(Stationary):
     """k = variance · (1 + r²/(2 shape))^(−shape): smooth functions that vary on many scales. See
     `Stationary` for the other arguments.
@@ -329,7 +336,7 @@ def circle(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([cosine, sine], axis=1), np.concatenate([-sine, cosine], axis=1)
 
 # %% ../nbs/01_kernels.ipynb #d81d00b4
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Periodic(Kernel):
     """k = variance · exp(−2 Σ_d sin²(π(x_d − x_d′)/period)/ℓ_d²): functions that repeat.
 
@@ -386,7 +393,7 @@ class Periodic(Kernel):
         return K, pull
 
 # %% ../nbs/01_kernels.ipynb #67f8fb01
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Cosine(Kernel):
     """k = variance · cos(2π Σ_d (x_d − x_d′)/period_d): waves of one frequency.
 
@@ -432,7 +439,7 @@ class Cosine(Kernel):
         return K, pull
 
 # %% ../nbs/01_kernels.ipynb #c89e8e02
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Linear(Kernel):
     """k = Σ_d variance_d x_d x_d′: linear functions through the origin.
 
@@ -481,7 +488,7 @@ class Linear(Kernel):
         return np.sum(parts, axis=1), pull
 
 # %% ../nbs/01_kernels.ipynb #84018fe9
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Level(Kernel):
     """A kernel that is its variance (units y²) times a matrix without parameters, `pattern`."""
 
@@ -551,7 +558,7 @@ def _terms(kind: type, kernel: Kernel) -> tuple[Kernel, ...]:
     return kernel.kernels if isinstance(kernel, kind) else (kernel,)
 
 # %% ../nbs/01_kernels.ipynb #b6831b31
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Combination(Kernel):
     """Several kernels as one; the names of the i-th kernel's parameters begin with "i.", and those of
     the combination itself follow.
@@ -587,7 +594,7 @@ class Combination(Kernel):
 
 # %% ../nbs/01_kernels.ipynb #83314ea1
 class Sum(Combination):
-    """k = Σᵢ kᵢ; made by `k1 + k2`.
+    """k = Σᵢ kᵢ; made by `k1 + k2`, and shown so.
 
     Examples
     --------
@@ -597,7 +604,12 @@ class Sum(Combination):
     [[2.    2.607]]
     >>> list(kernel.parameters())
     ['0.log_variance', '1.log_variance', '1.log_lengthscale']
+    >>> kernel
+    Linear(variance=1) + SquaredExponential(variance=1, lengthscale=1)
     """
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.kernels))
 
     def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The sum of the matrices (M, n), and its pull-back, which hands the whole adjoint to each
@@ -623,7 +635,7 @@ class Sum(Combination):
 
 # %% ../nbs/01_kernels.ipynb #e38a40b4
 class Product(Combination):
-    """k = Πᵢ kᵢ; made by `k1 * k2`.
+    """k = Πᵢ kᵢ; made by `k1 * k2`, and shown so.
 
     Examples
     --------
@@ -631,7 +643,12 @@ class Product(Combination):
     >>> kernel = Linear() * Periodic(period=2.0)  # waves that grow
     >>> print(kernel([[1.0]], [[1.0], [3.0]]).round(3))
     [[1. 3.]]
+    >>> kernel * (Linear() + Linear(variance=2.0 / 3.0))
+    Linear(variance=1) * Periodic(variance=1, lengthscale=1, period=2) * (Linear(variance=1) + Linear(variance=0.667))
     """
+
+    def __repr__(self) -> str:
+        return " * ".join(f"({kernel!r})" if isinstance(kernel, Sum) else repr(kernel) for kernel in self.kernels)
 
     def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The product of the entries of the matrices (M, n), and its pull-back, which hands each
@@ -675,7 +692,7 @@ KINDS = {
 }
 
 # %% ../nbs/01b_structured_kernels.ipynb #9257ffdb
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SphericalMatern32(Kernel):
     """The Matérn 3/2 kernel of the distance through the sphere: functions of latitude and longitude
     with one derivative.
@@ -762,7 +779,7 @@ class Coded(Kernel):
         return column
 
 # %% ../nbs/01b_structured_kernels.ipynb #e7aabd44
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Categorical(Coded):
     """k = variance for equal codes, variance · correlation for different ones: exchangeable
     categories.
@@ -844,7 +861,7 @@ class CodeMatrix(Coded):
         return H @ np.diag(self.covariance), lambda kff_bar: self.pull_back(np.diag(kff_bar @ H))
 
 # %% ../nbs/01b_structured_kernels.ipynb #b2a90f48
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Coregion(CodeMatrix):
     """k = Ω[code, code′] with Ω = weights weightsᵀ + diag(variance): outputs, or categories, that share some functions.
     Multiply it with a kernel of the other columns.

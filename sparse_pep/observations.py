@@ -69,7 +69,7 @@ def stationary_variances(kernel: Stationary, A: Windows) -> tuple[np.ndarray, Ca
     return var, pull
 
 # %% ../nbs/22_observations.ipynb #20be377a
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Observed(Kernel):
     """The covariance of functionals of a function with the kernel `kernel`, of `n_dims` inputs D.
 

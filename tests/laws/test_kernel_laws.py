@@ -134,6 +134,15 @@ def test_description_goes_through_json_without_a_change(kernel):
 
 
 @every_kernel
+def test_shown_is_a_call_that_makes_it_again(kernel):
+    back, parameters = eval(repr(kernel)), kernel.parameters()
+    assert list(back.parameters()) == list(parameters) and repr(back) == repr(kernel) and "array" not in repr(kernel)
+    for name, value in back.parameters().items():  # to three digits of numbers up to 4
+        np.testing.assert_allclose(value, parameters[name], rtol=0.0, atol=5e-3)
+    assert error(back(X1, X2), kernel(X1, X2)) < 0.01
+
+
+@every_kernel
 @pytest.mark.parametrize("case", ["duplicates", "constant columns", "far apart", "close by", "one row"])
 def test_finite_where_data_are_odd(kernel, case):
     rows = {
