@@ -202,19 +202,17 @@ fit_options = with_options(
     help="Folder for the figure, the model and the held-out rows.")  # fmt: skip
 @number_option("--inducing", "n_inducing", default=50, help="Number of inducing points, M.")
 @max_iter_option
-@click.option("--quick", is_flag=True, help="At most 20 inducing points and 100 iterations.")
 def demo_command(**options: object) -> None:
-    """Train on two data sets of scikit-learn at three powers, and draw a fit in one
+    """Train on the diabetes data of scikit-learn at three powers, and draw a fit in one
     dimension.
 
-    Prints one table for each data set, with the approximate log marginal likelihood per data
-    point and the scores on held-out rows; smaller scores are better. The diabetes data are
-    scored by SMSE and SMLL (the best constant prediction has 1 and 0). The breast-cancer data
-    are scored by the fraction of wrong labels and by NLL, the mean of -log p(label). Writes
-    posterior.png, model.npz (diabetes, power 0.5), and held_out.csv, on which you can try `predict`.
+    Prints a table with the approximate log marginal likelihood per data point, and with SMSE and
+    SMLL on held-out rows; smaller scores are better (the best constant prediction has 1 and 0).
+    Writes posterior.png, model.npz (power 0.5), and held_out.csv, on which you can try `predict`.
+    `compare` scores other data, also labels.
 
     \b
-    Example: sparse-pep demo --quick --out demo
+    Example: sparse-pep demo --out first --inducing 20
     """
     from sparse_pep import commands
 

@@ -93,11 +93,6 @@ def write_csv(path: str | os.PathLike[str], names: Sequence[str], rows: Iterable
         write_aside(check_output(path), lambda file: write(codecs.getwriter("utf-8")(file)))
     return n_rows
 
-# %% ../nbs/internals/commands.ipynb #e08d92f3
-def save_figure(path: str | os.PathLike[str], figure: Any) -> None:
-    """Write a Matplotlib figure as PNG, completely or not at all."""
-    write_aside(check_output(path), lambda file: figure.savefig(file, format="png", dpi=150))
-
 # %% ../nbs/internals/commands.ipynb #62756001
 def plain(value: object) -> object:
     """A value in the types of JSON, of any depth; NaN and infinity become None."""
@@ -245,7 +240,7 @@ def format_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) 
     return "\n".join("  ".join(line).rstrip() for line in cells)
 
 # %% ../nbs/internals/commands.ipynb #d4a6144c
-def draw_demo(folder: Path) -> None:
+def draw_demo(path: Path) -> None:
     """Draw the posterior of one-dimensional data, with the inducing points before and after training."""
     from matplotlib.figure import Figure
 
@@ -259,43 +254,25 @@ def draw_demo(folder: Path) -> None:
     ax = plot_posterior_1d(model, X, y, ax=figure.subplots(), Z_start=Z_start)
     ax.set_title("Power EP, power 0.5: 200 data points, 12 inducing points")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    save_figure(folder / "posterior.png", figure)
-
-# %% ../nbs/internals/commands.ipynb #fd4c763e
-def demo_scores(data: Dataset, bar: tqdm, **options: object) -> tuple[str, list[Any]]:
-    """The table of scores of a data set at powers 0, 0.5 and 1 on its first split, and the three models."""
-    rows, models = [], []
-    for power in (0.0, 0.5, 1.0):
-        bar.set_postfix_str(f"{data.name}, power {power:g}")
-        row, model = run_split(data, 0, power, **options)
-        rows.append(row)
-        models.append(model)
-        bar.update()
-    train, test = map(len, data.splits[0])
-    title = f"{data.name}: {train} rows to train on, {test} held out, M = {options['n_inducing']}"
-    table = format_table(rows, {"power": ".1f", "name": ""} | score_columns(rows))
-    return f"{title}\n\n{table}\n", models
+    write_aside(path, lambda file: figure.savefig(file, format="png", dpi=150))
 
 # %% ../nbs/internals/commands.ipynb #cc02a5a7
-def demo(out: str, n_inducing: int, max_iter: int, quick: bool) -> None:
-    """Train on two data sets at three powers, print the scores, and write a model, the held-out rows and a picture."""
-    if quick:
-        n_inducing, max_iter = min(n_inducing, 20), min(max_iter, 100)
-    options = {"n_inducing": n_inducing, "max_iter": max_iter, "random_state": 0}
-    folder = Path(out)
+def demo(out: str, n_inducing: int, max_iter: int) -> None:
+    """Train on a data set at three powers, print the scores, and write a model, the held-out rows and a picture."""
+    data, folder, rows = load_regression("diabetes"), Path(out), []
+    train, test = data.splits[0]
+    names, model, held_out = [*data.feature_names, "progression"], folder / "model.npz", folder / "held_out.csv"
     folder.mkdir(parents=True, exist_ok=True)
-    model, held_out = folder / "model.npz", folder / "held_out.csv"
-    diabetes, cancer = load_regression("diabetes"), load_classification("breast_cancer")
-    with tqdm(total=7, desc="demo", unit="step", disable=None) as bar:
-        first, models = demo_scores(diabetes, bar, **options)
-        models[1].save(model, extra={"feature_names": list(diabetes.feature_names), "target": "progression"})
-        rows = np.c_[diabetes.X, diabetes.y][diabetes.splits[0][1]]
-        write_csv(held_out, [*diabetes.feature_names, "progression"], rows.tolist())
-        second, _ = demo_scores(cancer, bar, likelihood="auto", **options)
-        draw_demo(folder)
-        bar.update()
-    click.echo(f"{first}\n{second}")
-    click.echo(f"wrote {folder / 'posterior.png'}, {model} (diabetes, power 0.5), {held_out}")
+    write_csv(held_out, names, np.c_[data.X, data.y][test].tolist())
+    for power in tqdm((0.0, 0.5, 1.0), desc="demo", unit="fit", disable=None):
+        row, fitted = run_split(data, 0, power, n_inducing=n_inducing, max_iter=max_iter, random_state=0)
+        rows.append(row)
+        if power == 0.5:
+            fitted.save(model, extra={"feature_names": names[:-1], "target": names[-1]})
+    draw_demo(folder / "posterior.png")
+    click.echo(f"{data.name}: {len(train)} rows to train on, {len(test)} held out, M = {n_inducing}\n")
+    click.echo(format_table(rows, {"power": ".1f", "name": ""} | score_columns(rows)))
+    click.echo(f"\nwrote {folder / 'posterior.png'}, {model} (power 0.5), {held_out}")
     click.echo(f"next: sparse-pep predict {model} {held_out} --out predictions.csv")
 
 # %% ../nbs/internals/commands.ipynb #b666f0a7

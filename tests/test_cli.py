@@ -365,16 +365,12 @@ def test_every_command_teaches_by_an_example():
 
 
 def test_demo_writes_what_it_says_and_its_next_step_works():
-    result = accept("demo", "--quick", "--max-iter", 12, "--out", "a/b")
+    result = accept("demo", "--inducing", 20, "--max-iter", 12, "--out", "a/b")
     lines = result.stdout.splitlines()
     assert [line.split()[:2] for line in lines[3:6]] == [["0.0", "VFE"], ["0.5", "Power"], ["1.0", "FITC"]]
     assert re.split(r"  +", lines[2]) == ["power", "name", "log ML/N", "SMSE", "SMLL", "converged", "seconds"]
     assert sorted(os.listdir("a/b")) == ["held_out.csv", "model.npz", "posterior.png"]
     assert Path("a/b/posterior.png").read_bytes().startswith(b"\x89PNG")
-    second = result.stdout.split("breast_cancer: 512 rows to train on, 57 held out, M = 20\n\n")[1].splitlines()
-    assert re.split(r"  +", second[0]) == ["power", "name", "log ML/N", "error", "NLL", "converged", "seconds"]
-    assert [line.split()[0] for line in second[1:4]] == ["0.0", "0.5", "1.0"]
-    assert np.all(np.array([re.split(r"  +", line.strip())[3:5] for line in second[1:4]], dtype=float) < [0.1, 0.3])
     assert load("a/b/model.npz").power == 0.5
     accept(*re.search(r"next: sparse-pep (.*)", result.stdout)[1].split())
     found, held_out = pd.read_csv("predictions.csv")["mean"], pd.read_csv("a/b/held_out.csv")["progression"]
