@@ -629,9 +629,7 @@ ARRAYS = {  # tests of tables, data sets, plots and reports have theirs
     "plot on no axes": (lambda: plots.plot_residuals(y, y, y**2 + 1, ax="a"), "`ax`"),
     "plot with a negative margin": (lambda: plots.plot_posterior_2d(fitted(), X, y, margin=-1.0), "`margin`"),
     "splits of one row": (lambda: random_splits(1, 1, 0.5), "`n`"),
-    "sweep of text": (lambda: plots.plot_power_sweep([SWEEP | {"SMSE": "good"}], "SMSE"), ["`table`", "'SMSE'"]),
 }  # fmt: skip
-SWEEP = {"data": "a", "power": 0.5, "name": "Power EP", "split": 0, "SMSE": 0.1, "converged": "yes", "seconds": 1.0}
 
 
 # ---- what cannot be saved --------------------------------------------------------------------------------------------

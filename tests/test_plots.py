@@ -21,7 +21,6 @@ from sparse_pep.plots import (
     plot_energy_trace,
     plot_posterior_1d,
     plot_posterior_2d,
-    plot_power_sweep,
     plot_reliability,
     plot_residuals,
     posterior_curves,
@@ -122,25 +121,6 @@ def test_the_trace_marks_the_best_and_leaves_out_failed_steps():
         with pytest.raises(ValueError, match="values"):
             plot_energy_trace(wrong)
     assert ax.lines[2].get_color() == ax.lines[3].get_color() != line.get_color()
-
-
-ROWS = [
-    {"data": "b", "power": 1, "split": 0, "smse": 0.4},
-    {"data": "b", "power": 0, "split": 0, "smse": 0.2},
-    {"data": "b", "power": 0, "split": 1, "smse": 0.4},
-    {"data": "a", "power": 0.5, "split": 0, "smse": 0.1},
-]
-
-
-def test_a_sweep_has_one_line_a_data_set_told_apart_by_more_than_colour():
-    ax = plot_power_sweep(ROWS, "smse", ax=plt.gca())
-    assert labels(ax) == ["b", "a"] and ax.get_legend() is not None
-    assert len(plt.get_fignums()) == 1 and ax.get_ylabel().startswith("SMSE")
-    drawn = [container.lines[0] for container in ax.containers]
-    np.testing.assert_allclose(drawn[0].get_xydata(), [[0.0, 0.3], [1.0, 0.4]])
-    bars = ax.containers[0].lines[2][0].get_segments()
-    np.testing.assert_allclose(bars, [[[0.0, 0.2], [0.0, 0.4]], [[1.0, 0.4], [1.0, 0.4]]])
-    assert drawn[0].get_marker() != drawn[1].get_marker() and drawn[0].get_color() != drawn[1].get_color()
 
 
 class Plane(Line):
@@ -334,11 +314,6 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
         ({"y": Y[:-1]}, "`y` must hold 9 values, as `X` does; it holds 8"),
         ({"Z_start": np.zeros((3, 2))}, "`Z_start` must be a vector"),
         ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
-    ]),
-    (plot_power_sweep, {"table": ROWS}, [
-        ({"table": []}, "at least one row"),
-        ({"table": ROWS, "metric": "smll"}, "no 'smll'; the keys are data, power, split, smse"),
-        ({"table": [*ROWS, {"smse": 1}]}, "no 'power'; the keys are data, power, split, smse"),
     ]),
     (plot_posterior_2d, {"model": Plane(), "X": np.eye(3, 2), "y": np.zeros(3)}, [
         ({"X": np.zeros((3, 1))}, "`X` must have two columns"),
