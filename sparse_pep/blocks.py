@@ -389,21 +389,19 @@ class BlockMarginals(BlockSites):
         blocks, (precision, shift) = self.chunks[i], self.state.sites[:, c]
         half, JT = solve_lower(posterior.B, V), np.empty_like(V)
         mu, (mean, var) = posterior.b @ half, np.empty((2, V.shape[1]))
-        sites, views = self.blocks_of(c, i), (blocks.views(half), blocks.views(JT))
-        parts = zip(blocks.members, sites, blocks.columns, *views)
+        parts = zip(blocks.members, self.blocks_of(c, i), blocks.columns, blocks.views(half), blocks.views(JT))
         for rows, (_, _, E, _), columns, own, out in parts:
             a, tau = self.power[rows], precision[rows]
             J = np.eye(rows.shape[1]) - a[:, :, None] * E * tau[:, None, :]
             np.matmul(own, J.transpose(0, 2, 1), out=out)
             mu_f = np.einsum("gij,gj->gi", J, mu[columns].reshape(rows.shape))
             mean[columns] = (mu_f + a * np.einsum("gij,gj->gi", E, shift[rows])).ravel()
-            spread = np.einsum("mn,mn->n", JT[:, columns], JT[:, columns])
-            var[columns] = np.einsum("gkk->gk", E).ravel() + spread
+            var[columns] = np.einsum("gkk->gk", E).ravel() + np.einsum("mn,mn->n", JT[:, columns], JT[:, columns])
         return mean, var
 
     def left_out(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
-        """The mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points, those of its own block
-        included; all copies of its block are left out. The mean is NaN where the remaining density is not a distribution.
+        """Mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points, its own block's included but not those
+        of copies of it. The mean is NaN where the remaining density is not a distribution.
         """
         precision, shift = np.atleast_2d(self.state.sites[0]), np.atleast_2d(self.state.sites[1])
         mean, var = np.empty(shift.shape), np.empty(precision.shape)
@@ -414,18 +412,15 @@ class BlockMarginals(BlockSites):
                 mu, pairs = half.T @ posterior.b, self.outer_pairs(c, i)
                 parts = zip(blocks.members, blocks.columns, blocks.views(half), pairs, left)
                 for rows, columns, own, (T, nu), D in parts:
-                    D = D if self.known else D @ D.transpose(0, 2, 1)
                     A, m = own.transpose(0, 2, 1) @ own, mu[columns].reshape(nu.shape)
                     weight, one = self.weight[rows[:, :1], None], np.eye(rows.shape[1])
                     gain = A @ np.linalg.inv(one - weight * T @ A)
-                    m, C = m + gain @ (weight * (T @ m - nu)), gain + D  # of the other blocks
+                    m, C = m + gain @ (weight * (T @ m - nu)), gain + (D if self.known else D @ D.transpose(0, 2, 1))  # of others
                     lifted = one + C * precision[c, rows][:, None, :]
-                    right = m + C @ np.moveaxis(shift[at, rows], 0, -1)
-                    mean[at, rows] = np.moveaxis(np.linalg.solve(lifted, right), -1, 0)
+                    mean[at, rows] = np.moveaxis(np.linalg.solve(lifted, m + C @ np.moveaxis(shift[at, rows], 0, -1)), -1, 0)
                     var[c, rows] = np.einsum("gkk->gk", np.linalg.solve(lifted, C))
         proper = np.all((precision * var < 1.0) & (var > 0.0), axis=0)
-        precision, shift = np.where(proper, precision, 0.0), np.where(proper, shift, 0.0)
-        mean, var = cavity(mean, var, precision, shift, 1.0)
+        mean, var = cavity(mean, var, np.where(proper, precision, 0.0), np.where(proper, shift, 0.0), 1.0)
         return np.where(proper, mean, np.nan), var
 
 # %% ../nbs/12_blocks.ipynb #98d997b6

@@ -54,7 +54,7 @@ PATIENCE = 5  # sweeps without progress before the step is shortened
 SHORTEST = 0.01  # the smallest step size
 FINEST_AND_COARSEST, FLOOR = (1e-9, 1e-5), 0.1  # limits of the accuracy of the quadrature
 
-
+# %% ../nbs/11_inference.ipynb #07be0ddd
 @dataclass
 class Search:
     """The record of a search for the sites: it judges each state, and chooses the next step."""
@@ -78,9 +78,7 @@ class Search:
     plain: int = 0  # plain steps to take before the next accelerated one
 
     def judge(self, state: State | None) -> bool:
-        """Record a state. Returns whether it is good: it is a distribution, and the proposed change has
-        not grown tenfold while log Z has fallen. Otherwise the step size is reduced.
-        """
+        """Record a state. Returns whether it is a distribution and not much worse than the last; if not, the step is shortened."""
         change = np.inf if state is None else float(state.projection.change.value)
         if state is None or (change > 10 * self.least and state.log_evidence < self.last.log_evidence):
             if self.last is not None:
@@ -100,16 +98,12 @@ class Search:
         return True
 
     def shorten(self, factor: float) -> None:
-        """Multiply the step size by `factor`, but let it not fall below `SHORTEST`; the next
-        `PATIENCE` steps are plain.
-        """
+        """Multiply the step size by `factor`, down to `SHORTEST` at the least; the next `PATIENCE` steps are plain."""
         self.size, self.plain = max(factor * self.size, SHORTEST), PATIENCE
         self.shortest = min(self.shortest, self.size)
 
     def next_step(self) -> Step:
-        """The step from the last good state, accelerated with the least-squares coefficients γ; or a
-        plain step, if the step size has been shortened a few sweeps ago or now, for lack of progress.
-        """
+        """The step from the last good state: with the least-squares coefficients γ, or plain after the step size was shortened."""
         projection, log_evidence = self.last.projection, self.last.log_evidence
         progress = self.change < 0.995 * self.best
         progress |= not log_evidence <= self.highest + 1e-3 * abs(self.highest)
