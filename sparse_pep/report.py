@@ -7,12 +7,10 @@ __all__ = ['fit_report']
 
 # %% ../nbs/internals/report.ipynb #a2809114
 import base64
-import html
 import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from string import Template
-from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -24,21 +22,8 @@ from . import __version__, plots
 from .data.columns import is_table
 from .estimators import SparsePEPClassifier, SparsePEPRegressor
 from .estimators.base import PowerEPEstimator
+from .estimators.diagnostics import as_text, table
 from .numerics.validation import as_floats
-
-# %% ../nbs/internals/report.ipynb #eb8e74bd
-def as_text(value: object) -> str:
-    """A value as HTML text: floats to four significant digits, everything else escaped."""
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else html.escape(str(value))
-
-
-def table(rows: Iterable[Sequence[Any]]) -> str:
-    """An HTML table of rows of values, of which the first is the name of its row."""
-    lines = [
-        f"<tr><th scope='row'>{as_text(first)}</th>{''.join(f'<td>{as_text(value)}</td>' for value in rest)}</tr>"
-        for first, *rest in rows
-    ]
-    return f"<table>{''.join(lines)}</table>"
 
 # %% ../nbs/internals/report.ipynb #2e785603
 def picture(draw: Callable[[Figure], object], says: str, size: tuple[float, float] = (5.0, 3.4)) -> str:

@@ -113,6 +113,12 @@ def test_names_that_look_like_code_are_text(X, y):
     found = read(fit_report(model, X, y, names=[EVIL, "$"], target=EVIL, held_out=True, **more))
     assert found.text.count(EVIL) >= 4 and "60 held-out rows" in found.text and [EVIL, "0.5"] in found.rows
     assert found.tags.count("li") == 1
+    table = pd.DataFrame({"<b>x</b>": X[:, 0], "kind": np.where(X[:, 1] > 0, EVIL, "$")})
+    model = fitted(type(model), table, y)
+    model.relevance(table, y)
+    told, page = model.summary(), Page(model.summary()._repr_html_())
+    assert page.rows == list(map(list, model.summary_rows())) and set(page.tags) == {"table", "tr", "th", "td"}
+    assert "<b>x</b>" in page.text and repr(told) == str(told) == "\n".join(f"{name:<24}{value}" for name, value in page.rows)
 
 
 def test_many_rows_are_taken_at_even_steps_and_a_table_by_its_columns():

@@ -431,8 +431,8 @@ class PowerEPEstimator(Arguments):
         return diagnostics.summary_rows(self, self._bounds())
 
     def summary(self) -> str:
-        """A text of a few lines: what was fitted, how training ended, whether there are enough inducing variables, and what to do
-        about any problem. The cost is that of `log_marginal_likelihood_bounds`, where the bounds exist.
+        """A text of a few lines, in notebooks a table: what was fitted, how training ended, whether there are enough inducing
+        variables, and what to do about any problem. The cost is that of `log_marginal_likelihood_bounds`, where the bounds exist.
         """
         return diagnostics.summary_text(self.summary_rows())
 

@@ -6,6 +6,8 @@
 __all__ = []
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #5024d72b
+import html
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -131,6 +133,20 @@ def advice(fit: Any, bounds: tuple[float, float] | None = None) -> list[str]:
     )  # fmt: skip
     return [f"{text} (see the page “{page}”)" if page else text for true, text, page in cases if true]
 
+# %% ../../nbs/internals/estimators/diagnostics.ipynb #eb8e74bd
+def as_text(value: object) -> str:
+    """A value as HTML text: floats to four significant digits, everything else escaped."""
+    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else html.escape(str(value))
+
+
+def table(rows: Iterable[Sequence[Any]]) -> str:
+    """An HTML table of rows of values, of which the first is the name of its row."""
+    lines = [
+        f"<tr><th scope='row'>{as_text(first)}</th>{''.join(f'<td>{as_text(value)}</td>' for value in rest)}</tr>"
+        for first, *rest in rows
+    ]
+    return f"<table>{''.join(lines)}</table>"
+
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #46eb043b
 def summary_rows(fit: Any, bounds: tuple[float, float] | None = None) -> Lines:
     """All rows of the summary as pairs of a name and a value; the last ones are advice. `bounds` are those on the log
@@ -139,6 +155,20 @@ def summary_rows(fit: Any, bounds: tuple[float, float] | None = None) -> Lines:
     return rows_of_fit(fit) + rows_of_trust(fit, bounds) + [("advice", text) for text in advice(fit, bounds)]
 
 
-def summary_text(rows: Lines) -> str:
-    """The pairs of a name and a value as text, one line for each."""
-    return "\n".join(f"{name:<24}{value}" for name, value in rows)
+class Summary(str):
+    """The rows of a summary as text, one line for each, and in notebooks as a table."""
+
+    rows: Lines
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return table(self.rows)
+
+
+def summary_text(rows: Lines) -> Summary:
+    """The summary of pairs of a name and a value."""
+    text = Summary("\n".join(f"{name:<24}{value}" for name, value in rows))
+    text.rows = rows
+    return text
