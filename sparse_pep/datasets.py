@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .data.tables import gathered, labels_from, table_files, table_layout
-from .numerics.validation import check_vectors, is_number, shown
+from .numerics.validation import check_vectors, is_number, require_whole, shown
 from .regression import gaussian_log_density
 
 # %% ../nbs/internals/datasets.ipynb #dcd51214
@@ -97,19 +97,12 @@ def list_datasets(data_dir: str | os.PathLike[str] | None = None, kind: str = "r
             found.add("banana")
     return tuple(sorted(found))
 
-# %% ../nbs/internals/datasets.ipynb #81045089
-def require_whole_numbers(**arguments: tuple[object, int]) -> None:
-    """Raise a ValueError unless each value of (value, least) is a whole number of at least `least`."""
-    for name, (value, least) in arguments.items():
-        if not is_number(value) or value % 1 or value < least:
-            raise ValueError(f"`{name}` must be a whole number, at least {least}; got {shown(value)}.")
-
 # %% ../nbs/internals/datasets.ipynb #6f0b18a6
 def random_splits(n: int, count: int = 10, test_fraction: float = 0.1, seed: int = 0) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """`count` pairs (train, test) of row numbers. The test rows of split k are the last part of
     `default_rng(seed + k).permutation(n)`: the fraction `test_fraction`, rounded, at least one row.
     """
-    require_whole_numbers(n=(n, 0), count=(count, 1), seed=(seed, 0))
+    n, count, seed = require_whole(n, "n", 0), require_whole(count, "count"), require_whole(seed, "seed", 0)
     if not is_number(test_fraction) or not 0.0 < test_fraction < 1.0:
         raise ValueError(f"`test_fraction` must be above 0 and below 1; got {shown(test_fraction)}.")
     n_test = max(1, round(test_fraction * n))
@@ -218,8 +211,7 @@ def snelson_like(n: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     >>> print(X.shape, y.shape)
     (50, 1) (50,)
     """
-    require_whole_numbers(n=(n, 1), seed=(seed, 0))
-    rng = np.random.default_rng(seed)
+    n, rng = require_whole(n, "n"), np.random.default_rng(require_whole(seed, "seed", 0))
     x = rng.uniform(0.0, 5.0, n)
     x = np.where(x > 2.5, x + 1.0, x)
     y = np.sin(2.1 * x) + 0.5 * np.cos(4.7 * x) + 0.2 * rng.standard_normal(n)
@@ -237,7 +229,7 @@ def banana_like(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     >>> print(X.shape, sorted(set(y.tolist())))
     (50, 2) [-1, 1]
     """
-    require_whole_numbers(n=(n, 2), seed=(seed, 0))
+    n, seed = require_whole(n, "n", 2), require_whole(seed, "seed", 0)
     from sklearn.datasets import make_moons
 
     X, arc = make_moons(n, noise=0.25, random_state=seed)

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy.special import erf
 from scipy.stats import binom, binomtest
 
-from .numerics.validation import as_floats, check_vectors, is_number, shown
+from .numerics.validation import as_floats, check_vectors, is_number, require_whole, shown
 
 # %% ../nbs/internals/plots.ipynb #7feff0af
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -81,13 +81,11 @@ def grid_around(X: np.ndarray, n_grid: int, margin: float) -> np.ndarray:
     """Equally spaced values (D, n_grid) along each axis of X (N, D), from below the data to above them: by `margin` times their range,
     or by `margin` if the range is 0.
     """
-    if not is_number(n_grid) or n_grid % 1 or n_grid < 2:
-        raise ValueError(f"`n_grid` must be a whole number, at least 2; got {shown(n_grid)}.")
     if not is_number(margin) or not 0.0 <= margin < np.inf:
         raise ValueError(f"`margin` must be a number, at least 0; got {shown(margin)}.")
     width = np.ptp(X, axis=0)
     reach = margin * np.where(width > 0.0, width, 1.0)
-    return np.linspace(X.min(axis=0) - reach, X.max(axis=0) + reach, n_grid).T
+    return np.linspace(X.min(axis=0) - reach, X.max(axis=0) + reach, require_whole(n_grid, "n_grid", 2)).T
 
 # %% ../nbs/internals/plots.ipynb #4bc33dfb
 def plot_posterior_1d(
@@ -386,10 +384,9 @@ def plot_reliability(
         The class to show. By default this is the second of two classes. With more than two,
         the N C predictions of each class against the rest are pooled.
     """
-    if not is_number(n_bins) or n_bins < 1 or n_bins % 1:
-        raise ValueError(f"`n_bins` must be a whole number, at least 1; got {shown(n_bins)}.")
+    n_bins = require_whole(n_bins, "n_bins")
     p, hit, name = binary_cases(y, proba, classes, positive)
-    middles, mean, hits, counts = reliability_bins(p, hit, int(n_bins)).T
+    middles, mean, hits, counts = reliability_bins(p, hit, n_bins).T
     share, (low, high) = hits / counts, wilson_interval(hits, counts)
     ax = axes_of(ax, (4.2, 4.0))
     ax.plot([0.0, 1.0], [0.0, 1.0], "--", color="black", lw=1.0, label="calibrated")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..numerics.validation import as_floats
+from ..numerics.validation import as_floats, require_whole
 from ..shards import Largest, Rows, added_parts
 
 # %% ../../nbs/internals/data/sources.ipynb #589150d3
@@ -139,9 +139,7 @@ def rows_of_piece(n_dims: int, piece_rows: int | None = None) -> int:
     """`piece_rows`, checked. By default as many rows as contain a million numbers."""
     if piece_rows is None:
         return int(np.clip(PIECE_ENTRIES // max(1, n_dims), *FEWEST_AND_MOST))
-    if not (isinstance(piece_rows, (int, np.integer)) and piece_rows >= 1):
-        raise ValueError(f"`piece_rows` must be a whole number of 1 or more; got {piece_rows!r}.")
-    return int(piece_rows)
+    return require_whole(piece_rows, "piece_rows")
 
 # %% ../../nbs/internals/data/sources.ipynb #4f466c4a
 class Source:

@@ -27,7 +27,7 @@ from ..features import Features
 from ..kernels import Kernel, Matern12, Matern32, Matern52, RationalQuadratic, SquaredExponential
 from ..likelihoods import GroupedGaussian, Likelihood, typed_name
 from ..means import ZeroMean
-from ..numerics.validation import as_floats, is_number, shown
+from ..numerics.validation import as_floats, shown
 from ..priors import Prior
 from ..training import LBFGS, Adam, BaseEstimator
 
@@ -272,15 +272,6 @@ def check_arguments(model: Any) -> None:
         raise ValueError("`power='held_out'` needs `training` by L-BFGS, because it trains at several powers.")
     if model.tight and model.local is not None:
         raise ValueError("`local` exchanges the sites of Power EP, which the tight form changes: set `tight=False`, or `local=None`.")
-
-# %% ../../nbs/internals/estimators/arguments.ipynb #05691163
-def require_count(value: object, name: str, largest: int | None = None) -> int:
-    """`value` as an int of at least 1, and at most `largest` if it is given. ValueError otherwise."""
-    whole = is_number(value) and float(value).is_integer()
-    if not whole or value < 1 or (largest is not None and value > largest):
-        kinds = "at least 1" if largest is None else f"from 1 to {largest}, or an array"
-        raise ValueError(f"`{name}` must be a whole number {kinds}; got {shown(value)}.")
-    return int(value)
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #889f960a
 def warn_caller(message: str, category: type[Warning]) -> None:

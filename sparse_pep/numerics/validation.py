@@ -36,6 +36,14 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
+def require_whole(value: Any, name: str, least: int = 1, most: float = np.inf, words: str = "") -> int:
+    """`value` as an int from `least` to `most`. ValueError, which ends in `words`, if it is not a whole number in this range."""
+    if not is_number(value) or value % 1 or not least <= value <= most:
+        ends = f"at least {least}" if most == np.inf else f"from {least} to {most}"
+        raise ValueError(f"`{name}` must be a whole number, {ends}{words}; got {shown(value)}.")
+    return int(value)
+
+
 def is_names(value: Any) -> bool:
     """Whether `value` is a list of strings."""
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
