@@ -820,13 +820,9 @@ class Wavelet(WindowFeatures):
         phase = np.broadcast_to(self.phase, len(self.Z))
         level = np.cos(phase) * np.exp(-0.5 * np.sum((frequency * width) ** 2, axis=1))
         return replace(
-            points(self.Z),
-            width=width,
-            frequency=frequency,
-            phase=phase,
-            level=level if self.zero_mean else np.zeros(len(self.Z)),
+            points(self.Z), width=width, frequency=frequency, phase=phase, level=level if self.zero_mean else np.zeros(len(self.Z)),
             kind="Wavelet",
-        )
+        )  # fmt: skip
 
 # %% ../nbs/04_interdomain.ipynb #5159bffa
 @dataclass(frozen=True, eq=False)

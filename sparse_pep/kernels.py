@@ -673,23 +673,8 @@ class Product(Combination):
         return reduce(mul, diagonals), lambda kff_bar: numbered([p(kff_bar * _others(diagonals, i)) for i, p in enumerate(pulls)])
 
 # %% ../nbs/01_kernels.ipynb #01a83ba5
-KINDS = {
-    kind.__name__: kind
-    for kind in (
-        SquaredExponential,
-        Matern12,
-        Matern32,
-        Matern52,
-        RationalQuadratic,
-        Periodic,
-        Cosine,
-        Linear,
-        Constant,
-        White,
-        Sum,
-        Product,
-    )
-}
+KINDS = SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Cosine, Linear, Constant, White, Sum, Product
+KINDS = {kind.__name__: kind for kind in KINDS}
 
 # %% ../nbs/01b_structured_kernels.ipynb #9257ffdb
 @dataclass(frozen=True, eq=False, repr=False)

@@ -200,23 +200,11 @@ def bound(
     if piece.blocks is not None:
         kind, covariances = partial(BlockShard, piece.blocks), block_covariances(model, X)
     return kind(
-        Kuu=Kuu,
-        covariances=covariances,
-        likelihood=likelihood,
-        y=(y.T - offset).T if known else y,
-        power=power,
-        weight=weight,
-        noise=noise if known else None,
-        tight=tight,
-        trained=inflation * own_noise / noise,
-        groups=groups,
-        offset=0.0 if known else offset,
-        pull_mean=partial(model.mean.pull, X),
-        centred=centred and likelihood.shift_invariant,
-        latent=(0, likelihood.n_latent),
-        keeps=keeps,
-        state=SiteState.at(*own) if own else None,
-    )
+        Kuu=Kuu, covariances=covariances, likelihood=likelihood, y=(y.T - offset).T if known else y, power=power, weight=weight,
+        noise=noise if known else None, tight=tight, trained=inflation * own_noise / noise, groups=groups,
+        offset=0.0 if known else offset, pull_mean=partial(model.mean.pull, X), centred=centred and likelihood.shift_invariant,
+        latent=(0, likelihood.n_latent), keeps=keeps, state=SiteState.at(*own) if own else None,
+    )  # fmt: skip
 
 # %% ../nbs/17_model.ipynb #41110082
 def shards_of(

@@ -392,18 +392,12 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
     counted = (shard.weight > 0.0) & (np.ndim(shard.trained) > 0 or shard.trained > 0.0)
     partly = shard.groups is not None or np.any(np.not_equal(shard.trained, 1.0))
     shard.sums = Sums(
-        precision=mirror(S),
-        shift=s,
-        terms=terms,
-        n_clipped=sum(shard.clipped.values()),
-        n_rows=int(np.count_nonzero(counted)),
-        unexplained=float(shard.dff[counted].sum()),
-        prior=float(shard.kff[counted].sum()),
-        weight=float(shard.weight.sum()),
+        precision=mirror(S), shift=s, terms=terms, n_clipped=sum(shard.clipped.values()), n_rows=int(np.count_nonzero(counted)),
+        unexplained=float(shard.dff[counted].sum()), prior=float(shard.kff[counted].sum()), weight=float(shard.weight.sum()),
         trace=float(shard.weight @ (shard.dff / shard.noise)) if shard.known else 0.0,
         lowest=Largest(np.full(C, -np.inf) if shard.known else -shard.state.sites[0].min(axis=1)),
         private=Largest(1.0 if partly else float(np.max(shard.kappa, initial=0.0))),
-    )
+    )  # fmt: skip
     return shard.sums
 
 # %% ../nbs/10_shards.ipynb #637235e5
@@ -439,17 +433,12 @@ def projections(
     differences = differences.reshape(-1, residual.size)
     f_bar = d1 * shard.weight
     return Projection(
-        terms=float(shard.weight @ terms),
-        likelihood_bar=slopes @ shard.weight,
+        terms=float(shard.weight @ terms), likelihood_bar=slopes @ shard.weight,
         mean_bar=0.0 if shard.pull_mean is None else to_vector(shard.pull_mean(f_bar.T if len(f_bar) > 1 else f_bar[0])),
-        change=Largest(float(np.max(np.abs(last)))),
-        smallest=Largest(-smallest),
-        error=Largest(float(np.max(error))),
-        gram=differences @ differences.T,
-        with_last=differences @ last,
-        weight=float(shard.weight.sum()),
+        change=Largest(float(np.max(np.abs(last)))), smallest=Largest(-smallest), error=Largest(float(np.max(error))),
+        gram=differences @ differences.T, with_last=differences @ last, weight=float(shard.weight.sum()),
         curvature=d2 @ (shard.weight * shard.dff),
-    )
+    )  # fmt: skip
 
 
 NOTHING_TO_PROJECT = Projection(0.0, 0.0, 0.0, Largest(0.0), Largest(-np.inf), Largest(0.0), 0.0, 0.0)

@@ -158,16 +158,8 @@ def memory_shards(
         ones = np.ones(len(observations))
         if len(observations):
             shard = Shard(
-                Kuu=Kuu,
-                covariances=covariances,
-                likelihood=Gaussian(),
-                y=observations,
-                power=power * ones,
-                weight=ones,
-                noise=ones,
-                tight=tight,
-                trained=0.0,
-                latent=(c, n_latent),
-            )
+                Kuu=Kuu, covariances=covariances, likelihood=Gaussian(), y=observations, power=power * ones, weight=ones,
+                noise=ones, tight=tight, trained=0.0, latent=(c, n_latent),
+            )  # fmt: skip
             shards.append(shard)
     return shards
