@@ -215,17 +215,9 @@ def infer(
         (noise,) = per_row(len(y), noise_variance=own)
     power, weight = per_row(len(y), power=power, weight=weight)
     shard = kind(
-        Kuu=factor,
-        covariances=covariances,
-        likelihood=likelihood,
-        y=y,
-        power=power,
-        weight=weight,
-        noise=noise,
-        tight=tight,
-        centred=likelihood.shift_invariant,
-        latent=(0, likelihood.n_latent),
-    )
+        Kuu=factor, covariances=covariances, likelihood=likelihood, y=y, power=power, weight=weight, noise=noise, tight=tight,
+        centred=likelihood.shift_invariant, latent=(0, likelihood.n_latent),
+    )  # fmt: skip
     return fixed_point(Shards([shard]), factor, start, tol, max_sweeps, memory, tight)
 
 # %% ../nbs/11_inference.ipynb #1d613927

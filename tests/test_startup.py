@@ -55,7 +55,7 @@ def options(command):
 
 def test_options_offer_what_the_estimators_take():
     fit, compare = options(cli.fit_command), options(cli.compare_command)
-    assert tuple(arguments.KERNELS) == cli.KERNELS == tuple(fit["kernel"].type.choices)
+    assert set(arguments.KERNELS) > set(cli.KERNELS) and cli.KERNELS == tuple(fit["kernel"].type.choices)  # some have two names
     assert arguments.POWER_NAMES == cli.POWER_NAMES
     assert commands.CLASSIFIERS == cli.CLASSIFIERS
     assert ("gaussian", *commands.CLASSIFIERS, *commands.NUMERIC) == cli.LIKELIHOODS

@@ -23,7 +23,7 @@ from ..data.passes import noise_piece, predict_piece, rows_beyond
 from ..data.sources import Source, chosen_rows, require_counted, require_targets
 from ..draws import SampledFunctions, sampled_functions
 from . import diagnostics, persistence
-from .arguments import Arguments, all_or_nothing, check_arguments, require_count, require_power, seeded, warn_caller
+from .arguments import Arguments, all_or_nothing, check_arguments, require_power, seeded, warn_caller
 from .encoding import EncodedSource, Encoding, source_of, targets_of
 from .fitting import Data, Outcome, choose_power, counted, diagnostics_of, distinct_rows, functionals, grown, observing, rows_for_prediction, rows_of_arrays, starting_model, surer, trained, with_priors, with_signs
 from .relevance import Relevance, beyond_text, reach, relevance
@@ -32,7 +32,7 @@ from ..likelihoods import GaussianByRow, Likelihood
 from ..local import local_covariance, local_predict
 from ..model import Model, model_evidence, model_gradient, model_leave_one_out, model_left_out, model_posterior, of_values, one_or_all, predictive_log_density
 from ..numerics.parameters import from_vector, to_vector
-from ..numerics.validation import as_floats, inputs_2d, is_number, require_each, require_finite, require_real, require_rows, shown
+from ..numerics.validation import as_floats, inputs_2d, is_number, require_each, require_finite, require_real, require_rows, require_whole, shown
 from ..observations import MEAN, SIGN, Observation, Observed, Value
 from ..shards import Rows
 from ..streaming import remember
@@ -531,7 +531,7 @@ class PowerEPEstimator(Arguments):
         for C latent functions or outputs, in the units of `predict_f`. Cost O(S³).
         """
         X = self._test_inputs(X, "`sample_f`")
-        n_samples = require_count(n_samples, "n_samples")
+        n_samples = require_whole(n_samples, "n_samples")
         draws = self._draws(X, n_samples, seeded(random_state))
         if draws.ndim == 2:
             return self._level(draws)
@@ -541,7 +541,7 @@ class PowerEPEstimator(Arguments):
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0) -> np.ndarray:
         """Draws (S, n_samples) of y at X (S, D), or (S, K, n_samples) for K outputs, each of one draw of f. Cost O(S³)."""
         X = self._test_inputs(X, "`sample_y`")
-        n_samples, random = require_count(n_samples, "n_samples"), seeded(random_state)
+        n_samples, random = require_whole(n_samples, "n_samples"), seeded(random_state)
         f = np.swapaxes(self._draws(X, n_samples, random), -1, -2)
         y = self.likelihood_.at(X).sample(f, np.random.default_rng(random.randint(2**31)))
         y = self._encoding.back(y.T)  # (S, n) or (S, n, K)
@@ -565,7 +565,7 @@ class PowerEPEstimator(Arguments):
             is made. With 1000 the error of a prior correlation is about 0.02.
         """
         check_is_fitted(self)
-        n, n_features = require_count(n, "n"), require_count(n_features, "n_features")
+        n, n_features = require_whole(n, "n"), require_whole(n_features, "n_features")
         if self._local is not None:
             raise ValueError(
                 "`sample_functions` draws from the posterior of the inducing variables, but this model predicts from nearby rows (`local`): fit with local=None, or use `sample_f`."
@@ -807,7 +807,7 @@ class PowerEPEstimator(Arguments):
                 raise ValueError(f"`points` must have shape (m, {Z.shape[1]}), m > 0; got {more.shape}: {more.shape[1]} features.")
             require_finite(more, "`points`")
             return self._with_points(np.vstack([Z, self._encoding.inputs(more)]))
-        size = len(Z) + require_count(points, "points", len(X))
+        size = len(Z) + require_whole(points, "points", most=len(X), words=", or an array")
         all_points = greedy_points(self.kernel_, X, size, first=Z)
         if len(all_points) < size:
             warn_caller(
@@ -827,7 +827,7 @@ class PowerEPEstimator(Arguments):
         """
         Z = self._inducing_points()
         if not isinstance(points, (list, tuple)) and np.ndim(points) == 0:
-            count = require_count(points, "points", len(Z) - 1)
+            count = require_whole(points, "points", most=len(Z) - 1, words=", or an array")
             return self._with_points(greedy_points(self.kernel_, Z, len(Z) - count))
         rows = np.asarray(points)
         whole = rows.dtype.kind in "iu" and rows.ndim == 1
