@@ -215,7 +215,8 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         return self.classes_[np.argmax(proba, axis=1)]
 
     def score(self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """The fraction of labels y at X that are predicted correctly, as for scikit-learn's
-        classifiers. A source brings its own y and weights.
+        """The fraction of labels y at X that are predicted correctly, as for scikit-learn's classifiers: not R² or D². The mean
+        of `predict_log_density` judges the probabilities, and so does scikit-learn's `d2_log_loss_score(y, predict_proba(X))`.
+        A source brings its own y and weights.
         """
         return super().score(*self._compared(X, y, sample_weight))

@@ -89,8 +89,9 @@ class SparsePEP(RealTargets):
         return likelihood
 
     def score(self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Mean log predictive density of y at X, in nats per row. A source brings its own y and
-        weights.
+        """Mean log predictive density of y at X, in nats per row, of counts the log probability: not R², and not D², the share of
+        the deviance that is explained. For those give `predict(X)`, the mean of y, to scikit-learn's `r2_score`, or to
+        `d2_tweedie_score`, which with `power=1` is D² of counts by the Poisson deviance. A source brings its own y and weights.
         """
         X, y, sample_weight = self._compared(X, y, sample_weight)
         density = self.predict_log_density(X, y)

@@ -123,8 +123,9 @@ class SparsePEPRegressor(RealTargets):
         return self.log_marginal_likelihood_bounds()
 
     def score(self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """R² of the predictions of y at X, defined as for scikit-learn's regressors. A source
-        brings its own y and weights.
+        """R² of the predictions of y at X, the share of the variance of y that they explain, as for scikit-learn's regressors
+        (with this loss D² is the same). The standard deviations do not matter to it; the mean of `predict_log_density` judges
+        these as well. A source brings its own y and weights.
         """
         X, y, sample_weight = self._compared(X, y, sample_weight)
         y = self._checked_targets(y)
