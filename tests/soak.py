@@ -55,7 +55,7 @@ HONEST = "not converged;", "the sites did not settle"  # how the package says th
 
 
 def random_kernel(rng, X, Z, scale, variance):
-    """A kernel in these units of inputs and of f^2, with inputs that it can take (perhaps with codes, or on a sphere)."""
+    """A kernel in these units of inputs and of f^2, with inputs that it can take (perhaps with codes)."""
     D, choice = X.shape[1], rng.integers(20)
 
     def lengths():
@@ -69,9 +69,6 @@ def random_kernel(rng, X, Z, scale, variance):
         codes = kernels.Categorical(1.0, rng.uniform(0.1, 0.9), active_dims=(D,)), kernels.Coregion(3, int(rng.integers(1, 4)), 0.3, active_dims=(D,))
         coded = (np.column_stack([A, rng.integers(0, 3, len(A))]) for A in (X, Z))
         return replace(one(), active_dims=tuple(range(D))) * codes[choice], *coded
-    if choice == 2:
-        turned = (np.column_stack([rng.uniform(-90, 90, len(A)), rng.uniform(-180, 180, len(A))]) for A in (X, Z))
-        return kernels.SphericalMatern32(variance, 10.0 ** rng.uniform(-1, 0.5)), *turned
     others = {
         3: lambda: kernels.Periodic(variance, rng.uniform(0.5, 2.0), scale * 10.0 ** rng.uniform()),
         4: lambda: kernels.Cosine(variance, scale * 10.0 ** rng.uniform(0, 1, D)) + one(),

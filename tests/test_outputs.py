@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
-from sparse_pep.kernels import Categorical, Coregion, Matern32, SphericalMatern32, SquaredExponential, output_rows, stack_outputs, unstack_outputs
+from sparse_pep.kernels import Categorical, Coregion, Matern32, SquaredExponential, output_rows, stack_outputs, unstack_outputs
 from sparse_pep.likelihoods import Gaussian, GroupedGaussian
 from sparse_pep.model import Model, model_evidence, model_gradient
 from sparse_pep.shards import Rows
@@ -70,14 +70,6 @@ def test_inducing_inputs_keep_codes_however_they_are_trained(way):
     model = kind(**arguments).fit(rows, y)
     assert set(model.features_.Z[:, 2]) == {0.0, 1.0} and model.x_mean_[2] == 0.0 and model.x_scale_[2] == 1.0
     assert np.any(model.x_mean_[:2]) == ("standardize" in arguments) and np.all(np.isfinite(model.predict(ROWS)))
-
-
-def test_places_keep_their_degrees():
-    places = np.column_stack([RNG.uniform(-80, 80, 30), RNG.uniform(-170, 170, 30), RNG.normal(5.0, 2.0, 30)])
-    kernel = SphericalMatern32(active_dims=[0, 1]) * SquaredExponential()
-    model = SparsePEPRegressor(kernel=kernel, standardize=True, n_inducing=5, training=None).fit(places, places[:, 2])
-    assert model.kernel_.kernels[1].active_dims == (2,)
-    np.testing.assert_array_equal(model.x_scale_ == 1.0, [True, True, False])
 
 
 BLOCKS, WEIGHT = np.arange(len(ALL)) // 4, np.linspace(0.5, 2.0, len(ALL) // 4 + 1)[np.arange(len(ALL)) // 4]
@@ -167,7 +159,6 @@ def test_a_restart_can_change_the_signs_of_the_weights():
         (lambda: Coregion(2)(X), "name it, such as `active_dims=\\[1\\]`"),
         (lambda: KERNEL(ROWS + 0.5, ROWS), "column 2 must hold the codes 0, …, 1 of Coregion; got 0.5"),
         (lambda: KERNEL.diag(np.column_stack([X, np.full(40, 2.0)])), "got 2.0"),
-        (lambda: SphericalMatern32()(ROWS), "name their columns"),
         (lambda: Categorical(correlation=1.0), "`correlation` of Categorical"),
         (lambda: stack_outputs(X, Y[:, 0]), "`Y` must have a row for each of the 40 rows"),
         (lambda: regressor().fit(X, GAPS), "stack_outputs"),

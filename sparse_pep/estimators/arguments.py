@@ -47,8 +47,7 @@ class Arguments(BaseEstimator):
     kernel : Kernel, or "se" (or "rbf"), "matern12", "matern32", "matern52", "rq", optional
         Kernel at the start of training. A kernel given by name starts on the scale of the data,
         with lengthscales according to `ard`; "se" is the default. Beside a kernel of codes
-        (`Coregion`, `Categorical`) or places (`SphericalMatern32`), parts that name no columns use
-        all other columns.
+        (`Coregion`, `Categorical`), parts that name no columns use all other columns.
     ard : bool or "auto"
         Whether a kernel given by name has a lengthscale for each input (automatic relevance
         determination) or one for all, which needs inputs in comparable units: use it with
@@ -92,7 +91,7 @@ class Arguments(BaseEstimator):
         factorisation fails.
     standardize : bool or "auto"
         Whether to model (X − mean)/std, column by column, instead of X, and in the same way y, if
-        it is a real number; a constant column is only centred, and columns with codes or places
+        it is a real number; a constant column is only centred, and columns with codes
         stay as they are. "auto" does so unless `kernel` or `features` is an object, whose units are
         those of the data. `kernel_`, `features_`, `parameters()` and the evidence then refer to
         the scaled data, as do the arguments `kernel`, `features`, `priors` and `noise_variance`.

@@ -949,5 +949,5 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             )
         level = real and self.training and np.all(data.constant)  # the value itself, everywhere
         scaling = data.scaling("y") if real and (self._scales or level) else (0.0, 1.0)
-        unscaled = (*getattr(self.kernel, "unscaled", ()), *likelihood.codes)
+        unscaled = (*getattr(self.kernel, "codes", ()), *likelihood.codes)
         return Encoding(likelihood, *scaling, None, *(data.scaling("X", unscaled) if self._scales else ()))

@@ -261,12 +261,11 @@ MOST_INDUCING = 1000  # the largest number that it tries
 
 
 def beside_codes(part: Kernel, rest: list[int]) -> Kernel:
-    """The kernel, in which parts that name no columns depend on the columns `rest`: all but those of codes and of places.
-    """
+    """The kernel, in which parts that name no columns depend on the columns `rest`: all but those of codes."""
     if isinstance(part, Combination):
         return replace(part, kernels=tuple(beside_codes(each, rest) for each in part.kernels))
     named = vars(part).get("active_dims", ()) is not None
-    return part if named or part.unscaled else replace(part, active_dims=rest)
+    return part if named or part.codes else replace(part, active_dims=rest)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #11433e78
 def starting_model(data: Data, options: Arguments, likelihood: Likelihood, rng: np.random.Generator) -> Model:
@@ -300,8 +299,8 @@ def starting_model(data: Data, options: Arguments, likelihood: Likelihood, rng: 
             scale = initial_kernel(X, rest, likelihood, weight)
             variance, each = scale.variance, scale.lengthscale
         kernel = KERNELS[kernel or "se"](variance, each if ard else np.sqrt(np.mean(each**2)))
-    elif kernel.unscaled and len(kernel.unscaled) < X.shape[1]:
-        kernel = beside_codes(kernel, [d for d in range(X.shape[1]) if d not in kernel.unscaled])
+    elif kernel.codes and len(kernel.codes) < X.shape[1]:
+        kernel = beside_codes(kernel, [d for d in range(X.shape[1]) if d not in kernel.codes])
     features, number = options.features, FIRST_SIZES[-1] if options.n_inducing == "auto" else options.n_inducing
     if features is None:
         Z = kmeans_points(*((X, number, rng, weight) if data.values is None else (data.places, number, rng, None)), kernel.codes)

@@ -8,7 +8,7 @@ import pytest
 from reference.compare import differences, error, slopes
 
 from sparse_pep.estimators.persistence import from_config, to_config
-from sparse_pep.kernels import Categorical, Combination, Constant, Coregion, Cosine, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, SphericalMatern32, SquaredExponential, Stationary, White
+from sparse_pep.kernels import Categorical, Combination, Constant, Coregion, Cosine, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, SquaredExponential, Stationary, White
 
 ARD = np.array([0.8, np.sqrt(3.0), 2.6])  # three columns, one number of many digits
 KERNELS = {
@@ -31,7 +31,6 @@ KERNELS = {
     "linear ard": Linear(ARD),
     "constant": Constant(0.7),
     "white": White(0.7),
-    "sphere": SphericalMatern32(1.3, 0.05, active_dims=(1, 0)),
     "categorical": Categorical(1.3, 0.4, active_dims=(2,)),
     "coregion": Coregion(rank=2, variance=[0.3, 0.7, 0.4], weights=[[0.9, 0.1], [-0.4, 0.8], [0.2, 0.5]], active_dims=[2]),
     "sum": SquaredExponential(1.3, ARD) + Linear(0.4),
@@ -182,7 +181,7 @@ def test_a_large_offset_changes_nothing(name):
         assert all(error(gradient[key], expected_gradient[key], 10.0 * scale) < 1e-9 for key in expected_gradient)
 
 
-@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Cosine, Linear, Constant, White, Categorical, SphericalMatern32])
+@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Cosine, Linear, Constant, White, Categorical])
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_parameters_must_be_positive_and_finite(kind, value):
     for name in kind.trained:
