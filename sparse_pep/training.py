@@ -895,33 +895,85 @@ class Batches:
 
 # %% ../nbs/19_stochastic.ipynb #ac8d2954
 class Epoch(NamedTuple):
-    """The state after a pass over the batches, for a callback: the number of the epoch, the seconds
-    since the start, the model, q(u) of each latent function after the last visit, and the mean of the
-    estimates of the objective in this pass, in nats.
-    """
+    """The state after a pass over the batches, for a callback."""
 
     number: int
-    seconds: float
+    seconds: float  # since the start
     model: Model
-    posteriors: list[Posterior]
-    objective: float
+    posteriors: list[Posterior]  # q(u) of each latent function after the last visit
+    objective: float  # the mean of its estimates in this pass, in nats
+
+# %% ../nbs/19_stochastic.ipynb #fdb8b8fe
+FIRST_PASSES = 2  # passes of epoch 0, which updates the sites only
+
+
+class Epochs:
+    """Passes over `batches`, the evidence of an objective, and all that changes from one to the next. A parameter moves by about
+    `units` (P,) in a step at first; `trace` has the objective, the log prior and the drift of each epoch.
+    """
+
+    def __init__(
+        self, objective: Objective, batches: Batches, units: np.ndarray, n_data: float, n_epochs: int, rng: np.random.Generator
+    ) -> None:
+        self.objective, self.batches, self.units, self.n_data, self.n_epochs, self.rng = objective, batches, units, n_data, n_epochs, rng
+        self.vector, self.directions = objective.start, AdamDirections(len(objective.start))
+        self.trace: list[tuple[float, float, float]] = []
+        self.n_skipped = 0
+
+    def next_epoch(self) -> tuple[float, Visit | None]:
+        """Visit all batches in random order, with a step after each visit except in epoch 0. Returns the mean of the estimates
+        of the objective, in nats, and the last visit; or NaN and None if every visit failed.
+        """
+        epoch, batches = len(self.trace), self.batches
+        for _ in range(1 if epoch else FIRST_PASSES):
+            values, stale, found = [], 0.0, None
+            for batches.next in self.rng.permutation(len(self.batches.rows)):
+                try:
+                    value, slope, found = self.objective(self.vector)
+                except np.linalg.LinAlgError:
+                    self.n_skipped += 1
+                    continue
+                values.append(value)
+                stale = stale + found.stale
+                if epoch:
+                    size = self.units * decay(self.directions.n_steps / (self.n_epochs * len(batches.rows)))
+                    self.vector = np.clip(self.vector + size * self.directions(slope / self.n_data), *self.objective.limits)
+            batches.held.add_up()
+        value, length = float(np.mean(values)) if values else np.nan, np.linalg.norm(batches.held.total[1])
+        drift = float(np.linalg.norm(stale) / length) if epoch and length > 0.0 else 0.0
+        self.trace.append((value, self.objective.log_prior(self.vector)[0] if self.objective.model.priors else 0.0, drift))
+        return value, found
+
+    def saved(self) -> dict[str, Any]:
+        """What a checkpoint holds after an epoch, by name."""
+        batches, adam, (history, log_priors, drifts) = self.batches, self.directions, np.transpose(self.trace)
+        return {
+            "vector": self.vector, "n_skipped": self.n_skipped, "history": history, "log_prior": log_priors, "drift": drifts,
+            "mean": adam.mean, "square": adam.square, "n_steps": adam.n_steps, "precision": batches.held.precision,
+            "shift": batches.held.shift, "sites": batches.sites, "rng": json.dumps(self.rng.bit_generator.state),
+        }  # fmt: skip
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Continue from what `saved` returned."""
+        batches, adam = self.batches, self.directions
+        self.vector, self.n_skipped = saved["vector"], saved["n_skipped"]
+        self.trace = list(zip(*(saved[name] for name in ("history", "log_prior", "drift"))))
+        adam.mean, adam.square, adam.n_steps = saved["mean"], saved["square"], saved["n_steps"]
+        batches.held.precision, batches.held.shift, batches.sites = saved["precision"], saved["shift"], saved["sites"]
+        batches.held.add_up()
+        self.rng.bit_generator.state = json.loads(saved["rng"])
 
 # %% ../nbs/19_stochastic.ipynb #d407fec9
-FIRST_PASSES = 2  # passes of epoch 0, which updates the sites only
-FEWEST_EPOCHS = 8  # from which it can be told whether training has converged
-
-
 def train_by_batches(
     model: Model, data: "Rows | Source", power: float | np.ndarray, jitter: float, options: Adam,  # noqa: F821
     fixed: Collection[str], memory: Memory | None, tight: bool, rng: np.random.Generator, limit: TimeLimit,
     progress: bool, n_data: float, record: Checkpoint | None, callback: Callable[[Epoch], object] | None,
 ) -> Training:
-    """The result of stochastic Power EP. Arguments as in `train`, and N, or Σ w. All that changes from
-    epoch to epoch is saved to `record`, and taken from it if it was read from a file.
+    """The result of stochastic Power EP. Arguments as in `train`, and N, or Σ w. What the `Epochs` save is written to `record`,
+    and taken from it if it was read from a file.
 
-    A step costs 9nM² flops for each latent function and O(M³), for n rows in a batch; the sums
-    need N/n · (M² + M) numbers for each. The last inference adds sweeps over all data of 2NM²
-    flops each.
+    A step costs 9nM² flops for each latent function and O(M³), for n rows in a batch; the sums need N/n · (M² + M) numbers
+    for each. The last inference adds sweeps over all data of 2NM² flops each.
 
     References
     ----------
@@ -934,62 +986,33 @@ def train_by_batches(
     rows = random_batches(data.n_data, options.batch_size, rng, data.blocks)
     batches = Batches(model, data, power, jitter, memory, tight, rows)
     objective = Objective(model, batches, fixed)
-    vector, directions = objective.start, AdamDirections(len(objective.start))
     few = data.at(np.arange(0, data.n_data, -(-data.n_data // SAMPLE_ROWS)))
     units = options.learning_rate * step_lengths(objective.trained, few.X)
-    trace, n_skipped, late, first = [], 0, False, 0
+    epochs, late = Epochs(objective, batches, units, n_data, options.n_epochs, rng), False
     if record is not None and record.state is not None:
-        saved, held = record.state, batches.held
-        vector, n_skipped, first = saved["vector"], saved["n_skipped"], saved["epoch"] + 1
-        trace = list(zip(*(saved[name] for name in ("history", "log_prior", "drift"))))
-        directions.mean, directions.square, directions.n_steps = saved["mean"], saved["square"], saved["n_steps"]
-        held.precision, held.shift, batches.sites = saved["precision"], saved["shift"], saved["sites"]
-        held.add_up()
-        rng.bit_generator.state = json.loads(saved["rng"])
-    with tqdm(range(first, options.n_epochs + 1), disable=not progress, desc="epochs") as bar:
+        epochs.restore(record.state)
+    with tqdm(range(len(epochs.trace), options.n_epochs + 1), disable=not progress, desc="epochs") as bar:
         try:
             for epoch in bar:
-                for _ in range(1 if epoch else FIRST_PASSES):
-                    values, stale = [], 0.0
-                    for batches.next in rng.permutation(len(rows)):
-                        try:
-                            value, slope, found = objective(vector)
-                        except np.linalg.LinAlgError:
-                            n_skipped += 1
-                            continue
-                        values.append(value)
-                        stale = stale + found.stale
-                        if epoch:
-                            size = units * decay(directions.n_steps / (options.n_epochs * len(rows)))
-                            vector = np.clip(vector + size * directions(slope / n_data), *objective.limits)
-                    batches.held.add_up()
-                value, length = float(np.mean(values)) if values else np.nan, np.linalg.norm(batches.held.total[1])
-                drift = float(np.linalg.norm(stale) / length) if epoch and length > 0.0 else 0.0
-                trace.append((value, objective.log_prior(vector)[0] if model.priors else 0.0, drift))
+                value, found = epochs.next_epoch()
                 bar.set_postfix_str(f"objective per data point {value / n_data:.4f}")
-                if callback is not None and values:
-                    callback(Epoch(epoch, perf_counter() - limit.begun, objective.model_at(vector), found.posteriors, value))
+                if callback is not None and found is not None:
+                    callback(Epoch(epoch, perf_counter() - limit.begun, objective.model_at(epochs.vector), found.posteriors, value))
                 late = 0 < epoch < options.n_epochs and limit.passed
                 if record is not None and (late or epoch == options.n_epochs or record.due):
-                    history, log_priors, drifts = np.transpose(trace)
-                    record.write({
-                        "vector": vector, "n_skipped": n_skipped, "epoch": epoch, "history": history, "log_prior": log_priors,
-                        "drift": drifts, "mean": directions.mean, "square": directions.square, "n_steps": directions.n_steps,
-                        "precision": batches.held.precision, "shift": batches.held.shift, "sites": batches.sites,
-                        "rng": json.dumps(rng.bit_generator.state),
-                    })  # fmt: skip
+                    record.write(epochs.saved())
                 if late:
                     break
         except KeyboardInterrupt:
-            limit.interrupt(trace)
-        trained = objective.model_at(vector)
+            limit.interrupt(epochs.trace)
+        trained = objective.model_at(epochs.vector)
         infer = partial(model_evidence, trained, data, power, jitter, batches.sites, memory=memory, tight=tight)
         try:
             fit = infer()
         except KeyboardInterrupt:
-            limit.interrupt(trace)
+            limit.interrupt(epochs.trace)
             fit = infer()
-        history, log_priors, drifts = np.transpose(trace)
+        history, log_priors, drifts = np.transpose(epochs.trace)
         converged, message = judged(history, n_data, options.tol)
         if late := late or limit.interrupted:
             converged, message = False, f"{limit} after {len(history) - 1} epochs"
@@ -999,10 +1022,13 @@ def train_by_batches(
         model=trained, fit=replace(fit, shards=None), objective=fit.log_evidence + log_priors[-1],
         converged=bool(converged and fit.converged), message=message, limit="max_time" if late else "n_epochs",
         n_iter=len(history) - 1, history=history, log_prior=log_priors,
-        counts={"n_evaluations": directions.n_steps, "n_rejected": n_skipped, "drift_trace": drifts},
+        counts={"n_evaluations": epochs.directions.n_steps, "n_rejected": epochs.n_skipped, "drift_trace": drifts},
     )  # fmt: skip
 
 # %% ../nbs/19_stochastic.ipynb #d2bf7b66
+FEWEST_EPOCHS = 8  # from which it can be told whether training has converged
+
+
 def judged(history: np.ndarray, n_data: float, tol: float) -> tuple[bool, str]:
     """Whether the last quarter of the epochs gained or lost no more than `tol` nats per data point
     against the quarter before, and a sentence that says so.
