@@ -661,6 +661,18 @@ def level(kind, targets):
     return model
 
 
+def curve(noise="plain", n_inducing=20, fit=None):
+    """A model of a sine in noise of this kind, fitted in this way."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-3.0, 3.0, (400, 1))
+    z = rng.standard_t(3, 400) if noise == "heavy" else rng.normal(size=400)
+    targets = np.sin(2.0 * x[:, 0]) + (np.exp(x[:, 0] - 1.0) if noise == "varying" else 0.2) * z
+    model = SparsePEPRegressor(kernel=SquaredExponential(1.0, 1.0), noise_variance=0.04, n_inducing=n_inducing, training=None, random_state=0)
+    if fit == "source":
+        return model.fit(ArraySource(x, targets))
+    return model.fit(x[:200], targets[:200]).partial_fit(x[200:], targets[200:]) if fit == "later" else model.fit(x, targets)
+
+
 FAR, LOST = InducingPoints(np.linspace(500.0, 600.0, 5)[:, None] * [1.0, 1.0]), ["nothing was learned", "to the prior"]
 LENGTHSCALES = "60 lengthscales were trained on 40 rows, too few to determine them: use one for all inputs (`ard='auto'`"
 ADVICE = {  # model, words of its summary, words that are not there
@@ -674,6 +686,12 @@ ADVICE = {  # model, words of its summary, words that are not there
     "points apart": (fixed_model, [], ["nearly coincide"]),
     "too few points": (lambda: fixed_model(power=1.0), ["a larger `n_inducing`"], []),
     "enough points": (lambda: fixed_model(features=InducingPoints(X[:38]), power=0.0), [], ["advice"]),
+    "plain noise": (curve, [], ["`n_inducing` is likely", "SparsePEP("]),
+    "heavy tails": (lambda: curve("heavy"), ["heavy tails: `SparsePEP(likelihood='student_t')`"], ["heteroscedastic", "larger"]),
+    "varying noise": (lambda: curve("varying"), ["inputs: `SparsePEP(likelihood='heteroscedastic_gaussian')`"], ["student_t", "larger"]),
+    "twice as many": (lambda: curve(n_inducing=4), ["a larger `n_inducing` is likely to predict better: 8 raise"], ["smaller", "may help"]),
+    "a source": (lambda: curve("varying", fit="source"), [], ["SparsePEP("]),
+    "an update": (lambda: curve("varying", fit="later"), [], ["SparsePEP("]),
     "lengthscales": (lambda: wide(60), [LENGTHSCALES], []),
     "lengthscales, Adam": (lambda: wide(60, training=Adam(n_epochs=1)), [LENGTHSCALES], []),
     "one lengthscale": (lambda: wide(1, kernel=SquaredExponential(1.0, 1.0)), [], ["too few to determine"]),
@@ -689,7 +707,7 @@ def test_summaries_advise_where_there_is_reason(case, tmp_path):
     model = make()
     model.save(tmp_path / "model.npz")
     texts = [model.summary(), load(tmp_path / "model.npz").summary()]
-    for text in texts[: 1 if "`n_inducing`" in str(there) else 2]:  # bounds take the training data
+    for text in texts[: 1 if "n_inducing`" in str(there) or "SparsePEP(" in str(there) else 2]:  # which take the training data
         assert all(words in text for words in there) and not any(words in text for words in absent)
 
 

@@ -8,12 +8,18 @@ __all__ = []
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #5024d72b
 import html
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.sources import Source
 from ..features import InducingPoints
+from ..likelihoods import Gaussian
+from ..model import Model, model_evidence, model_left_out
 from ..numerics.linalg import Factor
+from ..shards import Rows
+from ..training import greedy_points, weight_of
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #84ea2d2e
 Lines = list[tuple[str, str]]
@@ -86,6 +92,77 @@ def effect_of_coincidence(Kuu: Factor) -> tuple[float, float]:
     left = Kuu.jitter * prior * (1.0 - Kuu.jitter * prior * precision)
     return float(np.mean(determined)), float(np.mean(left))
 
+# %% ../../nbs/internals/estimators/diagnostics.ipynb #5b0e7d12
+LOOKED_AT = {"residuals": 2000, "points": 4000}  # rows
+ENOUGH = 100  # rows, below which residuals tell nothing
+MOST_DOUBLINGS = 7  # of the noise variance
+SMALLEST = 1e-12  # mean square of the targets, in units of their variance under the model
+STEADY_POWER = 0.5  # above it the noise is trained too small to compare bounds
+
+
+class Gains(NamedTuple):
+    """What another model would gain, in nats per data point; 0 or None where it is not known."""
+
+    tails: float = 0.0
+    varying: float = 0.0
+    points: float | None = None
+
+
+def gains_of_noise(X: np.ndarray, z: np.ndarray) -> tuple[float, float]:
+    """The gains of Student's t and of a variance that varies with X (n, D), over one Gaussian of mean zero, from standardised
+    residuals z (n,) in random order.
+    """
+    from scipy.stats import norm, t  # slow to import, as the next
+    from sklearn.tree import DecisionTreeRegressor
+
+    square, half, densities = z**2, len(z) // 2, []
+    for df in (2.0, 3.0, 5.0, 10.0):
+        var = np.mean(square)
+        for _ in range(50):
+            var = np.mean((df + 1.0) * square / (df + square / var))
+        densities.append(np.mean(t.logpdf(z, df, scale=np.sqrt(var))))
+    tree = DecisionTreeRegressor(max_leaf_nodes=8, min_samples_leaf=max(20, half // 20), random_state=0)
+    tree.fit(X[:half], np.log(np.maximum(square[:half], 1e-12)))
+    seen, leaf = tree.apply(X[:half]), tree.apply(X[half:])
+    var = (np.bincount(seen, square[:half]) / np.maximum(np.bincount(seen), 1))[leaf]
+    varying = norm.logpdf(z[half:], scale=np.sqrt(var)) - norm.logpdf(z[half:], scale=np.sqrt(np.mean(square[:half])))
+    return float(max(densities) - np.mean(norm.logpdf(z, scale=np.sqrt(np.mean(square))))), float(np.mean(varying))
+
+
+def bound_per_row(model: Model, rows: Rows, jitter: float) -> float:
+    """The variational bound in nats per row, at the best scale of kernel and noise together, with the noise variance doubled as
+    long as this raises it. Cost 4NM² flops for each variance.
+    """
+    values, n_data = [-np.inf], rows.total(weight_of)[0]
+    for inflation in 2.0 ** np.arange(MOST_DOUBLINGS):
+        asked = {"power": 0.0, "jitter": jitter, "private": False, "inflation": inflation}
+        value, flat = (model_evidence(model, piece, **asked).log_evidence for piece in (rows, rows._replace(y=model.mean(rows.X))))
+        values.append(flat / n_data - 0.5 * (1.0 + np.log(max(2.0 * (flat - value) / n_data, SMALLEST))))
+        if values[-1] < values[-2]:
+            break
+    return max(values)
+
+
+def gains(fit: Any) -> Gains:
+    """What other noise or twice as many inducing points would gain over a fit, where its training data are known. Cost
+    16·4000·M² flops for each variance of the noise that is tried.
+    """
+    data = getattr(fit, "_data", None)
+    known = data is not None and not isinstance(data.rows, Source) and data.memory is None and data.rows.blocks is None
+    if not known or type(fit._model.likelihood) is not Gaussian or data.rows.y.ndim > 1 or fit._model.kernel.of_functionals:
+        return Gains()
+    order, found, model = np.random.default_rng(0).permutation(data.rows.n_data), (0.0, 0.0), fit._model
+    few, more = (data.rows.at(order[:size]) for size in LOOKED_AT.values())
+    mean, var = model_left_out(model, fit._fit_, few, data.asked()["power"], tight=fit._tight)
+    z = (few.y - mean) / np.sqrt(var + model.likelihood.noise_variance)
+    if np.sum(proper := np.isfinite(z) & (z != 0.0)) >= ENOUGH and not np.any(few.known_variance):  # which only Gaussian noise can have
+        found = gains_of_noise(few.X[proper], z[proper])
+    if not isinstance(fit.features_, InducingPoints) or fit._local is not None or np.max(fit.power_) > STEADY_POWER:
+        return Gains(*found)
+    Z = greedy_points(model.kernel, more.X, 2 * len(fit.features_), first=fit.features_.Z)
+    before, after = (bound_per_row(replace(model, features=InducingPoints(points)), more, fit._jitter) for points in (fit.features_.Z, Z))
+    return Gains(*found, float(after - before))
+
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #a0e32208
 WIDE_GAP = 0.01  # nats per row between the bounds
 SMALL_SHARE, LARGE_SHARE = 0.01, 0.2  # of the prior variance of f
@@ -100,6 +177,7 @@ NOISE_FLOOR = 3.0  # noise variance, in units of the variance that the jitter le
 MANY_LENGTHSCALES = 0.5  # of the number of rows
 COARSE = 1e-6  # error of the quadrature
 SHALLOW = 0.01  # of the precision, left in a cavity
+WORTH = Gains(tails=0.05, varying=0.1, points=0.015)  # nats per row
 
 
 def advice(fit: Any, bounds: tuple[float, float] | None = None) -> list[str]:
@@ -116,14 +194,21 @@ def advice(fit: Any, bounds: tuple[float, float] | None = None) -> list[str]:
     settled = grown or crowded  # the number of inducing variables is not the problem
     wide = bounds is not None and bounds[1] - bounds[0] > WIDE_GAP * entries["n_samples"]
     wide &= share > SMALL_SHARE  # the upper bound is loose where hardly anything is missing
-    scales = entries.get("n_lengthscales", 0)
+    scales, gain = entries.get("n_lengthscales", 0), gains(fit)
+    larger = not dead and not settled and gain.points is not None and gain.points > WORTH.points
+    vague = not settled and not larger and gain.points is None  # only what was not measured
+    missing = larger or vague and (wide or bounds is None and share > LARGE_SHARE)
+    varies, heavy = not dead and gain.varying > max(WORTH.varying, gain.tails), not dead and gain.tails > max(WORTH.tails, gain.varying)
     cases = (
         (dead, LEARNED_NOTHING, ""),
         (not fit.converged_, "training was interrupted: fit again to train to the end" if entries.get("interrupted") else f"it has not converged: raise `{entries.get('limit', 'max_iter')}` or try another `power`", "Training that stops early"),
         (crowded, f"{coincide:.0%} of the inducing points nearly coincide with others, and {share:.1%} of the prior variance is unexplained: spread them over the inputs (without `features`, k-means places them)", "Inducing points that pile up"),
-        (wide and not settled, "the gap between the bounds is wide: a larger `n_inducing` may help", "Noise that explodes"),
-        (bounds is None and share > LARGE_SHARE and not settled, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help", "Noise that explodes"),
-        (not dead and not settled and few < FEW_DIRECTIONS * n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good", ""),
+        (larger, f"a larger `n_inducing` is likely to predict better: {2 * len(fit.features_)} raise the bound at power 0 by {gain.points or 0.0:.2g} nats per row (or let 'auto' find how many)", "Noise that explodes"),
+        (heavy, f"the errors have heavy tails: `SparsePEP(likelihood='student_t')` is likely to fit better, by about {gain.tails:.2g} nats per row", ""),
+        (varies, f"the noise varies with the inputs: `SparsePEP(likelihood='heteroscedastic_gaussian')` is likely to fit better, by about {gain.varying:.2g} nats per row", ""),
+        (vague and wide, "the gap between the bounds is wide: a larger `n_inducing` may help", "Noise that explodes"),
+        (vague and bounds is None and share > LARGE_SHARE, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help", "Noise that explodes"),
+        (not dead and not settled and not missing and few < FEW_DIRECTIONS * n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good", ""),
         (entries["jitter"] > max(fit._jitter, HARMLESS), f"Kuu needed a jitter of {entries['jitter']:g}, more than was asked for, because some inducing variables nearly coincide: a smaller `n_inducing` may do", "A Cholesky factorisation that fails"),
         (noise < NOISE_FLOOR * floor, f"the jitter leaves a variance of {floor:.1g} unexplained, and the noise variance {noise:.1g} may be due to it: try a smaller `jitter`, or fewer inducing points", "A Cholesky factorisation that fails"),
         (scales > MANY_LENGTHSCALES * entries["n_samples"], f"{scales} lengthscales were trained on {entries['n_samples']} rows, too few to determine them: use one for all inputs (`ard='auto'` with `standardize=True`, or a `kernel` that has one), keep them near the scale of the data (`priors='weak'`), leave columns out, or add rows", "Lengthscales at their limits"),
