@@ -9,15 +9,11 @@ if TYPE_CHECKING:
     from .estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
     from .training import LBFGS, Adam
 
-HOMES = {
-    **dict.fromkeys(("LBFGS", "Adam"), "training"),
-    **dict.fromkeys(("SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"), "estimators"),
-}
 __all__ = ["SparsePEPRegressor", "SparsePEPClassifier", "SparsePEP", "LBFGS", "Adam", "load"]
 
 
 def __getattr__(name: str):
     """An estimator or an optimiser, imported when it is first used, because loading scikit-learn takes most of a second."""
-    if name in HOMES:
-        return getattr(import_module(f"sparse_pep.{HOMES[name]}"), name)
+    if name in __all__:
+        return getattr(import_module(f"sparse_pep.{'training' if name in ('LBFGS', 'Adam') else 'estimators'}"), name)
     raise AttributeError(f"module 'sparse_pep' has no attribute {name!r}")

@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..numerics.validation import as_floats, require_whole
+from ..numerics.validation import LARGEST, as_floats, require_whole
 from ..shards import Largest, Rows, added_parts
 
 # %% ../../nbs/internals/data/sources.ipynb #589150d3
-LARGEST = 1e150  # whose square can be computed
 RANGES = {  # of what a row may have besides its numbers
     "weight": (0.0, np.inf),
     "known_variance": (0.0, np.inf),

@@ -32,12 +32,9 @@ def classifier_likelihood(likelihood: str | Likelihood, n_classes: int) -> Likel
     """
     softmax, more = partial(Softmax, n_classes), n_classes > 2
     kinds = {
-        "auto": softmax if more else Probit,
-        "probit": Probit,
-        "logit": softmax if more else Logit,
-        "noisy_probit": NoisyProbit,
+        "auto": softmax if more else Probit, "probit": Probit, "logit": softmax if more else Logit, "noisy_probit": NoisyProbit,
         "softmax": softmax,
-    }
+    }  # fmt: skip
     found = likelihood_named(likelihood, kinds)
     single = found.n_latent == 1
     if n_classes != (2 if single else found.n_latent) or (single and not isinstance(found, Binary)):

@@ -77,9 +77,7 @@ class SparsePEP(RealTargets):
         """
         likelihood = likelihood_named(self.likelihood, LIKELIHOODS)
         if isinstance(likelihood, Softmax):
-            raise ValueError(
-                f"`likelihood` 'softmax' has {likelihood.n_latent} latent functions: use SparsePEPClassifier."
-            )
+            raise ValueError(f"`likelihood` 'softmax' has {likelihood.n_latent} latent functions: use SparsePEPClassifier.")
         if likelihood.codes:
             raise ValueError("`likelihood` GroupedGaussian: use SparsePEPRegressor, with this as its `noise_variance`.")
         if isinstance(likelihood, Ordinal) and isinstance(self.likelihood, str):
