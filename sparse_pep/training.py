@@ -730,8 +730,7 @@ def posteriors_with(batch: Batch, own: Sums, others: tuple[np.ndarray, np.ndarra
         more = site_sums(shard)
         total = total._replace(precision=total.precision + more.precision, shift=total.shift + more.shift)
     try:
-        parts = zip(total.precision, total.shift)
-        posteriors = [posterior_from_sums(batch.Kuu, *part) for part in parts]
+        posteriors = [posterior_from_sums(batch.Kuu, *part) for part in zip(total.precision, total.shift)]
     except np.linalg.LinAlgError:
         return None
     return posteriors if all(q.B.jitter == 0.0 for q in posteriors) else None
@@ -908,17 +907,16 @@ FIRST_PASSES = 2  # passes of epoch 0, which updates the sites only
 
 
 class Epochs:
-    """Passes over `batches`, the evidence of an objective, and all that changes from one to the next. A parameter moves by about
-    `units` (P,) in a step at first; `trace` has the objective, the log prior and the drift of each epoch.
+    """Passes over the batches of an objective, and all that changes from one to the next. A parameter moves by about `units` (P,)
+    in a step at first; `trace` has the objective, the log prior and the drift of each epoch.
     """
 
-    def __init__(
-        self, objective: Objective, batches: Batches, units: np.ndarray, n_data: float, n_epochs: int, rng: np.random.Generator
-    ) -> None:
-        self.objective, self.batches, self.units, self.n_data, self.n_epochs, self.rng = objective, batches, units, n_data, n_epochs, rng
-        self.vector, self.directions = objective.start, AdamDirections(len(objective.start))
+    def __init__(self, objective: Objective, batches: Batches, options: Adam, n_data: float, rng: np.random.Generator) -> None:
+        self.objective, self.batches, self.n_epochs, self.n_data, self.rng = objective, batches, options.n_epochs, n_data, rng
+        few = batches.data.at(np.arange(0, batches.data.n_data, -(-batches.data.n_data // SAMPLE_ROWS)))
+        self.units = options.learning_rate * step_lengths(objective.trained, few.X)
+        self.vector, self.directions, self.n_skipped = objective.start, AdamDirections(len(objective.start)), 0
         self.trace: list[tuple[float, float, float]] = []
-        self.n_skipped = 0
 
     def next_epoch(self) -> tuple[float, Visit | None]:
         """Visit all batches in random order, with a step after each visit except in epoch 0. Returns the mean of the estimates
@@ -986,9 +984,7 @@ def train_by_batches(
     rows = random_batches(data.n_data, options.batch_size, rng, data.blocks)
     batches = Batches(model, data, power, jitter, memory, tight, rows)
     objective = Objective(model, batches, fixed)
-    few = data.at(np.arange(0, data.n_data, -(-data.n_data // SAMPLE_ROWS)))
-    units = options.learning_rate * step_lengths(objective.trained, few.X)
-    epochs, late = Epochs(objective, batches, units, n_data, options.n_epochs, rng), False
+    epochs, late = Epochs(objective, batches, options, n_data, rng), False
     if record is not None and record.state is not None:
         epochs.restore(record.state)
     with tqdm(range(len(epochs.trace), options.n_epochs + 1), disable=not progress, desc="epochs") as bar:
@@ -1036,8 +1032,7 @@ def judged(history: np.ndarray, n_data: float, tol: float) -> tuple[bool, str]:
     n_epochs, quarter = len(history) - 1, max(1, len(history) // 4)
     if n_epochs < FEWEST_EPOCHS:
         return False, f"{n_epochs} epochs are too few to tell"
-    rise = np.mean(history[-quarter:]) - np.mean(history[-2 * quarter : -quarter])
-    rise = float(rise) / n_data
+    rise = float(np.mean(history[-quarter:]) - np.mean(history[-2 * quarter : -quarter])) / n_data
     gained = f"gained {rise:.1e}" if rise >= -tol else f"lost {-rise:.1e}"
     message = f"the last quarter of {n_epochs} epochs {gained} nats per data point"
     return abs(rise) <= tol, message + "; a lower `learning_rate` may help" * (rise < -tol)
