@@ -925,9 +925,41 @@ def waves_at(p: int, lam: float, omega: np.ndarray, a: float, b: float, x: np.nd
     phi[:, out], dlam[:, out] = end * sum(parts), -end * lam * h * parts[-1]
     return phi, dx, dlam
 
+# %% ../nbs/04_interdomain.ipynb #3809d7a2
+@dataclass(frozen=True, eq=False)
+class Waves(Features):
+    """Waves cos(ω(x − a)) of every frequency ω, then sin(ω(x − a)) of those that are not 0, on the interval from `a` to `b`."""
+
+    a: float
+    b: float
+    frequencies: np.ndarray
+
+    def __post_init__(self) -> None:
+        a, b = as_floats(self.a, "a"), as_floats(self.b, "b")
+        if a.ndim or b.ndim or not (np.isfinite(a) and np.isfinite(b) and a < b):
+            raise ValueError(f"`a` must be less than `b`, both finite; got a = {a}, b = {b}.")
+        a, b, omega = float(a), float(b), np.asarray(self.frequencies)
+        if omega.ndim == 0 and np.issubdtype(omega.dtype, np.integer) and omega > 0:
+            omega = 2 * np.pi / (b - a) * np.arange(omega)
+        omega = as_floats(omega, "frequencies")
+        fits = omega.ndim == 1 and omega.size and np.all(np.isfinite(omega) & (omega >= 0))
+        if not fits or len(np.unique(omega)) != len(omega):
+            raise ValueError(
+                f"`frequencies` must be a positive whole number, or distinct finite numbers (F,) not below 0; got {self.frequencies}."
+            )
+        for name, value in (("a", a), ("b", b), ("frequencies", omega)):
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.frequencies) + np.count_nonzero(self.frequencies)
+
+    def real(self, waves: np.ndarray) -> np.ndarray:
+        """The rows of the cosines, then of the sines (M, N), from complex waves (F, N)."""
+        return np.vstack([waves.real, waves.imag[self.frequencies > 0]])
+
 # %% ../nbs/04_interdomain.ipynb #5d7b2c2b
 @dataclass(frozen=True, eq=False)
-class Fourier(Features):
+class Fourier(Waves):
     """Inner products of f with waves on an interval, in the Hilbert space of a one-dimensional
     Matérn kernel: u = ⟨cos(ω(x − a)), f⟩ for every frequency ω, then ⟨sin(ω(x − a)), f⟩ for
     those that are not 0.
@@ -957,33 +989,6 @@ class Fourier(Features):
      [ 1.  0. -1.]
      [ 0.  1.  0.]]
     """
-
-    a: float
-    b: float
-    frequencies: np.ndarray
-
-    def __post_init__(self) -> None:
-        a, b = as_floats(self.a, "a"), as_floats(self.b, "b")
-        if a.ndim or b.ndim or not (np.isfinite(a) and np.isfinite(b) and a < b):
-            raise ValueError(f"`a` must be less than `b`, both finite; got a = {a}, b = {b}.")
-        a, b, omega = float(a), float(b), np.asarray(self.frequencies)
-        if omega.ndim == 0 and np.issubdtype(omega.dtype, np.integer) and omega > 0:
-            omega = 2 * np.pi / (b - a) * np.arange(omega)
-        omega = as_floats(omega, "frequencies")
-        fits = omega.ndim == 1 and omega.size and np.all(np.isfinite(omega) & (omega >= 0))
-        if not fits or len(np.unique(omega)) != len(omega):
-            raise ValueError(
-                f"`frequencies` must be a positive whole number, or distinct finite numbers (F,) not below 0; got {self.frequencies}."
-            )
-        for name, value in (("a", a), ("b", b), ("frequencies", omega)):
-            object.__setattr__(self, name, value)
-
-    def __len__(self) -> int:
-        return len(self.frequencies) + np.count_nonzero(self.frequencies)
-
-    def real(self, waves: np.ndarray) -> np.ndarray:
-        """The rows of the cosines, then of the sines (M, N), from complex waves (F, N)."""
-        return np.vstack([waves.real, waves.imag[self.frequencies > 0]])
 
     def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuu (M, M) and its pull-back, see `Features`."""
@@ -1073,9 +1078,35 @@ def own_gradient(features: Features, bars: dict[str, Any]) -> dict[str, Any]:
         return {"Z": bars["Z"]}
     return features.gradient(bars)
 
+# %% ../nbs/04_interdomain.ipynb #ceb660a6
+@dataclass(frozen=True, eq=False)
+class Parts(Features):
+    """Sets of features, one after the other, and the rows of each among all."""
+
+    features: tuple[Features, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.features, (list, tuple)) or not all(isinstance(f, Features) for f in self.features):
+            raise ValueError("`features` must be a list of features, such as [InducingPoints(Z), Derivative(Z, dims)].")
+        flat = [f.features if isinstance(f, Mixture) else (f,) for f in self.features]
+        object.__setattr__(self, "features", tuple(f for part in flat for f in part))
+        if not self.features:
+            raise ValueError("`features` must hold at least one set of features; got none.")
+        columns = {1 if isinstance(f, Fourier) else f.Z.shape[1] for f in self.features}
+        if len(columns) > 1:
+            raise ValueError(f"all `features` must have the same number of input columns; got {sorted(columns)}.")
+
+    def __len__(self) -> int:
+        return sum(map(len, self.features))
+
+    def rows(self) -> list[slice]:
+        """The rows of each part among the M features."""
+        ends = np.cumsum([0, *map(len, self.features)])
+        return [slice(*pair) for pair in zip(ends[:-1], ends[1:])]
+
 # %% ../nbs/04_interdomain.ipynb #4d67a1bb
 @dataclass(frozen=True, eq=False)
-class Mixture(Features):
+class Mixture(Parts):
     """Several sets of features as one; the names of the i-th set's parameters begin with "i.".
 
     Attributes
@@ -1095,29 +1126,6 @@ class Mixture(Features):
     >>> list(features.parameters())
     ['0.Z', '1.Z', '1.log_width']
     """
-
-    features: tuple[Features, ...]
-
-    def __post_init__(self) -> None:
-        parts = self.features
-        several = isinstance(parts, (list, tuple))
-        if not several or not all(isinstance(f, Features) for f in parts):
-            raise ValueError("`features` must be a list of features, such as [InducingPoints(Z), Derivative(Z, dims)].")
-        flat = [f.features if isinstance(f, Mixture) else (f,) for f in parts]
-        object.__setattr__(self, "features", tuple(f for part in flat for f in part))
-        if not self.features:
-            raise ValueError("`features` must hold at least one set of features; got none.")
-        columns = {1 if isinstance(f, Fourier) else f.Z.shape[1] for f in self.features}
-        if len(columns) > 1:
-            raise ValueError(f"all `features` must have the same number of input columns; got {sorted(columns)}.")
-
-    def __len__(self) -> int:
-        return sum(map(len, self.features))
-
-    def rows(self) -> list[slice]:
-        """The rows of each part among the M features."""
-        ends = np.cumsum([0, *map(len, self.features)])
-        return [slice(*pair) for pair in zip(ends[:-1], ends[1:])]
 
     def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuu (M, M) and its pull-back, see `Features`."""
