@@ -264,7 +264,7 @@ def estimated_error(at: TiltedDensities, rows: np.ndarray, found: np.ndarray, fl
 
 # %% ../nbs/07_quadrature.ipynb #5f14309e
 STEP, STEPS_A_SPREAD = 0.1, 0.6  # largest step in ξ, and in standard deviations at the mode
-FEWEST, SIZES = 24, np.array([12, 24, 48, 96, 192, 288, 0])  # 0: too many
+FEWEST, SIZES = 24, np.array([12, 18, 24, 36, 48, 72, 96, 144, 192, 288, 0])  # 0: too many
 WIDEST = 10.0  # a range longer than this, in units of `width`, is centred on the bend
 BLOCK = 12_000  # nodes evaluated at a time, few enough to stay in the processor's cache
 
