@@ -19,6 +19,7 @@ import numpy as np
 
 from ..data.columns import Columns
 from .arguments import COUNT, RULES, Arguments, Rule
+from .relevance import reach
 from ..features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
 from ..kernels import KINDS as KERNELS
 from ..likelihoods import LIKELIHOODS, Likelihood
@@ -286,7 +287,7 @@ def restored(state: dict[str, Any]) -> Any:
         raise ValueError(f"it has {len(model.classes_)} classes, but probabilities of shape {found.shape}.")
     if not all(np.all(np.isfinite(part)) for part in (*model.predict_f(X), found)):
         raise ValueError("its predictions are not finite.")
-    del model._limits
+    model._limits = np.vstack([model._encoding.inputs(model.x_range_), reach(model.kernel_, n_inputs)])
     model.summary()
     if state["feature_names"]:
         model.feature_names_in_ = np.array(state["feature_names"], dtype=object)
