@@ -31,12 +31,6 @@ from ..numerics.validation import as_floats, shown
 from ..priors import Prior
 from ..training import LBFGS, Adam, BaseEstimator
 
-# %% ../../nbs/internals/estimators/arguments.ipynb #aa4062e6
-def section_of(docstring: str, name: str) -> str:
-    """The entries of a section of a numpydoc docstring without indentation, or "" if it has no such section."""
-    found = re.search(rf"^{name}\n-+\n(.*?)(?=\n\n\w+\n-+\n|\Z)", docstring, re.S | re.M)
-    return found[1].strip() if found else ""
-
 # %% ../../nbs/internals/estimators/arguments.ipynb #13ca29ba
 @dataclass(eq=False, repr=False, kw_only=True)
 class Arguments(BaseEstimator):
@@ -159,8 +153,11 @@ class Arguments(BaseEstimator):
         super().__init_subclass__(**options)
         cls.__doc__ = cleandoc(cls.__doc__ or "")
         for name in ("Parameters", "Attributes"):
-            above = (section_of(cleandoc(base.__doc__ or ""), name) for base in cls.__mro__[1:] if issubclass(base, Arguments))
-            cls.__doc__ = cls.__doc__.replace(f"{{{name.lower()}}}", next(filter(None, above), ""))
+            entries = rf"^{name}\n-+\n(.*?)(?=\n\n\w+\n-+\n|\Z)"
+            for base in cls.__mro__[1:]:
+                found = re.search(entries, cleandoc(base.__doc__ or ""), re.S | re.M)
+                if found and issubclass(base, Arguments):
+                    cls.__doc__ = cls.__doc__.replace(f"{{{name.lower()}}}", found[1].strip())
 
     @property
     def _trainer(self) -> LBFGS | Adam | None:
