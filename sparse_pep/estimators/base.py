@@ -8,7 +8,7 @@ __all__ = []
 # %% ../../nbs/internals/estimators/base.ipynb #96353822
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -224,7 +224,6 @@ class PowerEPEstimator(Arguments):
             self.diagnostics_ |= found | {"interrupted": limit.interrupted}
             ranges = [self.x_mean_ + self.x_scale_ * np.stack(data.moments[0][-2:]), *([] if first else [self.x_range_])]
             self.x_range_ = np.stack([np.min(ranges, axis=0)[0], np.max(ranges, axis=0)[1]])
-            vars(self).pop("_limits", None)
             reason, remedy = outcome.entries["message"], f"raise `{outcome.entries.get('limit')}` or `tol`"
             if limit.interrupted:
                 reason = reason if str(limit) in reason else f"{limit}; the best result before: {reason}"
@@ -620,8 +619,8 @@ class PowerEPEstimator(Arguments):
         if text := beyond_text(self, found):
             warn_caller(f"`X`: {text}", UserWarning)
 
-    @cached_property
-    def _limits(self) -> np.ndarray | None:
+    @property
+    def _limits(self) -> np.ndarray:
         """The ends of the range of the training inputs and how far the kernel reaches, (3, D), in the model's units."""
         return np.vstack([self._encoding.inputs(self.x_range_), reach(self.kernel_, self.x_range_.shape[1])])
 

@@ -19,7 +19,6 @@ import numpy as np
 
 from ..data.columns import Columns
 from .arguments import COUNT, RULES, Arguments, Rule
-from .relevance import reach
 from ..features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
 from ..kernels import KINDS as KERNELS
 from ..likelihoods import LIKELIHOODS, Likelihood
@@ -279,7 +278,7 @@ def restored(state: dict[str, Any]) -> Any:
     if any(np.any(np.diag(factor.lower) <= 0.0) for factor in (Kuu, *(q.B for q in model._posteriors))):
         raise ValueError("its `Kuu` and `B` must be Cholesky factors.")
     model.extra_ = state["extra"]
-    X, model._limits = np.outer([0.0, 1.0], np.ones(n_inputs)), None  # wherever that is
+    X = model.x_range_
     with np.errstate(all="ignore"):
         _, var = model._latent(X)
         found = model.predict(X) if classes is None else model.predict_proba(X)
@@ -287,7 +286,6 @@ def restored(state: dict[str, Any]) -> Any:
         raise ValueError(f"it has {len(model.classes_)} classes, but probabilities of shape {found.shape}.")
     if not all(np.all(np.isfinite(part)) for part in (*model.predict_f(X), found)):
         raise ValueError("its predictions are not finite.")
-    model._limits = np.vstack([model._encoding.inputs(model.x_range_), reach(model.kernel_, n_inputs)])
     model.summary()
     if state["feature_names"]:
         model.feature_names_in_ = np.array(state["feature_names"], dtype=object)
