@@ -199,7 +199,7 @@ class Value(Observation):
 
     y: ArrayLike | None = None
 
-
+# %% ../nbs/22_observations.ipynb #0b5d0001
 @dataclass(frozen=True, eq=False)
 class Slope(Observation):
     """Slopes ∂f/∂x_dim at the rows of X (N, D), with targets y (N,), units of y/x. See `Observation` for the other
@@ -227,7 +227,7 @@ class Slope(Observation):
     def vector(self) -> np.ndarray:
         return np.tile(np.eye(self.X.shape[1])[self.dim], (len(self.X), 1))
 
-
+# %% ../nbs/22_observations.ipynb #0b5d0002
 @dataclass(frozen=True, eq=False)
 class SlopeSign(Slope):
     """Signs of slopes at the rows of X (N, D): f rises along the column `dim` if `sign` is 1, and falls if it is −1.
@@ -260,7 +260,7 @@ class SlopeSign(Slope):
     def vector(self) -> np.ndarray:
         return super().vector / self.scale
 
-
+# %% ../nbs/22_observations.ipynb #0b5d0003
 @dataclass(frozen=True, eq=False)
 class Mean(Observation):
     """Averages of f around the rows of X (N, D), with the Gaussian density of standard deviation `width`, (D,) or (N, D),
@@ -286,7 +286,7 @@ class Mean(Observation):
     def vector(self) -> np.ndarray:
         return np.broadcast_to(self.width, self.X.shape)
 
-
+# %% ../nbs/22_observations.ipynb #0b5d0004
 @dataclass(frozen=True, eq=False)
 class Difference(Observation):
     """Differences f(x) − f(x2) for each row x of X (N, D) and x2 of X2 (N, D), with targets y (N,). With probit labels they
