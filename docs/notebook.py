@@ -21,7 +21,7 @@ from docs.paper_map import HEADING, anchor, equations
 
 OWN_PLACES = set(re.findall(r' id="([^"$]+)"', (Path(__file__).parent / "template.html").read_text(encoding="utf-8")))  # of the site itself
 DROPPED = {"add_show_docs", "clean_show_doc", "exec_show_docs", "rm_export", "add_fold", "mv_exports", "insert_warning"}  # nbdev's ways of documenting, hiding or moving exported code
-LONG = {"helper": 3, "lesson": 2, "check": 3, "definition": 8}  # lines from which code of a page that explains is folded
+LONG = {"helper": 1, "lesson": 2, "check": 2, "definition": 3}  # lines from which code of a page that explains is folded
 DEFINING = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
