@@ -196,7 +196,7 @@ def test_an_edge_out_of_a_folder_is_seen():
 BUDGETS = {
     "lines": 17290,
     "code_lines": 10745,
-    "lines_of_tests": 13370,
+    "lines_of_tests": 13410,
     "entered_by_regressor": 129,
     "entered_by_classifier": 163,
     "entered_by_command_line": 203,
