@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import training
 from ..data.sources import Source
 from ..features import InducingPoints
 from ..likelihoods import Gaussian
-from ..model import Model, model_evidence, model_left_out
+from ..model import model_left_out
 from ..numerics.linalg import Factor
-from ..shards import Rows
-from ..training import greedy_points, weight_of
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #84ea2d2e
 Lines = list[tuple[str, str]]
@@ -95,8 +94,6 @@ def effect_of_coincidence(Kuu: Factor) -> tuple[float, float]:
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #5b0e7d12
 LOOKED_AT = {"residuals": 2000, "points": 4000}  # rows
 ENOUGH = 100  # rows, below which residuals tell nothing
-MOST_DOUBLINGS = 7  # of the noise variance
-SMALLEST = 1e-12  # mean square of the targets, in units of their variance under the model
 STEADY_POWER = 0.5  # above it the noise is trained too small to compare bounds
 
 
@@ -106,41 +103,6 @@ class Gains(NamedTuple):
     tails: float = 0.0
     varying: float = 0.0
     points: float | None = None
-
-
-def gains_of_noise(X: np.ndarray, z: np.ndarray) -> tuple[float, float]:
-    """The gains of Student's t and of a variance that varies with X (n, D), over one Gaussian of mean zero, from standardised
-    residuals z (n,) in random order.
-    """
-    from scipy.stats import norm, t  # slow to import, as the next
-    from sklearn.tree import DecisionTreeRegressor
-
-    square, half, densities = z**2, len(z) // 2, []
-    for df in (2.0, 3.0, 5.0, 10.0):
-        var = np.mean(square)
-        for _ in range(50):
-            var = np.mean((df + 1.0) * square / (df + square / var))
-        densities.append(np.mean(t.logpdf(z, df, scale=np.sqrt(var))))
-    tree = DecisionTreeRegressor(max_leaf_nodes=8, min_samples_leaf=max(20, half // 20), random_state=0)
-    tree.fit(X[:half], np.log(np.maximum(square[:half], 1e-12)))
-    seen, leaf = tree.apply(X[:half]), tree.apply(X[half:])
-    var = (np.bincount(seen, square[:half]) / np.maximum(np.bincount(seen), 1))[leaf]
-    varying = norm.logpdf(z[half:], scale=np.sqrt(var)) - norm.logpdf(z[half:], scale=np.sqrt(np.mean(square[:half])))
-    return float(max(densities) - np.mean(norm.logpdf(z, scale=np.sqrt(np.mean(square))))), float(np.mean(varying))
-
-
-def bound_per_row(model: Model, rows: Rows, jitter: float) -> float:
-    """The variational bound in nats per row, at the best scale of kernel and noise together, with the noise variance doubled as
-    long as this raises it. Cost 4NM² flops for each variance.
-    """
-    values, n_data = [-np.inf], rows.total(weight_of)[0]
-    for inflation in 2.0 ** np.arange(MOST_DOUBLINGS):
-        asked = {"power": 0.0, "jitter": jitter, "private": False, "inflation": inflation}
-        value, flat = (model_evidence(model, piece, **asked).log_evidence for piece in (rows, rows._replace(y=model.mean(rows.X))))
-        values.append(flat / n_data - 0.5 * (1.0 + np.log(max(2.0 * (flat - value) / n_data, SMALLEST))))
-        if values[-1] < values[-2]:
-            break
-    return max(values)
 
 
 def gains(fit: Any) -> Gains:
@@ -156,11 +118,11 @@ def gains(fit: Any) -> Gains:
     mean, var = model_left_out(model, fit._fit_, few, data.asked()["power"], tight=fit._tight)
     z = (few.y - mean) / np.sqrt(var + model.likelihood.noise_variance)
     if np.sum(proper := np.isfinite(z) & (z != 0.0)) >= ENOUGH and not np.any(few.known_variance):  # which only Gaussian noise can have
-        found = gains_of_noise(few.X[proper], z[proper])
+        found = training.gains_of_noise(few.X[proper], z[proper])
     if not isinstance(fit.features_, InducingPoints) or fit._local is not None or np.max(fit.power_) > STEADY_POWER:
         return Gains(*found)
-    Z = greedy_points(model.kernel, more.X, 2 * len(fit.features_), first=fit.features_.Z)
-    before, after = (bound_per_row(replace(model, features=InducingPoints(points)), more, fit._jitter) for points in (fit.features_.Z, Z))
+    Z = training.greedy_points(model.kernel, more.X, 2 * len(fit.features_), first=fit.features_.Z)
+    before, after = (training.bound_per_row(replace(model, features=InducingPoints(points)), more, fit._jitter) for points in (fit.features_.Z, Z))
     return Gains(*found, float(after - before))
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #a0e32208
