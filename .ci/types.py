@@ -4,6 +4,7 @@ find a misspelt argument and a misspelt method in a user's script.
 
 import ast
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,8 @@ WRONG = ("SparsePEPRegressor(powr=0.5)", "model.predikt(X)", "LBFGS(max_iteratio
 
 
 def output(*command: str) -> tuple[int, str]:
-    run = subprocess.run(command, capture_output=True, text=True)
+    here = {"PYTHONPATH": os.getcwd(), "MYPYPATH": os.getcwd()}  # an editable installation is not on their path
+    run = subprocess.run(command, capture_output=True, text=True, env=os.environ | here)
     return run.returncode, run.stdout
 
 
