@@ -38,8 +38,8 @@ docs: .venv/.installed
 	$(BIN)/python -m docs.build
 
 lint: .venv/.installed
-	$(BIN)/ruff check nbs tests studies benchmarks docs setup.py .ci/types.py
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python .ci/types.py
+	$(BIN)/ruff check nbs tests studies benchmarks docs setup.py .ci/check_types.py
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python .ci/check_types.py
 
 notebook: TEXT = build/$(basename $(notdir $(NB))).py
 notebook: .venv/.installed
