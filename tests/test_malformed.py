@@ -191,7 +191,7 @@ def bench(tmp_path_factory):
         ("kind", {"kernel": state["kernel"] | {"kind": "Exotic"}}),
         ("scaling", {"fitted": state["fitted"] | {"x_scale_": np.ones(5)}}),
         ("unnamed", {"extra": {}}),
-        ("shapes", {"posterior": state["posterior"] | {"b": np.ones(7)}}),
+        ("shapes", {"latent": {"0": state["latent"]["0"] | {"b": np.ones(7)}}}),
     ):
         write_archive(f"{name}.npz", state | change, "sparse_pep model", FORMAT_VERSION)
     table, folder = csv("a,y", *(f"{i},{i % 5}" for i in range(10))), Path("data/regression")
@@ -304,9 +304,9 @@ OPTIONS = {  # command line, words of the message; tests of the command line hav
     "predict model.npz labelled.csv": ["'age'", "labelled.csv"],
     "predict newer.npz good.csv": ["newer.npz", "newer version", "999"],
     "predict kind.npz good.csv": ["kind.npz", "Exotic"],
-    "predict scaling.npz good.csv": ["scaling.npz", "x_scale"],
+    "predict scaling.npz good.csv": ["scaling.npz", "cannot be used"],
     "predict unnamed.npz good.csv": ["unnamed.npz", "sparse-pep fit"],
-    "predict shapes.npz good.csv": ["shapes.npz", "its `b` must", "(M)"],
+    "predict shapes.npz good.csv": ["shapes.npz", "its posterior must have", "one for each inducing variable"],
     "predict model.npz good.csv --out good.csv": ["--out", "good.csv"],
     "predict model.npz good.csv --out model.npz": ["--out", "model.npz"],
     "predict model.npz - --quiet": ["--quiet"],

@@ -8,17 +8,17 @@ __all__ = ['load']
 # %% ../../nbs/internals/estimators/persistence.ipynb #ede4a8ab
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import is_dataclass
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..data.columns import Columns
-from .arguments import COUNT, RULES, Arguments, Rule
+from .arguments import Arguments
 from ..features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
 from ..kernels import KINDS as KERNELS
 from ..likelihoods import LIKELIHOODS, Likelihood
@@ -28,7 +28,7 @@ from ..model import Model, of_values
 from ..multiclass import Softmax
 from ..numerics.files import DAMAGE, as_plain, read_archive, without_arrays, write_archive
 from ..numerics.linalg import Factor
-from ..numerics.validation import is_names, is_number, require_kind, shown
+from ..numerics.validation import require_kind, shown
 from ..observations import Observed
 from ..priors import KINDS as PRIORS
 from ..priors import check_priors
@@ -130,110 +130,24 @@ def save(model: Any, path: str | Path, extra: dict[str, Any] | None = None) -> N
     write_archive(path, state, FORMAT, FORMAT_VERSION)
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #4ea84655
-class Numbers(NamedTuple):
-    """An array of numbers of one of the `shapes`, a letter for each axis ("MM" is square, "" one number), all above `least`
-    and of the `kinds` of NumPy's types.
-    """
-
-    shapes: tuple[str, ...]
-    least: float = -np.inf
-    kinds: str = "iuf"
-
-    @property
-    def words(self) -> str:
-        """The end of the sentence "`name` must …"."""
-        shapes = " or ".join(f"({', '.join(letters)})" for letters in self.shapes)
-        above = "" if self.least == -np.inf else f" above {self.least:g}"
-        return f"hold finite numbers{above}, of the shape {shapes} that goes with the others"
-
-    def fits(self, value: object, sizes: dict[str, int]) -> bool:
-        """Whether `value` is such an array. `sizes` has the sizes known by their letters, and gets those that are new."""
-        array = np.asarray(value) if is_number(value) or isinstance(value, (np.ndarray, list)) else np.empty(0)
-        if array.dtype.kind not in self.kinds or not (array.size and np.all(np.isfinite(array))):
-            return False
-        for letters in self.shapes:
-            named = dict(zip(letters, array.shape)) | sizes
-            if tuple(named.get(letter) for letter in letters) == array.shape:
-                sizes |= {letter: named[letter] for letter in letters}
-                return bool(np.all(array > self.least))
-        return False
-
-# %% ../../nbs/internals/estimators/persistence.ipynb #6809cfb8
-class Check(NamedTuple):
-    """A condition for which a `Rule` has no words."""
-
-    words: str
-    admits: Callable[[object], bool]
-
-
-def is_array_of(value: object, kinds: str) -> bool:
-    """Whether `value` is a vector of NumPy's types of these `kinds`."""
-    return isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in kinds
-
-# %% ../../nbs/internals/estimators/persistence.ipynb #64646bf1
-MOST_COLUMNS = 10**6
-DICTIONARY, NUMBER = Rule("be a dictionary", kinds=(dict,)), Check("be a number", is_number)
-BLOCKS = Check(
-    "be None or hold the number of the block of each row", lambda v: v is None or (is_array_of(v, "iu") and np.all(v > -1))
-)
-LABELS = Check(
-    "hold two labels or more, in order",
-    lambda v: is_array_of(v, "biufUS") and len(v) > 1 and np.array_equal(v, np.unique(v)),
-)
-ENTRIES: dict[str, Rule | Check | Numbers] = {
-    **dict.fromkeys(("arguments", "numerics", "fitted", "diagnostics_", "posterior", "latent", "priors", "extra"), DICTIONARY),
-    "estimator": Rule(f"be one of {', '.join(ESTIMATORS)}", texts=ESTIMATORS),
-    **dict.fromkeys(("Kuu", "B"), Numbers(("MM",))),
-    "b": Numbers(("M", "MK")),
-    "q_mean_": Numbers(("M", "CM", "MK")),
-    "q_cov_": Numbers(("MM", "CMM")),
-    "site_precision_": Numbers(("N", "CN")),
-    "site_shift_": Numbers(("N", "CN", "NK")),
-    "x_mean_": Numbers(("", "D")),
-    "x_scale_": Numbers(("", "D"), least=0.0),
-    "x_range_": Numbers(("2D",)),
-    "y_mean_": Numbers(("", "K")),
-    "y_scale_": Numbers(("", "K"), least=0.0),
-    "power": Numbers(("", "P"), least=-1e-300),
-    "features.frequencies": Numbers(("F",)),
-    "rows.X": Numbers(("ND",)),
-    "rows.precision": Numbers(("LN",)),
-    "rows.shift": Numbers(("LN", "KN")),
-    **dict.fromkeys(("rows.power", "rows.weight"), Numbers(("N",), least=-1e-300)),
-    **dict.fromkeys(("blocks", "rows.blocks"), BLOCKS),
-    "rows.labels": Check("be None or hold the label of each block", lambda v: v is None or is_array_of(v, "biufUS")),
-    "rows.n_neighbours": COUNT,
-    "labels": LABELS,
-    "n_features_in_": Rule(f"be a whole number from 1 to {MOST_COLUMNS}", interval=(1, MOST_COLUMNS + 1), whole=True),
-    "feature_names": Check("be a list of strings", is_names),
-    "tight": RULES["tight"],
-    **dict.fromkeys(("n_iter_", "n_samples_seen_", "n_samples"), Rule("be a whole number", interval=(0, np.inf), whole=True)),
-    **dict.fromkeys(("log_marginal_likelihood_value_", "jitter", "determined_directions", "target_variance"), NUMBER),
-    **dict.fromkeys(("unexplained_share", "n_clipped", "quadrature_error", "smallest_cavity"), NUMBER),
-}  # fmt: skip
-
-
-def require_entries(value: object, sizes: dict[str, int], above: str = "") -> None:
-    """Raise a ValueError for the first entry of a state, at any depth, that is not what the table says, except in what the user
-    saved along. Names within the features, the rows for local predictions and the priors begin with theirs.
-    """
-    for name, part in value.items() if isinstance(value, dict) else ():
-        if rule := ENTRIES.get(above + name):
-            if not (rule.fits(part, sizes) if isinstance(rule, Numbers) else rule.admits(part)):
-                raise ValueError(f"its `{above + name}` must {rule.words}; got {shown(part)}.")
-        if name != "extra":
-            require_entries(part, sizes, f"{name}." if name in ("features", "rows", "priors") else above)
-    for part in value if isinstance(value, list) else ():
-        require_entries(part, sizes, above)
+def require_finite(value: object, name: str) -> None:
+    """Raise a ValueError unless all numbers in a part of a state, at any depth, are finite. `name` is the part's, for messages."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            require_finite(part, key)
+    elif value is not None and np.asarray(value).dtype.kind not in "US" and not np.all(np.isfinite(value)):
+        raise ValueError(f"its `{name}` must hold finite numbers; got {shown(value)}.")
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #05f51329
 def restored(state: dict[str, Any]) -> Any:
     """The estimator that a saved state describes, without its training data. ValueError unless its parts fit together: it
     predicts at two points, and says how it was fitted.
     """
-    sizes = {"2": 2}
-    for name in ("posterior", "latent", *state):  # the number of inducing variables comes first
-        require_entries({name: state[name]}, sizes)
+    if state["estimator"] not in ESTIMATORS:
+        raise ValueError(f"its `estimator` must be one of {', '.join(ESTIMATORS)}; got {shown(state['estimator'])}.")
+    for name in ("posterior", "latent", "rows", "power", "blocks"):
+        require_finite(state[name], name)
+    require_finite({name: value for name, value in state["fitted"].items() if name[:2] in ("x_", "y_", "q_")}, "fitted")
     kind, fitted = getattr(import_module(Arguments.__module__.rpartition(".")[0]), state["estimator"]), state["fitted"]
     parts = {name: from_config(state[name], name) for name in ("kernel", "features", "likelihood", "mean")}
     priors = {name: from_config(config, "priors") for name, config in state["priors"].items()}
@@ -260,6 +174,8 @@ def restored(state: dict[str, Any]) -> Any:
     if columns is not None and len(columns.columns) != model.n_features_in_:
         raise ValueError("its `columns` must describe each column of the table.")
     n_inputs = model.n_features_in_ if columns is None else len(columns.names)
+    if np.shape(fitted["x_range_"]) != (2, n_inputs):
+        raise ValueError(f"its `x_range_` must hold the least and the largest value of {n_inputs} inputs; got {shown(fitted['x_range_'])}.")
     model.x_mean_, model.x_scale_ = fitted["x_mean_"] + np.zeros(n_inputs), fitted["x_scale_"] + np.zeros(n_inputs)
     classes = fitted.get("classes_")
     if classes is not None:
@@ -271,12 +187,12 @@ def restored(state: dict[str, Any]) -> Any:
     model.power_ = float(state["power"]) if np.ndim(state["power"]) == 0 else state["power"]
     model._blocks, model._local = state["blocks"], LocalRows(**state["rows"]) if state["rows"] else None
     model._jitter, model._tight = state["numerics"]["jitter"], state["numerics"]["tight"]
+    M, latent = len(model.features_), state["latent"].values()
+    factors = [state["posterior"]["Kuu"], *(part["B"] for part in latent)]
+    if any(np.shape(lower) != (M, M) or np.any(np.diag(lower) <= 0.0) for lower in factors) or any(len(part["b"]) != M for part in latent):
+        raise ValueError(f"its posterior must have Cholesky factors of shape ({M}, {M}) and vectors of {M} numbers, one for each inducing variable.")
     Kuu = Factor(state["posterior"]["Kuu"], state["posterior"]["jitter"])
-    model._posteriors = [Posterior(Kuu, Factor(part["B"]), part["b"]) for part in state["latent"].values()]
-    if any(len(q.b) != len(model.features_) for q in model._posteriors):
-        raise ValueError("its posterior is of another number of inducing variables.")
-    if any(np.any(np.diag(factor.lower) <= 0.0) for factor in (Kuu, *(q.B for q in model._posteriors))):
-        raise ValueError("its `Kuu` and `B` must be Cholesky factors.")
+    model._posteriors = [Posterior(Kuu, Factor(part["B"]), part["b"]) for part in latent]
     model.extra_ = state["extra"]
     X = model.x_range_
     with np.errstate(all="ignore"):
@@ -288,7 +204,7 @@ def restored(state: dict[str, Any]) -> Any:
         raise ValueError("its predictions are not finite.")
     model.summary()
     if state["feature_names"]:
-        model.feature_names_in_ = np.array(state["feature_names"], dtype=object)
+        model.feature_names_in_ = np.array([*state["feature_names"]], dtype=object)
     return model
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #6db1f04c
