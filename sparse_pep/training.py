@@ -51,7 +51,7 @@ SAMPLE_ROWS = 20_000  # k-means and comparisons of starting values use at most t
 def kmeans_points(
     X: np.ndarray, n_inducing: int, rng: np.random.Generator, weight: np.ndarray | None = None, codes: Sequence[int] = ()
 ) -> np.ndarray:
-    """Cluster centres (≤ M, D) of the data X (N, D) as inducing inputs, at most one for each distinct row.
+    """Cluster centres (≤ M, D) of the data X (N, D) as inducing inputs, at most one for each distinct row (Equation 18.1 of the site).
 
     Each column is divided by its standard deviation for the clustering; `weight` (N,) has the weights
     of the rows. In the columns `codes` (`Kernel.codes`) a centre takes the codes of the nearest row.
@@ -90,7 +90,7 @@ def greedy_points(
 ) -> np.ndarray:
     """Points (≤ M, D): those in `first` (m, D), then rows of X (N, D) chosen one by one, each where the
     unexplained variance is largest, until no data point has more than the fraction `tolerance` of its
-    prior variance left. Cost O(NM²), memory O(NM).
+    prior variance left. Cost O(NM²), memory O(NM). Equation 18.2 of the site.
     """
     prior, chosen = kernel.diag(X), []
     already = 0 if first is None else len(first)
@@ -116,7 +116,7 @@ def initial_kernel(
 ) -> SquaredExponential:
     """An ARD squared exponential on the scale of the data. The likelihood, Gaussian by default,
     determines the variance from y; the lengthscales are √D times the standard deviations of the
-    columns. `weight` (N,) has the weights of the rows.
+    columns (Equation 18.3 of the site). `weight` (N,) has the weights of the rows.
     """
     weights = () if weight is None else (weight,)
     variance = (likelihood or Gaussian()).latent_variance(y, *weights)
@@ -184,12 +184,10 @@ class Adam(BaseEstimator):
 # %% ../nbs/18_training.ipynb #d69e29e5
 def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
     """The unit of each parameter, a power of two, as one vector. For inducing inputs (M, D) it is
-    about 2s M^(−1/2D) with the standard deviation s of their column, or a lengthscale of the
-    kernel if that is zero. For their frequencies it is the inverse of this, for all others 1.
+    about 2γ M^(−1/2D) with the standard deviation γ of their column, or with a lengthscale of the
+    kernel if γ is zero. For their frequencies it is the inverse of this, for all others 1.
     """
-    units = {}
-    for name, value in parameters.items():
-        units[name] = np.ones(np.shape(value))
+    units = {name: np.ones(np.shape(value)) for name, value in parameters.items()}
     for name, value in parameters.items():
         if not (name.startswith("features.") and name.endswith("Z")):
             continue
@@ -281,7 +279,7 @@ class Objective:
         return fit.log_evidence + density, gradient[self.free] + slope, fit
 
 # %% ../nbs/18_training.ipynb #97bb3bad
-SITE_TOL = 3e-3  # while training; the error of the evidence is of the order of its square
+SITE_TOL = 3e-3  # while training; the error of the evidence is of the order of its square (Equation 18.5 of the site)
 
 
 class WarmEvidence:
@@ -359,12 +357,12 @@ HISTORY_NUMBERS = 4_000_000  # in a history that is longer than the shortest
 
 class Ascent:
     """Minus the objective as a function of parameters in their units, in the form that L-BFGS expects, with
-    a record of the run. Training has converged when the last iterations, the `window`, gained less than
+    a record of the run for N data points. Training has converged when the last iterations, the `window`, gained less than
     `needed`, in nats, and ends (`late`) at the first iteration after the `limit`. The `trace` has the value and the log prior of each.
     """
 
-    def __init__(self, objective: Objective, needed: float, limit: TimeLimit, bar: tqdm) -> None:
-        self.objective, self.needed, self.limit, self.bar = objective, needed, limit, bar
+    def __init__(self, objective: Objective, tol: float, n_data: float, limit: TimeLimit, bar: tqdm) -> None:
+        self.objective, self.tol, self.needed, self.limit, self.bar = objective, tol, tol * n_data, limit, bar
         self.units: np.ndarray = units_of(objective.trained)
         self.best = -np.inf, None, None, None  # value, vector, gradient and fit
         self.worst, self.converged, self.late = np.inf, False, False
@@ -407,46 +405,51 @@ class Ascent:
         if self.converged or self.late:
             raise StopIteration
 
+# %% ../nbs/18_training.ipynb #3cb616b4
+def outcome(ascent: Ascent, end: OptimizeResult, first: int) -> tuple[bool, str]:
+    """Whether training has converged, and a sentence that says how it ended. `end` is SciPy's account of the last run,
+    and `first` the number of entries of the trace before it.
+    """
+    n_iter, gain = len(ascent.trace) - 1, ascent.trace[-1][0] - ascent.trace[first - 1][0]
+    if ascent.converged:
+        return True, f"the last {ascent.window} iterations gained less than {ascent.tol:g} nats per data point"
+    if ascent.late:
+        return False, f"{ascent.limit} after {n_iter} iterations"
+    if end.status == STALLED and gain < ascent.needed:
+        return True, "the line search found no higher value, also without its history"
+    return bool(end.success), f"still rising after {n_iter} iterations" if end.status == EXHAUSTED else str(end.message)
+
 # %% ../nbs/18_training.ipynb #1c823910
 def maximise(objective: Objective, options: LBFGS, n_data: float, limit: TimeLimit | None = None, progress: bool = False) -> Training:
     """The result of one run of L-BFGS from the start of the objective, for N data points (or Σ w). Ctrl-C ends it with the
     best parameters so far, unless there are none yet.
     """
-    needed, limit = options.tol * n_data, limit or TimeLimit()
+    limit = limit or TimeLimit()
     with tqdm(total=options.max_iter, disable=not progress, desc="training", unit="it") as bar:
-        ascent = Ascent(objective, needed, limit, bar)
-        x, units, stalled, before, end = objective.start, ascent.units, 0, 1, OptimizeResult(success=False, status=0, message="")
-        bounds = (objective.limits / units).T if np.any(np.isfinite(objective.limits)) else None
+        ascent = Ascent(objective, options.tol, n_data, limit, bar)
+        x, before, end = objective.start / ascent.units, 1, OptimizeResult(success=False, status=0, message="")
+        bounds = (objective.limits / ascent.units).T if np.any(np.isfinite(objective.limits)) else None
         memory = int(np.clip(HISTORY_NUMBERS // max(1, 2 * len(x)), *SHORTEST_AND_LONGEST))
         try:
-            ascent.record(OptimizeResult(x=x / units, fun=ascent(x / units)[0]))
-            while True:
+            ascent.record(OptimizeResult(x=x, fun=ascent(x)[0]))
+            for _ in range(2):  # the second time without the history
                 before, left = len(ascent.trace), max(1, options.max_iter + 1 - len(ascent.trace))
-                rules = {"maxcor": memory, "ftol": 0.0, "gtol": 1e-3 * needed, "maxiter": left, "maxfun": 20 * left + 100}
-                end = minimize(ascent, x / units, jac=True, method="L-BFGS-B", bounds=bounds, callback=ascent.record, options=rules)
-                x, stalled = units * end.x, stalled + (end.status == STALLED)
-                if not (end.status == STALLED and stalled < 2) or ascent.late or len(ascent.trace) > options.max_iter:
-                    break  # otherwise once more, without the history
+                rules = {"maxcor": memory, "ftol": 0.0, "gtol": 1e-3 * ascent.needed, "maxiter": left, "maxfun": 20 * left + 100}
+                end = minimize(ascent, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=ascent.record, options=rules)
+                if end.status != STALLED or ascent.late or len(ascent.trace) > options.max_iter:
+                    break
+                x = end.x
         except KeyboardInterrupt:
             limit.interrupt(ascent.trace)
             ascent.late = True
-        history, log_priors = np.transpose(ascent.trace)
-        n_iter, flat = len(history) - 1, end.status == STALLED and not ascent.late and history[-1] - history[before - 1] < needed
-        message, converged = str(end.message), bool(ascent.converged or flat or end.success)
-        if ascent.converged:
-            message = f"the last {ascent.window} iterations gained less than {options.tol:g} nats per data point"
-        elif ascent.late:
-            message = f"{limit} after {n_iter} iterations"
-        elif flat:
-            message = "the line search found no higher value, also without its history"
-        elif end.status == EXHAUSTED:
-            message = f"still rising after {n_iter} iterations"
+        converged, message = outcome(ascent, end, before)
         value, vector, _, fit = ascent.best
         bar.total = bar.n  # a full bar
         bar.set_postfix_str(f"objective {value:.4g}, {'converged' if converged else message}")
+    history, log_priors = np.transpose(ascent.trace)
     return Training(
         model=objective.model_at(vector), fit=fit, objective=value, converged=converged, message=message,
-        limit="max_time" if ascent.late else "max_iter", n_iter=n_iter, history=history, log_prior=log_priors, counts=ascent.counts,
+        limit="max_time" if ascent.late else "max_iter", n_iter=len(history) - 1, history=history, log_prior=log_priors, counts=ascent.counts,
     )
 
 # %% ../nbs/18_training.ipynb #eba5ae0b
@@ -542,10 +545,7 @@ def train(
             record.save()
     except KeyboardInterrupt:
         limit.interrupt(results)
-    best = results[0]
-    for result in results[1:]:
-        if (result.fit.converged, result.objective) > (best.fit.converged, best.objective):
-            best = result
+    best = max(results, key=lambda result: (result.fit.converged, result.objective))
     ended = starts - limit.interrupted
     if ended <= training.n_restarts and (best.converged or limit.interrupted and training.n_restarts):
         message = f"{limit} after {ended} of {1 + training.n_restarts} starts"
@@ -686,8 +686,8 @@ LARGE = 1 << 27  # numbers in the sums of all batches: 1 GB
 
 
 class HeldSums:
-    """The sums of each of J batches at its last visit: `precision` (J, C, M, M) and `shift` (J, C, M), or
-    (J, 1, M, K) of K outputs; and `total`, the pair of both added over the batches.
+    """The sums of each of J batches at its last visit (Equation 19.1 of the site): `precision` (J, C, M, M) and `shift`
+    (J, C, M), or (J, 1, M, K) of K outputs; and `total`, the pair of both added over the batches.
     """
 
     def __init__(self, n_batches: int, shape: tuple[int, ...]) -> None:
@@ -717,8 +717,8 @@ class Visit(NamedTuple):
 
     posteriors: list[Posterior]  # of each latent function, with the new sites
     projection: Projection  # with the sites before the update
-    log_evidence: float  # the estimate of log Z, in nats, with the sites before the update
-    stale: np.ndarray  # difference between the shift at today's parameters and the one that was held
+    log_evidence: float  # the estimate of log Z, in nats, with the sites before the update (Equation 19.3 of the site)
+    stale: np.ndarray  # difference between the shift at the current parameters and the one that was held
 
 # %% ../nbs/19_stochastic.ipynb #bde6c0d5
 def posteriors_with(batch: Batch, own: Sums, others: tuple[np.ndarray, np.ndarray]) -> list[Posterior] | None:
@@ -750,13 +750,8 @@ STEPS = (0.0, 0.5, 0.5, 1.0)  # after a full step, steps back to the sizes 1, 1/
 def visit(batch: Batch, held: HeldSums, k: int, sites: np.ndarray | None = None) -> Visit | None:
     """Update the sites (2, C, n) of batch k by one parallel step, and the held sums with them.
 
-    The step is shortened until q(u) and all cavities are distributions. Returns None, and
-    changes nothing, if they are not before the step. Cost 4nM² flops for each latent
-    function, O(M³) and the quadrature.
-
-    References
-    ----------
-    Bui, Yan and Turner (2017), section 3.8.
+    The step is shortened until q(u) and all cavities are distributions. Returns None, and changes nothing, if they are not
+    before the step. Cost 4nM² flops for each latent function, O(M³) and the quadrature. Section 3.8 of the paper.
     """
     shard, others, n_batches = batch.shard, held.without(k), len(held.shift)
     own = site_sums(shard, sites)
@@ -785,13 +780,9 @@ def visit(batch: Batch, held: HeldSums, k: int, sites: np.ndarray | None = None)
 def batch_gradient(model: Model, batch: Batch, found: Visit, n_batches: int) -> np.ndarray:
     """The contribution (P,) of a batch to the gradient of log Z with respect to `model.theta`.
 
-    The sites are taken as converged. A memory contributes an equal share to every batch. The
-    sum over all batches is the gradient, and the contribution times the number of batches is
-    an unbiased estimate of it. Cost 5nM² flops for each latent function, and O(M³).
-
-    References
-    ----------
-    Bui, Yan and Turner (2017), section 3.8.
+    The sites are taken as converged. A memory contributes an equal share to every batch. The sum over all batches is the
+    gradient, and the contribution times the number of batches is an unbiased estimate of it. Equations 19.5 and 19.6 of
+    the site; section 3.8 of the paper. Cost 5nM² flops for each latent function, and O(M³).
     """
     whitened, pulled = [whitened_moments(posterior) for posterior in found.posteriors], 0.0
     likelihood_bar, mean_bar = found.projection.likelihood_bar, found.projection.mean_bar
@@ -961,6 +952,24 @@ class Epochs:
         batches.held.add_up()
         self.rng.bit_generator.state = json.loads(saved["rng"])
 
+# %% ../nbs/19_stochastic.ipynb #73c2905e
+def run_epochs(epochs: Epochs, limit: TimeLimit, record: Checkpoint | None, callback: Callable[[Epoch], object] | None, bar: tqdm) -> None:
+    """Epochs until their number is reached, or the limit or Ctrl-C ends them; each is reported to the callback and the bar."""
+    try:
+        for epoch in bar:
+            value, found = epochs.next_epoch()
+            bar.set_postfix_str(f"objective per data point {value / epochs.n_data:.4f}")
+            if callback is not None and found is not None:
+                model = epochs.objective.model_at(epochs.vector)
+                callback(Epoch(epoch, perf_counter() - limit.begun, model, found.posteriors, value))
+            last = epoch == epochs.n_epochs or (epoch > 0 and limit.passed)
+            if record is not None and (last or record.due):
+                record.write(epochs.saved())
+            if last:
+                break
+    except KeyboardInterrupt:
+        limit.interrupt(epochs.trace)
+
 # %% ../nbs/19_stochastic.ipynb #d407fec9
 def train_by_batches(
     model: Model, data: "Rows | Source", power: float | np.ndarray, jitter: float, options: Adam,  # noqa: F821
@@ -971,11 +980,7 @@ def train_by_batches(
     and taken from it if it was read from a file.
 
     A step costs 9nM² flops for each latent function and O(M³), for n rows in a batch; the sums need N/n · (M² + M) numbers
-    for each. The last inference adds sweeps over all data of 2NM² flops each.
-
-    References
-    ----------
-    Bui, Yan and Turner (2017), section 3.8; Kingma and Ba (2015), Adam.
+    for each. The last inference adds sweeps over all data of 2NM² flops each. Section 3.8 of Bui, Yan and Turner (2017).
     """
     if not hasattr(data, "at"):
         raise ValueError("mini-batches draw rows by their numbers; give arrays, memory maps or a converted table.")
@@ -984,23 +989,11 @@ def train_by_batches(
     rows = random_batches(data.n_data, options.batch_size, rng, data.blocks)
     batches = Batches(model, data, power, jitter, memory, tight, rows)
     objective = Objective(model, batches, fixed)
-    epochs, late = Epochs(objective, batches, options, n_data, rng), False
+    epochs = Epochs(objective, batches, options, n_data, rng)
     if record is not None and record.state is not None:
         epochs.restore(record.state)
     with tqdm(range(len(epochs.trace), options.n_epochs + 1), disable=not progress, desc="epochs") as bar:
-        try:
-            for epoch in bar:
-                value, found = epochs.next_epoch()
-                bar.set_postfix_str(f"objective per data point {value / n_data:.4f}")
-                if callback is not None and found is not None:
-                    callback(Epoch(epoch, perf_counter() - limit.begun, objective.model_at(epochs.vector), found.posteriors, value))
-                late = 0 < epoch < options.n_epochs and limit.passed
-                if record is not None and (late or epoch == options.n_epochs or record.due):
-                    record.write(epochs.saved())
-                if late:
-                    break
-        except KeyboardInterrupt:
-            limit.interrupt(epochs.trace)
+        run_epochs(epochs, limit, record, callback, bar)
         trained = objective.model_at(epochs.vector)
         infer = partial(model_evidence, trained, data, power, jitter, batches.sites, memory=memory, tight=tight)
         try:
@@ -1009,15 +1002,15 @@ def train_by_batches(
             limit.interrupt(epochs.trace)
             fit = infer()
         history, log_priors, drifts = np.transpose(epochs.trace)
-        converged, message = judged(history, n_data, options.tol)
-        if late := late or limit.interrupted:
-            converged, message = False, f"{limit} after {len(history) - 1} epochs"
+        n_epochs, (converged, message) = len(history) - 1, judged(history, n_data, options.tol)
+        if late := limit.interrupted or n_epochs < options.n_epochs:
+            converged, message = False, f"{limit} after {n_epochs} epochs"
         bar.total = bar.n
         bar.set_postfix_str(f"objective per data point {history[-1] / n_data:.4f}, {'converged' if converged else message}")
     return Training(
         model=trained, fit=replace(fit, shards=None), objective=fit.log_evidence + log_priors[-1],
         converged=bool(converged and fit.converged), message=message, limit="max_time" if late else "n_epochs",
-        n_iter=len(history) - 1, history=history, log_prior=log_priors,
+        n_iter=n_epochs, history=history, log_prior=log_priors,
         counts={"n_evaluations": epochs.directions.n_steps, "n_rejected": epochs.n_skipped, "drift_trace": drifts},
     )  # fmt: skip
 
