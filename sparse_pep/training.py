@@ -9,6 +9,7 @@ __all__ = ['kmeans_points', 'greedy_points', 'initial_kernel', 'LBFGS', 'Adam', 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from os import PathLike
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -545,7 +546,7 @@ def train(
             record.save()
     except KeyboardInterrupt:
         limit.interrupt(results)
-    best = max(results, key=lambda result: (result.fit.converged, result.objective))
+    best = max(results, key=attrgetter("fit.converged", "objective"))
     ended = starts - limit.interrupted
     if ended <= training.n_restarts and (best.converged or limit.interrupted and training.n_restarts):
         message = f"{limit} after {ended} of {1 + training.n_restarts} starts"
