@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .likelihoods import Likelihood
 from .numerics.linalg import add_weighted, dger, log1p_ratio, solve_lower
 from .numerics.threads import chunk_slices, one_blas_thread
 from .numerics.validation import as_floats
@@ -173,8 +172,8 @@ def block_cholesky(S: np.ndarray, power: np.ndarray) -> np.ndarray:
 
 # %% ../nbs/12_blocks.ipynb #9ccb3804
 def log_det_ratio(S: np.ndarray, power: np.ndarray, lower: np.ndarray) -> np.ndarray:
-    """log|I + αS| / α for each of G matrices (G,); at α = 0 the limit tr S. S (G, b, b) is symmetric with
-    I + αS positive definite, and `lower` is from `block_cholesky`.
+    """log|I + αS| / α for each of G matrices (G,); at α = 0 the limit tr S (Equation 12.3 of the site). S (G, b, b) is symmetric
+    with I + αS positive definite, and `lower` is from `block_cholesky`.
     """
     safe = np.where(power == 0.0, 1.0, power)[:, None]
     below = np.tril(lower, -1) / safe[..., None]
@@ -207,8 +206,7 @@ def gaussian_block_sites(
     shift ν = Ty of the shape of y, (G, b) or (G, b, K), and the terms c_b (G,) of log Z_PEP, in nats.
 
     D (G, b, b) is the unexplained covariance, and `power` and `share` are κ and γ (G,) of
-    `regression.gaussian_sites`. Cost O(Gb³ + GKb²). Bui, Yan and Turner (2017), section 3.6, with the sign
-    of the correction changed.
+    `regression.gaussian_sites`. Cost O(Gb³ + GKb²). Equation 12.1 of the site; section 3.6 of the paper, where the sign differs.
     """
     scale = 1.0 / np.sqrt(noise_variance)
     S = scale[:, :, None] * D * scale[:, None, :]
@@ -248,8 +246,8 @@ def outer_sites(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Sites T (G, b, b) and ν (G, b) of G blocks from the inner sites τ̃ and ν̃ (G, b) of their data points, the
     covariance E (G, b, b) of f given u under the tilted density, and the terms −log|I + αT̃D|/(2α) + ½α ν̃ᵀEν̃
-    (G,). `root` is R (G, b, b) with D = R Rᵀ. All are NaN if some tilted density is not a distribution, which
-    is possible with negative τ̃ only; a search then takes a smaller step.
+    (G,); Equation 12.9 of the site. `root` is R (G, b, b) with D = R Rᵀ. All are NaN if some tilted density is not a
+    distribution, which is possible with negative τ̃ only; a search then takes a smaller step.
     """
     S = root.transpose(0, 2, 1) @ (precision[:, :, None] * root)
     try:
@@ -271,7 +269,7 @@ def gaussian_block_adjoint(
     T: np.ndarray, D: np.ndarray, noise_variance: np.ndarray, squares: np.ndarray, power: np.ndarray, share: np.ndarray,
     n_outputs: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """e (G, b, b) and ∂ log Z/∂ log σₙ² (G, b) of G blocks, without their weights.
+    """e (G, b, b) and ∂ log Z/∂ log σₙ² (G, b) of G blocks, without their weights (Equation 12.15 of the site).
 
     `squares` (G, b, b) is TAT + d₁d₁ᵀ, summed over outputs; `power` and `share` (G, 1, 1) are κ
     and γ, and the other arguments those of `gaussian_block_sites`.
@@ -385,7 +383,7 @@ class BlockMarginals(BlockSites):
         return float(terms)
 
     def marginals_of(self, c: int, i: int, V: np.ndarray, posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance (n,) of each fₙ under the tilted density of its block."""
+        """Mean and variance (n,) of each fₙ under the tilted density of its block (Equation 12.11 of the site)."""
         blocks, (precision, shift) = self.chunks[i], self.state.sites[:, c]
         half, JT = solve_lower(posterior.B, V), np.empty_like(V)
         mu, (mean, var) = posterior.b @ half, np.empty((2, V.shape[1]))
@@ -400,8 +398,8 @@ class BlockMarginals(BlockSites):
         return mean, var
 
     def left_out(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points, its own block's included but not those
-        of copies of it. The mean is NaN where the remaining density is not a distribution.
+        """Mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points (Equation 12.16 of the site), its own
+        block's included but not those of copies of it. The mean is NaN where the remaining density is not a distribution.
         """
         precision, shift = np.atleast_2d(self.state.sites[0]), np.atleast_2d(self.state.sites[1])
         mean, var = np.empty(shift.shape), np.empty(precision.shape)
@@ -429,7 +427,7 @@ class BlockShard(BlockMarginals):
 
     def adjoint_of(self, c: int, i: int, V: np.ndarray, whitened: tuple[Any, ...], through: tuple[Any, ...] | None, outer: np.ndarray) -> tuple[Any, ...]:
         """The adjoints Kuf_bar (M, n) and Kbb_bar (G, b, b) for each array of members of chunk i, and for
-        each of its rows ∂ log Z/∂ log σ², and d₁, (n,) or (K, n). Cost 5nM² + 6nMb flops, at power 0 less.
+        each of its rows ∂ log Z/∂ log σ², and d₁, (n,) or (K, n). Cost 5nM² + 6nMb flops, at power 0 less. Equation 12.13 of the site.
         """
         (beta, cov), blocks, pairs = whitened, self.chunks[i], self.outer_pairs(c, i)
         rows, VT, Ve = blocks.rows, np.empty_like(V), np.empty_like(V)
