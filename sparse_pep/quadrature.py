@@ -199,19 +199,16 @@ SMALL = 0.01  # z comes from R if −αz is smaller than this
 
 
 def moments(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> tuple[Any, ...]:
-    """z, d1 and d2 of the data points `rows`, each (n,), from their sums (7 + E, n), and two arrays
-    of bool (n,): whether z comes from R, and whether d1 and d2 come from the moments of f.
+    """z, d1 and d2 of the data points `rows`, each (n,), from their sums (7 + E, n), and two arrays of bool (n,):
+    whether z comes from R (Equation 7.7 of the site), and d1 and d2 from the moments of f (Equation 7.8 of the site).
     """
     x, xx, slope, slope2, bend = sums[X : CURVATURE + 1] / sums[MASS]
     power, var = at.power[rows], at.var[rows]
     above = power * sums[PLAIN]
     log_mean = at.top[rows] + np.log(sums[MASS] / np.sqrt(2.0 * np.pi * var))
     small = log_mean > -SMALL
-    log_z = np.where(
-        small,
-        sums[PLAIN] * log1p_ratio(np.where(small & (above > -0.5), above, 0.0)),
-        log_mean / np.where(power == 0.0, 1.0, power),
-    )
+    from_r = sums[PLAIN] * log1p_ratio(np.where(small & (above > -0.5), above, 0.0))
+    log_z = np.where(small, from_r, log_mean / np.where(power == 0.0, 1.0, power))
     far = power * var * np.abs(bend) > 1.0
     scale = np.where(far, power * var, 1.0)
     d1 = np.where(far, (x + (at.mode - at.mean)[rows]) / scale, at.slope[rows] + slope)
@@ -225,7 +222,7 @@ def trapezoid(
     """Sums of the integrands over all, every second and every third node, and the larger of their
     absolute values at the two ends: (4, 7 + E, n).
 
-    The nodes make `size` steps from ξ = −left to ξ = right. `centre` is f₀ minus the mode.
+    The nodes make `size` steps from ξ = −left to ξ = right. `centre` is f₀ minus the mode. Equation 7.5 of the site.
     """
     step, node = (left + right) / size, np.arange(size + 1)
     grow = np.exp(step[:, None] * node - left[:, None])  # e^ξ
@@ -241,7 +238,7 @@ def trapezoid(
 # %% ../nbs/07_quadrature.ipynb #6aefe51d
 def estimated_error(at: TiltedDensities, rows: np.ndarray, found: np.ndarray, floor: float = 0.0) -> np.ndarray:
     """Estimated relative error (n,), the largest of those of z, d1 and d2, from the result of
-    `trapezoid`; `floor` is that of `Accuracy`.
+    `trapezoid`; `floor` is that of `Accuracy`. Equation 7.10 of the site.
     """
     sums, every_second, every_third, ends = found
     *fine, small, far = moments(at, rows, sums)
@@ -363,7 +360,7 @@ LOST = 0.01  # with a larger relative error the sums are not used
 
 def by_laplace(at: TiltedDensities, rows: np.ndarray) -> tuple[Any, ...]:
     """z, d1 and d2, each (n,), and the tilted means (E, n) of the further functions, for the data
-    points `rows`, by Laplace's method.
+    points `rows`, by Laplace's method. Equation 7.11 of the site.
     """
     _, slope, curvature, *more = (value[:, 0] for value in at.log_density(rows, at.mode[rows][:, None]))
     power, var, bend = at.power[rows], at.var[rows], np.minimum(curvature, 0.0)
@@ -460,7 +457,7 @@ def interpolated(
 
 # %% ../nbs/07_quadrature.ipynb #17848ddc
 def moments_at(likelihood: Any, power: float, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """z, d1 √(γ² + s) and d2 (γ² + s) for the target 1 at places (P,), and the units of `Accuracy`, both (3, P)."""
+    """z, d1 √(γ² + s) and d2 (γ² + s) for the target 1 at places (P,), Equation 7.12 of the site, and the units of `Accuracy`, both (3, P)."""
     total = likelihood.width**2 * np.exp(second)
     var, root = total - likelihood.width**2, np.sqrt(total)
     found = likelihood.quadrature(np.ones(len(var)), root * first, var, np.full(len(var), power))
