@@ -18,7 +18,7 @@ from .likelihoods import Likelihood, whole_numbers
 from .numerics.linalg import log1p_ratio
 from .quadrature import STRICT, Accuracy, Tilted
 
-# %% ../nbs/09_multiclass.ipynb #0819d264
+# %% ../nbs/09_multiclass.ipynb #d5bdeda6
 FINE, COARSE = 28.0, 18.0  # F in nats, for relative errors of about 1e-9, and of 1e-5
 BLOCK = 200_000  # largest number of entries of one array
 
@@ -27,9 +27,9 @@ def lattice(fall: float, level: int) -> tuple[float, float]:
     """The distance of two nodes f on a level, which is Δ₀ on level 0, and the variance by which the functions there are smoother."""
     return np.pi**2 / (fall + 5.0) * 2.0**level, 4.0 ** (level - 1) if level > 0 else 0.0
 
-
+# %% ../nbs/09_multiclass.ipynb #998ce0ac
 class Heights(NamedTuple):
-    """The heights above the origin with the numbers k = first, …, last − 1."""
+    """The heights above the origin with the numbers k = first, …, last − 1, Equation 9.10 of the site."""
 
     fall: float  # F
     step: float  # the shortest distance of two heights
@@ -42,7 +42,7 @@ class Heights(NamedTuple):
         x = self.growth * np.arange(self.first, self.last)
         return self.step / self.growth * np.sinh(x), self.step * np.cosh(x)
 
-
+# %% ../nbs/09_multiclass.ipynb #fb7ca666
 def height_range(y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, fall: float, exact: bool) -> tuple[np.ndarray, np.ndarray]:
     """The origin (N,) of the heights, and the other fields of `Heights` (4, N), for integer labels y (N,) and a cavity
     (C, N); `exact` if tiny values must have small relative errors.
@@ -62,23 +62,23 @@ def height_range(y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.nda
     first, last = np.arcsinh(np.stack([left, right]) * growth / step) / growth
     return origin, np.stack([step, growth, np.floor(first), np.ceil(last) + 1.0])
 
-# %% ../nbs/09_multiclass.ipynb #fb7ca666
+# %% ../nbs/09_multiclass.ipynb #98ad949c
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(10)
 WEIGHTS /= np.sqrt(2.0 * np.pi)
 NARROW, HIGHEST, TOGETHER = 0.04, 5, 200  # largest variance for these nodes; highest level; Gaussians in one product
 WIDEST = 1e7  # largest variance, beyond which the highest level would need too many nodes
 
-
+# %% ../nbs/09_multiclass.ipynb #6344b566
 def three_factors(x: np.ndarray) -> np.ndarray:
     """e^−ξ, ξe^−ξ and 1 − e^−ξ, stacked, at x = log ξ."""
     w = np.exp(np.minimum(x, 40.0))
     above = -np.expm1(-w)
     return np.stack([1.0 - above, w * (1.0 - above), above])
 
-
+# %% ../nbs/09_multiclass.ipynb #aa487102
 @lru_cache(maxsize=128)
 def table(level: int, grid: Heights, low: int, high: int) -> np.ndarray:
-    """G, G′ and 1 − G (3, I, K) at the nodes low, …, high − 1 of a level and the heights of the grid."""
+    """G, G′ and 1 − G (3, I, K) at the nodes low, …, high − 1 of a level and the heights of the grid. Equation 9.12 of the site."""
     (step, var), sigmas = lattice(grid.fall, level), np.sqrt(2.0 * (grid.fall + 12.0))
     if level <= 0:
         return three_factors(step * np.arange(low, high)[:, None] - grid.values()[0])
@@ -90,45 +90,68 @@ def table(level: int, grid: Heights, low: int, high: int) -> np.ndarray:
         out = out + weight * finer[:, j : j + 2 * (high - low) : 2]
     return out
 
-# %% ../nbs/09_multiclass.ipynb #c1379500
+# %% ../nbs/09_multiclass.ipynb #e2ef6fb3
+def by_hermite(m: np.ndarray, v: np.ndarray, t: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """The result of `smooth` (3, n, K) at heights d (K,) for narrow Gaussians: means, variances and tilts (n, 1)."""
+    f = m + np.sqrt(v) * NODES
+    weights = WEIGHTS * np.exp(t * (f - m))
+    out = (weights[:, None] @ three_factors(f[:, :, None] - d))[:, :, 0]
+    out[:2] *= np.exp(np.minimum(t * (m - d), 700.0))
+    return out
+
+# %% ../nbs/09_multiclass.ipynb #066b6d4e
+def by_table(level: int, m: np.ndarray, v: np.ndarray, t: np.ndarray, grid: Heights) -> np.ndarray:
+    """The result of `smooth` (3, n, K) from the table of a level; arguments as in `by_hermite`. Equation 9.13 of the site."""
+    (step, less), d, tilted = lattice(grid.fall, level), grid.values()[0], np.flatnonzero(t)
+    v = v - less
+    reach = np.sqrt(2.0 * (grid.fall + 4.0) * v)
+    depth = np.hypot(reach, (m - d[0]) * (m - d[0] > reach))  # far below its mean, the tail of a Gaussian falls as far again
+    low, high = int(np.min(m - depth) // step), int(np.max(m + t * less + reach) // step) + 2
+    wider = grid._replace(first=grid.first - grid.first % 32, last=grid.last + -grid.last % 32)
+    columns = table(level, wider, low - low % 32, high + -high % 32)[:, low % 32 :, grid.first - wider.first : grid.last - wider.first]
+    f = step * np.arange(low, high)
+    exponent = -0.5 * (f - m - t * less) ** 2 / v + np.log(step / np.sqrt(2.0 * np.pi * v))
+    total, t = 0.0, t[tilted]
+    for piece in np.array_split(np.arange(len(f)), int(np.max(t, initial=0.0) * (f[-1] - f[0]) / 500.0) + 1):
+        centre, weights = 0.5 * (f[piece[0]] + f[piece[-1]]), exponent[:, piece]
+        weights[tilted] += t * (f[piece] - centre) - 0.5 * t**2 * less
+        part = np.exp(weights) @ columns[:, piece]
+        part[:2, tilted] *= np.exp(np.minimum(t * (centre - d), 700.0))
+        total = total + part
+    return total
+
+# %% ../nbs/09_multiclass.ipynb #a2a0a0a0
 def smooth(mean: np.ndarray, var: np.ndarray, tilt: np.ndarray, grid: Heights) -> np.ndarray:
     """G, G′ and 1 − G (3, n, K) of Gaussians with mean and variance (n,). `tilt` (n,) is α for the observed class,
     where the result is A₀, A₁ and nothing of use, and 0 for the others.
     """
-    (d, _), out = grid.values(), np.empty((3, len(mean), grid.last - grid.first))
-    wider = grid._replace(first=grid.first - grid.first % 32, last=grid.last + -grid.last % 32)  # few different tables
+    out = np.empty((3, len(mean), grid.last - grid.first))
     levels = np.where(var < NARROW, -2, np.clip(np.floor(0.5 * np.log2(2.0 * var)), -1, HIGHEST)).astype(int)
     for level in np.unique(levels):
         alike = np.flatnonzero(levels == level)
         alike = alike[np.argsort(mean[alike])]  # neighbours share nodes
         for rows in np.array_split(alike, -(-len(alike) // TOGETHER)):
-            m, v, t = mean[rows, None], var[rows, None], tilt[rows, None]
-            if level == -2:
-                f = m + np.sqrt(v) * NODES
-                weights = WEIGHTS * np.exp(t * (f - m))
-                out[:, rows] = (weights[:, None] @ three_factors(f[:, :, None] - d))[:, :, 0]
-                out[:2, rows] *= np.exp(np.minimum(t * (m - d), 700.0))
-                continue
-            (step, less), tilted = lattice(grid.fall, level), np.flatnonzero(t)
-            v = v - less
-            reach = np.sqrt(2.0 * (grid.fall + 4.0) * v)
-            depth = np.hypot(reach, (m - d[0]) * (m - d[0] > reach))  # far below its mean, the tail of a Gaussian falls as far again
-            low, high = int(np.min(m - depth) // step), int(np.max(m + t * less + reach) // step) + 2
-            columns = table(int(level), wider, low - low % 32, high + -high % 32)
-            columns = columns[:, low % 32 :, grid.first - wider.first : grid.last - wider.first]
-            f = step * np.arange(low, high)
-            exponent = -0.5 * (f - m - t * less) ** 2 / v + np.log(step / np.sqrt(2.0 * np.pi * v))
-            total, t = 0.0, t[tilted]
-            for piece in np.array_split(np.arange(len(f)), int(np.max(t, initial=0.0) * (f[-1] - f[0]) / 500.0) + 1):
-                centre, weights = 0.5 * (f[piece[0]] + f[piece[-1]]), exponent[:, piece]
-                weights[tilted] += t * (f[piece] - centre) - 0.5 * t**2 * less
-                part = np.exp(weights) @ columns[:, piece]
-                part[:2, tilted] *= np.exp(np.minimum(t * (centre - d), 700.0))
-                total = total + part
-            out[:, rows] = total
+            gaussians = mean[rows, None], var[rows, None], tilt[rows, None]
+            out[:, rows] = by_hermite(*gaussians, grid.values()[0]) if level == -2 else by_table(int(level), *gaussians, grid)
     return out
 
-# %% ../nbs/09_multiclass.ipynb #5e0a6650
+# %% ../nbs/09_multiclass.ipynb #5d11a3e3
+def class_factors(y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, grid: Heights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """χ (C, n, K), log H (n, K) and A₀(1 − Ψ) (n, K) of n data points; the mean of the cavity (C, n) is measured from the origin."""
+    rows, tilt, (d, _) = np.arange(len(y)), np.zeros(mean.shape), grid.values()
+    tilt[y, rows] = power
+    below, slope, above = smooth(mean.ravel(), var.ravel(), tilt.ravel(), grid).reshape(3, *mean.shape, -1)
+    below = np.maximum(below, 1e-300)
+    chi, own, alpha, s = slope / below, below[y, rows], power[:, None], var[y, rows, None]
+    below[y, rows], above[y, rows] = 1.0, 0.0
+    lost, x = np.zeros(own.shape), d - mean[y, rows, None]
+    for one in above:
+        lost += one * (1.0 - lost)
+    far = (own < 1e-290) & (x > 1.0 + alpha * s)
+    log_own = np.where(far, 0.5 * alpha**2 * s - alpha * x, np.log(own))
+    return chi, log_own + np.log(np.maximum(below.prod(axis=0), 1e-300)), own * lost
+
+# %% ../nbs/09_multiclass.ipynb #3ee2997b
 def without_each(g: np.ndarray) -> np.ndarray:
     """For each entry of g, the sum of all others along the first axis, without a subtraction."""
     out = np.zeros_like(g)
@@ -136,40 +159,33 @@ def without_each(g: np.ndarray) -> np.ndarray:
     out[:-1] += np.cumsum(g[:0:-1], axis=0)[::-1]
     return out
 
-
+# %% ../nbs/09_multiclass.ipynb #5e0a6650
 def height_integrals(y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, grid: Heights) -> tuple[np.ndarray, ...]:
     """The integrals ∫Hχ_c, ∫Hχ_c Σ_{j≠c} χ_j, ∫H, of the third form and ∫A₀(1 − Ψ) of n data points from all heights and
     from every second one (2, 2C + 3, n), all but the last two divided by the largest H; the logarithm of that (n,); and
     z_b (n,), infinite where the third form is not used. The mean of the cavity (C, n) is measured from the origin.
     """
-    n_classes, rows, tilt, (d, weight) = len(mean), np.arange(len(y)), np.zeros(mean.shape), grid.values()
-    tilt[y, rows] = power
-    below, slope, above = smooth(mean.ravel(), var.ravel(), tilt.ravel(), grid).reshape(3, *mean.shape, -1)
-    below = np.maximum(below, 1e-300)
-    g, own, alpha, s = slope / below, below[y, rows], power[:, None], var[y, rows, None]
-    below[y, rows], above[y, rows] = 1.0, 0.0
-    rest, lost, x = below.prod(axis=0), np.zeros(own.shape), d - mean[y, rows, None]
-    for one in above:
-        lost += one * (1.0 - lost)
-    far = (own < 1e-290) & (x > 1.0 + alpha * s)
-    log_mass = np.where(far, 0.5 * alpha**2 * s - alpha * x, np.log(own)) + np.log(np.maximum(rest, 1e-300))
-    top, terms = log_mass.max(axis=1, keepdims=True), np.empty((2 * n_classes + 3, *own.shape))
+    chi, log_mass, first_form = class_factors(y, mean, var, power, grid)
+    n_classes, rows, alpha, (d, weight) = len(mean), np.arange(len(y)), power[:, None], grid.values()
+    top, terms = log_mass.max(axis=1, keepdims=True), np.empty((2 * n_classes + 3, *log_mass.shape))
     np.exp(log_mass - top, out=terms[-3])
-    np.multiply(terms[-3], g, out=terms[:n_classes])
-    np.multiply(terms[:n_classes], without_each(g), out=terms[n_classes:-3])
+    np.multiply(terms[-3], chi, out=terms[:n_classes])
+    np.multiply(terms[:n_classes], without_each(chi), out=terms[n_classes:-3])
     v = (2.0 * grid.step) ** 2
     b = np.sqrt(2.0 * grid.fall * v) + np.sqrt(v) + np.log(grid.fall)
-    rival, (z_b,) = smooth(np.full(1, b), np.full(1, v), np.zeros(1), grid)[0], mean[None, y, rows] - b + 0.5 * power * (s[:, 0] + v)
+    rival, z_b = smooth(np.full(1, b), np.full(1, v), np.zeros(1), grid)[0], mean[y, rows] - b + 0.5 * power * (var[y, rows] + v)
     z_b[power**2 * v > 1.0] = np.inf
     terms[-2] = np.exp(np.minimum(-alpha * (d - b + 0.5 * alpha * v), 700.0)) * rival
     terms[-2] -= np.exp(np.minimum(log_mass - alpha * z_b[:, None], 700.0))
-    terms[-1] = own * lost
+    terms[-1] = first_form
     weights = np.stack([weight, np.where(np.arange(grid.first, grid.last) % 2, 0.0, 2.0 * weight)], axis=1)
     return np.moveaxis(terms @ weights, 2, 0), top[:, 0], z_b
 
-# %% ../nbs/09_multiclass.ipynb #a4a574a7
+# %% ../nbs/09_multiclass.ipynb #f924e3dd
 def softmax_moments(y: np.ndarray, power: np.ndarray, integrals: np.ndarray, top: np.ndarray, z_b: np.ndarray) -> tuple[np.ndarray, ...]:
-    """z (n,), d1 and d2, each (C, n), and the error of the relation between the integrals (n,), from `height_integrals`."""
+    """z (n,), d1 and d2, each (C, n), and the error of the relation between the integrals (n,), from `height_integrals`;
+    Equation 9.8 of the site for d1 and Equation 9.9 of the site for d2.
+    """
     n_classes, rows, log_gamma = len(integrals) // 2 - 1, np.arange(len(y)), gammaln(1.0 + power)
     one, two, known = integrals[:n_classes], integrals[n_classes:-3], np.isfinite(z_b)
     total, lost = one.sum(axis=0), integrals[-2:] * np.exp(-log_gamma)  # (1 − E[pᵅ])/α, of the third and the first form
@@ -186,7 +202,7 @@ def softmax_moments(y: np.ndarray, power: np.ndarray, integrals: np.ndarray, top
     gap = np.where(known, scaled + power * lost[0] - 1.0, power * integrals[-3] / total - 1.0)
     return log_z, d1, np.minimum(power * p * rest - spread, 0.0), np.abs(gap)
 
-
+# %% ../nbs/09_multiclass.ipynb #0819d264
 def softmax_tilted(y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, accuracy: Accuracy = STRICT) -> Tilted:
     """z (N,), d1 and d2, each (C, N), of the softmax, for integer labels y (N,) and a cavity (C, N). Cost: 2 to 10 µs
     for each data point and class, whatever the variances.
@@ -236,8 +252,7 @@ class Softmax(Likelihood):
         independent over classes.
         """
         y, (mean, var) = np.asarray(y).astype(int), np.asarray([mean, var], dtype=float)
-        if mean.shape != (self.n_classes, *y.shape):
-            shape = (self.n_classes, *y.shape)
+        if mean.shape != (shape := (self.n_classes, *y.shape)):
             raise ValueError(f"`mean` and `var` must have one row for each class and one column for each data point, shape {shape}; got {mean.shape}.")
         if np.max(var, initial=0.0) > WIDEST:
             raise np.linalg.LinAlgError(f"the variance of f is out of range: {np.max(var):.1g}, where the softmax needs less than {WIDEST:g}.")
