@@ -121,8 +121,8 @@ class Projection(Density):
         return tilted_moments(terms, mean, var, power, self.width, bend, self.log_concave, accuracy)
 
     def tilted(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT) -> Tilted:
-        """z, d1 and d2, each (N,), at cavities f ~ N(mean, var) for y (N,) that `check` has accepted; `averages` holds ∂z/∂θ
-        in the order of `parameters()`. Bui, Yan and Turner (2017), the projection of sections 3.4 and 3.7, divided by α.
+        """z, d1 and d2, each (N,), at cavities f ~ N(mean, var) for y (N,) that `check` has accepted; `averages` holds ∂z/∂θ,
+        Equation 8.1 of the site, in the order of `parameters()`. Bui, Yan and Turner (2017), the projection of sections 3.4 and 3.7, divided by α.
         """
         power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
         closed = self.closed(y, power)
@@ -235,7 +235,7 @@ class Gaussian(Likelihood):
 
     def closed_form(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray) -> Tilted:
         log_z, d1, d2 = gaussian_tilted(y, self.noise_variance, mean, var, power)
-        slope = -0.5 * (1.0 + var * d2 - self.noise_variance * d1**2)
+        slope = -0.5 * (1.0 + var * d2 - self.noise_variance * d1**2)  # Equation 8.3 of the site
         return Tilted(log_z, d1, d2, np.zeros(y.shape), slope[None])
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -253,7 +253,7 @@ FAR_LEFT = -100.0  # for smaller x, H + x comes from the series
 
 class Binary(Likelihood):
     """Base class of likelihoods with two classes, y = −1 or +1. Those that are `tabulated` have no
-    parameters, and where few digits are required their results are interpolated between cavities.
+    parameters, and their results are interpolated between cavities where few digits are required.
     """
 
     tabulated = False
@@ -298,7 +298,7 @@ class Binary(Likelihood):
 # %% ../nbs/08_likelihoods.ipynb #d506537b
 @dataclass(frozen=True)
 class Probit(Binary):
-    """p(y|f) = Φ(yf)."""
+    """p(y|f) = Φ(yf), with Equation 8.4 of the site at power 1."""
 
     closed_powers: ClassVar[tuple[float, float]] = (1.0, 1.0)
     tabulated = True
@@ -311,7 +311,7 @@ class Probit(Binary):
         ell = np.where(left, np.log(0.5 * r) - 0.5 * x**2, np.log1p(-tail))
         hazard = np.where(left, np.sqrt(2 / np.pi) / r, gauss / (np.sqrt(2 * np.pi) * (1.0 - tail)))
         gap = hazard + x
-        if np.min(x, initial=0.0) <= FAR_LEFT:  # there the series has at least twelve digits
+        if np.min(x, initial=0.0) <= FAR_LEFT:  # there the series, Equation 8.5 of the site, has at least twelve digits
             t = np.maximum(-x, -FAR_LEFT)
             q = t**-2
             series = (1.0 - q * (2.0 - q * (10.0 - 74.0 * q))) / t
@@ -334,7 +334,7 @@ class Logit(Binary):
         x = y * f
         e = np.exp(-np.abs(x))
         larger = 1.0 / (1.0 + e)
-        other = np.where(x < 0.0, larger, e * larger)  # σ(−x)
+        other = np.where(x < 0.0, larger, e * larger)  # χ(−x)
         return np.minimum(x, 0.0) - np.log1p(e), y * other, -e * larger**2
 
 # %% ../nbs/08_likelihoods.ipynb #0cae8964
