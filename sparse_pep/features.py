@@ -133,7 +133,7 @@ ARRAYS = ("centre", "width", "frequency", "direction", "shift", "phase", "level"
 @dataclass(frozen=True, eq=False)
 class Windows:
     """Windows of A functionals u(z) = ∫ N(x; z, diag width²) cos(frequencyᵀ(x − z) + phase) f(x) dx
-    − level · ∫ N(x; z + shift, diag width²) f(x) dx, or directionᵀ ∂u/∂z where the direction is not 0.
+    − level · ∫ N(x; z + shift, diag width²) f(x) dx, Equation 4.1 of the site, or directionᵀ ∂u/∂z where the direction is not 0.
 
     Attributes
     ----------
@@ -207,12 +207,12 @@ class Side:
 
     @property
     def u(self) -> np.ndarray:
-        """φ′ = ∂φ/∂Δ, (M, n)."""
+        """φ′ = ∂φ/∂Δ, (M, n), Equation 4.7 of the site."""
         turn = self.i * (self.eta * self.r - self.omega * self.q)
         return self.P * (turn - self.delta) / self.tau
 
     def exponent(self) -> np.ndarray:
-        """The exponent φ, (M, n)."""
+        """The exponent φ, (M, n), Equation 4.5 of the site."""
         P, q, r, omega, eta = self.P, self.q, self.r, self.omega, self.eta
         bend = omega**2 * q + eta**2 * r + P * q * r * (omega + eta) ** 2
         turn = P * self.delta * (eta * r - omega * q)
@@ -279,7 +279,7 @@ def wave_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np
 
     The pull-back takes K_bar (M, n) to the derivative for the log variance, those for the log
     lengthscales (D,), and dictionaries of `Z`, `log_width`, `frequency` for A and for B. Cost
-    of the forward pass: about 20 MnD operations.
+    of the forward pass: about 20 MnD operations. Equation 4.6 of the site.
     """
     signs = (1.0, -1.0) if B.waves else (1.0,)
     beams = []
@@ -335,7 +335,7 @@ def centred(P: np.ndarray, Z: np.ndarray, X: np.ndarray) -> tuple[Pairs, bool]:
 # %% ../nbs/04_interdomain.ipynb #b9bc687d
 def data_waves(variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand: bool) -> np.ndarray:
     """variance · exp(Σ_d φ_d + i phase), (M, n), for pairs of windows and points; real if there
-    are no waves.
+    are no waves. Equation 4.8 of the site.
     """
     q, omega, none = A.width**2, A.frequency, np.zeros_like(A.centre)
     tau = 1.0 + P * q
@@ -484,7 +484,7 @@ def matern_vjp(kernel: Kernel, P: np.ndarray, A: Windows, B: Windows) -> tuple[n
 # %% ../nbs/04_interdomain.ipynb #c26dcf04
 def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows of a linear function, each replaced by a point, and their
-    pull-back.
+    pull-back. Equation 4.10 of the site.
     """
 
     def means(A: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
@@ -639,14 +639,8 @@ def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.
         return linear_vjp(kernel, A, B)
     if isinstance(kernel, White) and not sloped:
         return white_vjp(kernel, A, B, one_set)
-    raise no_closed_form(B.kind if A.kind == "InducingPoints" else A.kind, kernel)
-
-# %% ../nbs/04_interdomain.ipynb #16f7f00d
-def no_closed_form(kinds: str, kernel: Kernel) -> NotImplementedError:
-    """The error for a pair without a closed form."""
-    return NotImplementedError(
-        f"{kinds} has no closed form with the kernel {type(kernel).__name__}; use function values, or a kernel from the table on the page about inter-domain features."
-    )
+    kind, table = B.kind if A.kind == "InducingPoints" else A.kind, "the table on the page about inter-domain features"
+    raise NotImplementedError(f"{kind} has no closed form with the kernel {type(kernel).__name__}; use function values, or a kernel from {table}.")
 
 # %% ../nbs/04_interdomain.ipynb #41c8d8c1
 def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
@@ -911,7 +905,7 @@ def state_at_start(p: int, lam: float, omega: np.ndarray, g: np.ndarray) -> tupl
 # %% ../nbs/04_interdomain.ipynb #6d790401
 def waves_at(p: int, lam: float, omega: np.ndarray, a: float, b: float, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """exp(iω(x − a)) for all frequencies and all x (N,), continued outside [a, b] with the
-    covariance of a Matérn process; its derivatives in x and in log γ. All (F, N), complex.
+    covariance of a Matérn process, Equation 4.17 of the site; its derivatives in x and in log γ. All (F, N), complex.
     """
     inside = np.clip(x, a, b)
     phi = np.exp(1j * np.outer(omega, inside - a))
@@ -962,7 +956,7 @@ class Waves(Features):
 class Fourier(Waves):
     """Inner products of f with waves on an interval, in the Hilbert space of a one-dimensional
     Matérn kernel: u = ⟨cos(ω(x − a)), f⟩ for every frequency ω, then ⟨sin(ω(x − a)), f⟩ for
-    those that are not 0.
+    those that are not 0. Equation 4.13 of the site.
 
     Attributes
     ----------
@@ -1005,7 +999,7 @@ class Fourier(Waves):
         def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
             half = waves_product(dg, g, omega, self.b - self.a) + dR.T @ R / kernel.variance
             slope = np.vdot(K_bar, half + half.T)
-            return kernel_gradient(kernel, -np.vdot(K_bar, K), slope), {}
+            return stationary_gradient(kernel, -np.vdot(K_bar, K), np.array([-slope])), {}  # log γ is a constant minus log ℓ
 
         return 0.5 * (K + K.T), pull
 
@@ -1024,16 +1018,9 @@ class Fourier(Waves):
 
         def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
             X_bar = np.sum(K_bar * dx, axis=0)[:, None]
-            return kernel_gradient(kernel, 0.0, np.vdot(K_bar, dlam)), X_bar
+            return stationary_gradient(kernel, 0.0, np.array([-np.vdot(K_bar, dlam)])), X_bar
 
         return K, pull
-
-# %% ../nbs/04_interdomain.ipynb #04324764
-def kernel_gradient(kernel: Kernel, variance: float, rate: float) -> dict[str, np.ndarray]:
-    """The derivatives with respect to a Matérn kernel's parameters, from those in the log
-    variance and in log γ; log γ is a constant minus log ℓ.
-    """
-    return {"log_variance": variance, "log_lengthscale": np.full(kernel.lengthscale.shape, -rate)}
 
 # %% ../nbs/04_interdomain.ipynb #a304f21e
 def windows_of(features: Features) -> Windows | None:
@@ -1067,16 +1054,9 @@ def cross_vjp(kernel: Kernel, one: Features, other: Features) -> tuple[np.ndarra
 
     def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         gradient, a, b = pull_windows(K_bar)
-        return gradient, own_gradient(one, a), own_gradient(other, b)
+        return gradient, WindowFeatures.gradient(one, a), WindowFeatures.gradient(other, b)
 
     return K, pull
-
-# %% ../nbs/04_interdomain.ipynb #331468db
-def own_gradient(features: Features, bars: dict[str, Any]) -> dict[str, Any]:
-    """Derivatives with the keys of the features' parameters, from those of their windows."""
-    if isinstance(features, InducingPoints):
-        return {"Z": bars["Z"]}
-    return features.gradient(bars)
 
 # %% ../nbs/04_interdomain.ipynb #ceb660a6
 @dataclass(frozen=True, eq=False)
