@@ -27,7 +27,7 @@ class Rows(NamedTuple):
 
     X: np.ndarray  # (n, D), inputs, float64, C order
     y: np.ndarray | None = None  # (n,) or (n, K), targets; None in prediction
-    weight: float | np.ndarray = 1.0  # a row with weight 2 is the same as the row twice
+    weight: float | np.ndarray = 1.0  # a row with weight 2 is equivalent to two copies of it
     known_variance: float | np.ndarray = 0.0  # noise variance that is known and not trained, units y²
     power: float | np.ndarray | None = None  # of each row; with None, all rows have the power of the model
     blocks: np.ndarray | None = None  # (n,), the label of each row's block, if rows share sites
@@ -103,7 +103,7 @@ def project(
 def datum_terms(
     log_z: np.ndarray, mean: np.ndarray, var: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np.ndarray
 ) -> np.ndarray:
-    """The terms of log Z that involve one data point each, (N,), in nats.
+    """The terms of log Z that involve one data point each, (N,), in nats (Equation 10.1 of the site).
 
     The marginals `mean` and `var` and the sites `precision` and `shift` are (C, N).
     """
@@ -198,7 +198,7 @@ class Step(NamedTuple):
 
 # %% ../nbs/10_shards.ipynb #7c58cad4
 def moved(state: SiteState, step: Step) -> SiteState:
-    """The state after a step. A data point to which the accelerated step would give a negative
+    """The state after a step (Equation 10.2 of the site). A data point to which the accelerated step would give a negative
     precision, lower than that of the plain step, takes the plain one.
     """
     if step.back:
