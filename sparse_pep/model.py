@@ -263,7 +263,7 @@ def evidence_and_gradient(
     tol: float = 1e-8, memory: Memory | None = None, tight: bool = False,
 ) -> tuple[Fit, np.ndarray]:
     """The fit, without its cache of V, and the gradient (P,) of its evidence with respect to
-    `model.theta`. Arguments, errors and cost as in `model_gradient`.
+    `model.theta` (Equation 17.2 of the site). Arguments, errors and cost as in `model_gradient`.
     """
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
     Kuu = factorise(matrix, jitter, "Kuu")
@@ -357,7 +357,7 @@ def model_predict(model: Model, posteriors: Posterior | Sequence[Posterior], X: 
 # %% ../nbs/17_model.ipynb #6e2b8f11
 def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray) -> np.ndarray:
     """The mean that `model_predict` returns, without the variance, which takes most of the time.
-    Cost 2SM flops for each posterior, in addition to Kuf.
+    Cost 2SM flops for each posterior, in addition to Kuf. Equation 17.3 of the site.
     """
     mean = np.empty((len(posteriors), *posteriors[0].b.shape[1:], len(X)))
 
@@ -378,8 +378,8 @@ def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray) -> 
 @one_blas_thread()
 def model_bounds(model: Model, data: "Rows | Source", jitter: float = 0.0) -> tuple[float, float]:
     """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with
-    this kernel and Gaussian noise. Arguments as in `model_gradient`. Cost 4NM² flops. The lower
-    bound is the tight form at power 0; blocks of the data make it higher.
+    this kernel and Gaussian noise. Arguments as in `model_gradient`. Cost 4NM² flops. The lower bound is the tight form at
+    power 0, which blocks of the data make higher; the upper bound is Equation 17.5 of the site.
     """
     Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu")
     low = model_evidence(model, data, 0.0, tight=True, private=False, Kuu=Kuu)
@@ -397,7 +397,7 @@ def model_left_out(
     """Mean and variance of f at each data point given all others, in the shapes of
     `model_predict`; `fit` is the result of `model_evidence` for these data. The mean is NaN
     where leaving out a data point leaves no distribution. With blocks, the other data points of
-    its block are kept. Cost 2NM² flops.
+    its block are kept. Cost 2NM² flops. Equation 17.6 of the site.
     """
     if fit.shards is None:
         shards, sites = shards_of(model, data, power, fit.posteriors[0].Kuu, fit.start, memory, tight)
