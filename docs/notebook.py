@@ -204,6 +204,19 @@ def origin(page: str, module: str | None) -> str:
     return f"::: {{.origin}}\nSource: {' · '.join(links)}\n:::"
 
 
+def picture_first(cells: list) -> list:
+    """The cells of a page of the gallery, opened by its first figure, without the code, and by what is said of it, unless other results come before."""
+    place, drawn = next((n, cell) for n, cell in enumerate(cells) if any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])))
+    opening = next(n for n, cell in enumerate(cells) if cell.cell_type == "code")
+    first = next(output for output in drawn.outputs if "image/png" in output.get("data", {}))
+    lines = drawn.source.split("\n")
+    picture = mk_cell("\n".join(["#| echo: false", *(line for line in lines if line.startswith("#| fig-"))]))
+    picture.outputs, drawn.outputs = [first], [output for output in drawn.outputs if output is not first]
+    drawn.source = "\n".join(line for line in lines if not line.startswith("#| fig-"))
+    said = place - (cells[place - 1].cell_type == "markdown" and not any(cell.get("outputs") for cell in cells[:place]))
+    return [*cells[:opening], picture, *cells[said:place], *cells[opening:said], *cells[place:]]
+
+
 def process(path: Path):
     """The notebook at `path` after nbdev: cells hidden, definitions given headings, back-tick names linked, equations numbered."""
     notebook, nbs = read_nb(path), get_config().nbs_path
@@ -215,6 +228,8 @@ def process(path: Path):
     notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d|power_ep|errata", path.name) is not None
     Filter()(notebook)
     page = path.relative_to(nbs).as_posix()
+    if page.startswith("gallery/") and path.stem != "index":
+        notebook.cells = picture_first(notebook.cells)
     notebook.cells.insert(1, mk_cell(origin(page, notebook.module_), "markdown"))
     for number, cell in enumerate(notebook.cells):
         cell.source = numbered(unnested(cell.source), page, equations(nbs)) if cell.cell_type == "markdown" else cell.source
