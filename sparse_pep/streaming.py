@@ -74,7 +74,7 @@ class Memory:
 # %% ../nbs/16_streaming.ipynb #f16c7ed2
 def remember(posteriors: Sequence[Posterior], log_evidence: float, features: Features) -> Memory:
     """The memory of a fit, from its posteriors (one for each latent function), its log
-    evidence and its inducing features. Cost O(M³).
+    evidence and its inducing features. Cost O(M³). Equation 16.2 of the site.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def memory_covariances(memory: Memory, features: Features, kernel: Kernel) -> tu
     """Covariances of the new inducing variables with the memory's observations (M, R), prior variances of these
     (R,), and the pull-back of both to dictionaries of derivatives for the kernel and for the features, which are 0
     for the memory's own features (`memory.kept`). NotImplementedError if the covariances of old and new features
-    have no closed form. Cost O(M³ + R M²).
+    have no closed form. Cost O(M³ + R M²). Equations 16.3 and 16.4 of the site.
     """
     W, M, kept = np.vstack(memory.weights), len(features), memory.kept
     joint = features if kept else Mixture([features, memory.features])
