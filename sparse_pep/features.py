@@ -10,15 +10,16 @@ import math  # noqa: F401
 from collections.abc import Callable
 from dataclasses import dataclass, replace  # noqa: F401
 from functools import reduce  # noqa: F401
+from itertools import product  # noqa: F401
 from operator import mul  # noqa: F401
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import cdist  # noqa: F401
 
 from .kernels import Constant, Kernel, Linear, Matern12, Matern32, Matern52, Product, SquaredExponential, Sum, White  # noqa: F401
-from .numerics.distances import Pairs, moments_of_differences, ordered_product, quadratic_of_differences  # noqa: F401
+from .numerics.distances import Pairs, moments_of_differences, quadratic_of_differences  # noqa: F401
+from .numerics.linalg import thin_product  # noqa: F401
 from .numerics.parameters import Parametric, added, numbered, with_numbered  # noqa: F401
 from .numerics.validation import as_floats, inputs_2d  # noqa: F401
 
@@ -170,7 +171,7 @@ class Windows:
     @property
     def sloped(self) -> np.ndarray:
         """Which windows are differentiated, (A,)."""
-        return self.direction.any(axis=1)
+        return self.direction.any(axis=1) if self.direction.any() else np.zeros(len(self.centre), dtype=bool)
 
     def take(self, rows: np.ndarray) -> "Windows":
         """The windows of these rows."""
@@ -340,7 +341,8 @@ def data_waves(variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand:
     q, omega, none = A.width**2, A.frequency, np.zeros_like(A.centre)
     tau = 1.0 + P * q
     size = np.log(variance) - 0.5 * np.sum(np.log1p(P * q) + omega**2 * q / tau, axis=1)
-    H = np.exp(quadratic_of_differences(size, none, -0.5 * P / tau, pairs, expand))
+    H = quadratic_of_differences(size, none, -0.5 * P / tau, pairs, expand)
+    np.exp(H, out=H)
     if not A.waves:
         return H
     angle = quadratic_of_differences(A.phase, -P / tau * omega * q, none, pairs, expand)
@@ -348,136 +350,139 @@ def data_waves(variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand:
 
 # %% ../nbs/04_interdomain.ipynb #b45dfa5d
 def data_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
-    """`wave_vjp` where B (n) are function values. Cost: products of 2Mn(2D + 1) flops both ways, and about half as many
-    again where some windows are differentiated.
+    """`wave_vjp` where B (n) are function values and nothing is differentiated. Cost: products of 2Mn(2D + 1) flops both
+    ways, and as many again for the derivatives with respect to B.
     """
     pairs, expand = centred(P, A.centre, B.centre)
     z, x, G = pairs.A, pairs.B, data_waves(variance, P, A, pairs, expand)
-    H, p, turn, s = G, P / (1.0 + P * A.width**2), (-1j if A.waves else 0.0) * A.frequency * A.width**2, A.direction
-    sp, slope = s * p, bool(A.sloped.any())
-    if slope:
-        lift = ordered_product(np.column_stack([sp, np.where(A.sloped, 0.0, 1.0) + np.sum(sp * (turn - z), axis=1)]), np.vstack([x.T, np.ones(len(x))]))
-        lift *= H
-        G = lift
+    tau, turn = 1.0 + P * A.width**2, (-1j if A.waves else 0.0) * A.frequency * A.width**2
+    p = P / tau
     K = np.ascontiguousarray(np.real(G)) if A.waves else G
 
     def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict[str, Any], dict[str, Any]]:
-        b, W, through_u = no_gradient(B), K_bar * G, np.zeros((2, *z.shape), H.dtype)  # Σ U and Σ U Δ, U the adjoint of φ′
-        if slope:
-            U = K_bar * H
-            total = U.sum(axis=1)[:, None]
-            through_u[:] = s * total, s * (z * total - U @ x)
+        b, W = no_gradient(B), K_bar * G
         if not B.data:
-            first, second = np.hsplit(W.T @ np.hstack([p * (turn - z), p]), 2)
-            b["Z"] = -np.real(first + x * second - (U.T @ sp if slope else 0.0))
-        return np.vdot(K_bar, K), *data_sums(P, A, moments_of_differences(W, pairs, expand), through_u), b
+            columns = np.hstack([p * (z - turn), p, p / tau * z, p / tau])
+            first, second, linear, square = np.hsplit(thin_product(W.T, columns), 4)
+            b["Z"] = np.real(first - x * second)
+        if A.data and expand:  # the moments that those of B do not have already are sums over rows
+            own = np.ones(len(x)) @ W.T
+            return np.vdot(K_bar, K), own @ (p * (A.width**2 + z * z / tau)) + np.sum(x * (x * square - 2.0 * linear), axis=0), no_gradient(A), b
+        return np.vdot(K_bar, K), *data_sums(P, A, moments_of_differences(W, pairs, expand)), b
 
     return K, pull
 
 # %% ../nbs/04_interdomain.ipynb #9f77b6ae
-def data_sums(P: np.ndarray, A: Windows, W: tuple, U: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def data_sums(P: np.ndarray, A: Windows, W: tuple) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Derivatives with respect to the log lengthscales (D,) and the windows' parameters, from
-    the moments of the adjoints of φ and φ′.
+    the moments of the adjoint of φ.
     """
     q, i = A.width**2, 1j if A.waves else 0.0
     tau = 1.0 + P * q
     p, t, v = P / tau, -i * A.frequency * q, i * A.frequency / tau
-    lengthscale = p * q * W[0] + p / tau * (t * (t * W[0] - 2 * W[1]) + W[2]) - 2 * p / tau * (t * U[0] - U[1])
-    if A.data:
-        return np.real(lengthscale).sum(0), no_gradient(A)
-    width = (v**2 - p) * W[0] + p * (p * W[2] - 2 * v * W[1]) - 2 * p * (v * U[0] - p * U[1])
+    lengthscale = p * q * W[0] + p / tau * (t * (t * W[0] - 2 * W[1]) + W[2])
+    width = (v**2 - p) * W[0] + p * (p * W[2] - 2 * v * W[1])
     return np.real(lengthscale).sum(0), {
-        "Z": np.real(p * (t * W[0] - W[1] - U[0])),
+        "Z": np.real(p * (t * W[0] - W[1])),
         "log_width": q * np.real(width),
-        "frequency": q * np.real(i * (v * W[0] - p * (W[1] + U[0]))),
+        "frequency": q * np.real(i * (v * W[0] - p * W[1])),
     }
 
 # %% ../nbs/04_interdomain.ipynb #37f2fc06
-def with_blurs(A: Windows) -> Windows:
-    """The windows, followed by what is subtracted from those that have a level."""
-    rows = np.flatnonzero(A.level)
-    if not len(rows):
-        return A
-    still = replace(A, centre=A.centre + A.shift, frequency=0.0 * A.frequency, phase=0.0 * A.phase).take(rows)
-    return replace(A, **{name: np.concatenate([getattr(A, name), getattr(still, name)]) for name in ARRAYS})
+def sorted_windows(A: Windows) -> list[tuple[slice | np.ndarray, Windows, np.ndarray | None]]:
+    """The windows of each sort: points, slopes, and those that have a width, differentiated or not. With each sort come its
+    rows and, for what is subtracted, the factor of its covariances, which is minus the level.
+    """
+    wide = np.zeros(len(A.centre), dtype=bool) if A.plain else A.width.any(axis=1) | A.frequency.any(axis=1) | (A.phase != 0.0)
+    sort, level = 2 * wide + A.sloped, np.flatnonzero(A.level)
+    groups = [(np.flatnonzero(sort == k), A, None) for k in range(4)]
+    if len(level):
+        groups.append((level, replace(A, centre=A.centre + A.shift, frequency=0.0 * A.frequency, phase=0.0 * A.phase), -A.level[level]))
+    found = []
+    for rows, windows, factor in groups:
+        if len(rows):
+            rows = slice(rows[0], rows[-1] + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
+            found.append((rows, windows.take(rows), factor))
+    return found
 
 
-def less_level(A: Windows, K: np.ndarray) -> np.ndarray:
-    """The rows (A, n) of the windows, minus level times the further rows."""
-    rows, M = np.flatnonzero(A.level), len(A.level)
-    if not len(rows):
-        return K
-    out = K[:M].copy(order="K")
-    out[rows] -= A.level[rows, None] * K[M:]
+def assembled(parts: list[np.ndarray], groups: list[tuple], size: int, axis: int) -> np.ndarray:
+    """The matrix with `size` rows (axis 0) or columns (1), from its parts for each sort of windows, those to subtract last."""
+    if len(parts) == 1:
+        return parts[0]
+    out = np.empty((size, parts[0].shape[1]) if axis == 0 else (len(parts[0]), size))
+    for part, (rows, _, factor) in zip(parts, groups):
+        at = rows if axis == 0 else (slice(None), rows)
+        out[at] = part if factor is None else out[at] + (factor[:, None] if axis == 0 else factor) * part
     return out
 
 # %% ../nbs/04_interdomain.ipynb #b567cf2d
-def less_level_bar(A: Windows, K_bar: np.ndarray) -> np.ndarray:
-    """The adjoint of `less_level` with respect to K, with the further rows."""
-    rows = np.flatnonzero(A.level)
-    return np.vstack([K_bar, -A.level[rows, None] * K_bar[rows]]) if len(rows) else K_bar
-
-# %% ../nbs/04_interdomain.ipynb #4a38311b
-def level_pull(A: Windows, bars: dict[str, Any], K_bar: np.ndarray, K: np.ndarray) -> dict[str, Any]:
-    """Derivatives with respect to A from those with respect to `with_blurs(A)`; K includes the
-    further rows.
+def level_gradient(own: Windows, gradient: dict[str, Any], change: np.ndarray) -> dict[str, Any]:
+    """Derivatives with respect to windows, from those with respect to what is subtracted from them and with respect to the
+    logarithm of its level (A,).
     """
-    rows, M = np.flatnonzero(A.level), len(A.level)
-    if A.data or not len(rows):
-        return bars
-    found, own = {name: bar[:M] for name, bar in bars.items()}, A.take(rows)
-    c_bar = -own.level * np.sum(K_bar[rows] * K[M:], axis=1)
-    through = -c_bar[:, None] * own.frequency * own.width**2
-    for name, more in (("Z", 0.0), ("log_width", through * own.frequency)):
-        found[name][rows] += bars[name][M:] + more
-    found["frequency"][rows] += through
-    return found
+    through = -change[:, None] * own.frequency * own.width**2
+    return {"Z": gradient["Z"], "log_width": gradient["log_width"] + through * own.frequency, "frequency": through}
 
 # %% ../nbs/04_interdomain.ipynb #1bbc3eee
-SLOPES = {SquaredExponential: 1.0, Matern32: 3.0, Matern52: 5.0 / 3.0}  # variance of a slope, in units of variance/ℓ²
+SLOPES = {SquaredExponential: 1.0, Matern32: 3.0, Matern52: 5.0 / 3.0, Constant: 0.0}  # variance of a slope, in units of variance/ℓ²
 
 
-def matern_series(kernel: Kernel, r: np.ndarray, orders: int) -> list[np.ndarray]:
-    """F₀ = k(r) and, up to the number `orders`, F₁, F₂, F₃ with Fⱼ₊₁ = Fⱼ′/r, for Matérn 3/2 and 5/2, each of the
-    shape of r. A term that is infinite at r = 0 is set to 0 there.
+def radial_series(kernel: Kernel, pairs: Pairs) -> Callable[[int], np.ndarray]:
+    """The function of j that returns Fⱼ (M, n), where F₀ = k(r) and Fⱼ₊₁ = Fⱼ′/r, for kernels that have slopes. A term that
+    is infinite at r = 0 is set to 0 there.
     """
+    if not isinstance(kernel, Matern32 | Matern52):
+        K = pairs.gaussian(kernel.variance)
+        return lambda j: -K if j % 2 else K
     c, smooth = (5.0, 1) if isinstance(kernel, Matern52) else (3.0, 0)
-    x = np.sqrt(c) * r
-    decay, safe = kernel.variance * np.exp(-x), np.where(x > 1e-90, x, np.inf) if orders > 2 + smooth else x
-    terms = (lambda: 1 + x, lambda: -1.0, lambda: 1 / safe, lambda: -(1 / safe + 1) / safe / safe)
+    x = np.sqrt(c) * pairs.distances()
+    decay = kernel.variance * np.exp(-x)
+    safe = lambda: np.where(x > 1e-90, x, np.inf)
+    terms = (lambda: 1 + x, lambda: -1.0, lambda: 1 / safe(), lambda: -(1 / safe() + 1) / safe() ** 2)
     if smooth:
-        terms = (lambda: 1 + x + x**2 / 3, lambda: -(1 + x) / 3, lambda: 1 / 3, lambda: -1 / (3 * safe))
-    return [c**j * term() * decay for j, term in enumerate(terms[:orders])]
+        terms = (lambda: 1 + x + x**2 / 3, lambda: -(1 + x) / 3, lambda: 1 / 3, lambda: -1 / (3 * safe()))
+    return lambda j: c**j * terms[j]() * decay
 
 # %% ../nbs/04_interdomain.ipynb #0f4e97e9
-def matern_vjp(kernel: Kernel, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
-    """`wave_vjp` for points and derivatives of a Matérn 3/2 or 5/2 function."""
-    root, origin, left, same = np.sqrt(P), A.centre.mean(axis=0), 1.0, 0.0
+def slopes_vjp(kernel: Kernel, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
+    """`wave_vjp` for points or derivatives A and B, at least one of them derivatives, and a kernel of `radial_series`.
+    Cost: products of 2Mn(D + 1) flops for the kernel and for each set of derivatives, and twice as much for the pull-back.
+    """
+    root, origin, of_A, of_B = np.sqrt(P), A.centre.mean(axis=0), bool(A.sloped.any()), bool(B.sloped.any())
     z, x, s, t = ((A.centre - origin) * root, (B.centre - origin) * root, A.direction * root, B.direction * root)
-    kinds = bool(A.sloped.any()) + bool(B.sloped.any())
-    f, order = matern_series(kernel, cdist(z, x), 2 + kinds), A.sloped[:, None] * 1 + B.sloped
-    F, F1 = np.choose(order, f[: kinds + 1]), np.choose(order, f[1 : kinds + 2])
-    if A.sloped.any():
-        left, same = (np.where(A.sloped, 0.0, 1.0) + np.sum(s * z, axis=1))[:, None] - s @ x.T, f[1] * (s @ t.T)
-    right = np.where(B.sloped, 0.0, 1.0) + np.sum(t * x, axis=1) - z @ t.T
-    K = F * left * right - same
+    pairs = Pairs(z, None if B is A else x)
+    series, order, left, right, both = radial_series(kernel, pairs), of_A + of_B, 1.0, 1.0, 0.0
+    F = series(order)
+    if of_A:
+        left = np.column_stack([np.sum(s * z, axis=1), s]) @ np.vstack([np.ones(len(x)), -x.T])
+    if of_B:
+        right = np.column_stack([np.ones(len(z)), -z]) @ np.vstack([np.sum(t * x, axis=1), t.T])
+    factor = left * right if order == 2 else left if of_A else right
+    K = F * factor
+    if order == 2:
+        both = s @ t.T
+        K -= series(1) * both
 
     def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict[str, Any], dict[str, Any]]:
-        a, b, U_B, turned = no_gradient(A), no_gradient(B), K_bar * F * left, 0.0
-        W = K_bar * F1 * left * right
-        if A.sloped.any():
-            W -= K_bar * f[2] * (s @ t.T)
-            U_A, both = K_bar * F * right, K_bar * f[1]
-            a["Z"] += s * U_A.sum(1)[:, None]
-            b["Z"] -= U_A.T @ s
-            turned = np.sum(s * (both @ t - z * U_A.sum(1)[:, None] + U_A @ x), axis=0)
-        first, second, _ = Pairs(z, x).moments(W)
-        a["Z"] = (a["Z"] - U_B @ t - first) * root
+        a, b, U, W, turned = no_gradient(A), no_gradient(B), K_bar * F, K_bar * factor, 0.0
+        W *= series(order + 1)
+        if order == 2:
+            W -= K_bar * series(2) * both
+            turned = np.sum(s * ((K_bar * series(1)) @ t), axis=0)
+        first, second, _ = pairs.moments(W)
+        a["Z"] -= first
         if not B.data:
-            b["Z"] = (b["Z"] + t * U_B.sum(0)[:, None] - Pairs(x, z).moments(W.T)[0]) * root
-        # PΔ changes by −2PΔ with log ℓ, and Δ alone by −Δ: hence U twice
-        lengthscale = 2.0 * (turned + np.sum(t * (U_B.T @ z - x * U_B.sum(0)[:, None]), axis=0)) - second
-        return np.vdot(K_bar, K), lengthscale, a, b
+            b["Z"] -= Pairs(x, z).moments(W.T)[0]
+        U_A, U_B = (U, U) if order == 1 else (U * right, U * left)
+        for of, part, own, other, s_own, x_own, x_other in ((of_A, U_A, a, b, s, z, x), (of_B, U_B.T, b, a, t, x, z)):
+            if of:
+                rest, total = thin_product(part.T, s_own) if part.flags.f_contiguous else (s_own.T @ part).T, part.sum(axis=1)
+                own["Z"], other["Z"] = own["Z"] + s_own * total[:, None], other["Z"] - rest
+                turned += np.sum(x_other * rest, axis=0) - total @ (s_own * x_own)
+        a["Z"], b["Z"] = a["Z"] * root, b["Z"] * root
+        # PΔ changes by −2PΔ with log ℓ, and Δ alone by −Δ: hence twice the sums with U
+        return np.vdot(K_bar, K), 2.0 * turned - second, a, b
 
     return K, pull
 
@@ -529,16 +534,6 @@ def values_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[n
 
     return K, pull
 
-# %% ../nbs/04_interdomain.ipynb #16492b6a
-def white_vjp(kernel: White, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
-    """Covariances (M, n) of windows of white noise, which are its variance for a point with
-    itself and otherwise 0, and their pull-back.
-    """
-    K = np.zeros((len(A.centre), len(B.centre)))
-    if one_set:
-        np.fill_diagonal(K, np.where(A.width.any(axis=1), 0.0, kernel.variance))
-    return K, lambda K_bar: ({"log_variance": np.vdot(K_bar, K)}, no_gradient(A), no_gradient(B))
-
 # %% ../nbs/04_interdomain.ipynb #89cefa6f
 def inverse_squares(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     """P (D,), one over the squared lengthscale of each column of X, 0 for those that do not matter. ValueError if
@@ -564,8 +559,8 @@ def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, 
     their pull-back.
     """
     P, variance, swap = inverse_squares(kernel, A.centre), float(kernel.variance), False
-    if isinstance(kernel, Matern32 | Matern52):
-        K, pull_K = matern_vjp(kernel, P, A, B)
+    if A.plain and B.plain:
+        K, pull_K = slopes_vjp(kernel, P, A, B)
     elif B.plain and not B.sloped.any():
         K, pull_K = data_vjp(variance, P, A, B)
     elif swap := A.plain and not A.sloped.any():
@@ -592,31 +587,29 @@ def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndar
 
 # %% ../nbs/04_interdomain.ipynb #f0c653fe
 def product_vjp(kernel: Product, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
-    """Covariances (M, n) of points and derivatives under a product of kernels, and their pull-back: by the product
+    """Covariances (M, n) of points or derivatives under a product of kernels, and their pull-back: by the product
     rule, the sum over the factor that is differentiated on the left, and that on the right.
     """
-    values, n = [replace(W, direction=0.0 * W.direction) for W in (A, B)], len(kernel.kernels)
-    first = A.sloped[:, None], B.sloped
-    found = [{(i, j): pair_vjp(part, A if i else values[0], B if j else values[1], False) for i in (0, 1) for j in (0, 1)} for part in kernel.kernels]
-    ways = [(np.where((first[0] | (i == 0)) & (first[1] | (j == 0)), 1.0, 0.0), [(k == i, k == j) for k in range(n)]) for i in range(n) for j in range(n)]
+    n = len(kernel.kernels)
+    (first, A_values), (second, B_values) = ((range(n) if W.sloped.any() else (None,), replace(W, direction=0.0 * W.direction)) for W in (A, B))
+    ways = [[(k == i, k == j) for k in range(n)] for i in first for j in second]
+    found = [{key: pair_vjp(part, A if key[0] else A_values, B if key[1] else B_values, False) for key in {way[k] for way in ways}} for k, part in enumerate(kernel.kernels)]
 
-    def product(way: tuple, left_out: int | None = None) -> np.ndarray:
-        mask, which = way
-        return reduce(mul, (found[k][which[k]][0] for k in range(n) if k != left_out), mask)
+    def times(way: list, left_out: int | None = None) -> np.ndarray:
+        return reduce(mul, (found[k][way[k]][0] for k in range(n) if k != left_out), 1.0)
 
     def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         gradients, sides = [], []
         for k, part in enumerate(found):
             own = []
             for key, (_, pull_part) in part.items():
-                bars = [K_bar * product(way, k) for way in ways if way[1][k] == key]
-                if bars:
-                    own.append(pull_part(sum(bars)))
+                bars = [K_bar * times(way, k) for way in ways if way[k] == key]
+                own.append(pull_part(sum(bars)))
             gradients.append(added([one for one, *_ in own]))
             sides += [pair for _, *pair in own]
         return numbered(gradients), *map(added, zip(*sides))
 
-    return sum(map(product, ways)), pull
+    return sum(map(times, ways)), pull
 
 
 def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
@@ -638,9 +631,14 @@ def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.
     if isinstance(kernel, Linear):
         return linear_vjp(kernel, A, B)
     if isinstance(kernel, White) and not sloped:
-        return white_vjp(kernel, A, B, one_set)
-    kind, table = B.kind if A.kind == "InducingPoints" else A.kind, "the table on the page about inter-domain features"
-    raise NotImplementedError(f"{kind} has no closed form with the kernel {type(kernel).__name__}; use function values, or a kernel from {table}.")
+        return np.zeros((len(A.centre), len(B.centre))), lambda K_bar: ({"log_variance": 0.0}, no_gradient(A), no_gradient(B))
+    raise no_closed_form(B.kind if A.kind == "InducingPoints" else A.kind, kernel)
+
+
+def no_closed_form(kinds: str, kernel: Kernel) -> NotImplementedError:
+    """The error for a pair without a closed form."""
+    table = "the table on the page about inter-domain features"
+    return NotImplementedError(f"{kinds} has no closed form with the kernel {type(kernel).__name__}; use function values, or a kernel from {table}.")
 
 # %% ../nbs/04_interdomain.ipynb #41c8d8c1
 def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
@@ -649,19 +647,35 @@ def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[n
     """
     one_set, kernel = B is None, kernel.kernel if kernel.of_functionals else kernel
     B = A if one_set else B
-    wide, pull_pair = pair_vjp(kernel, with_blurs(A), with_blurs(B), one_set)
-    K_A = less_level(B, wide.T).T  # the rows that are subtracted are still included
+    first = sorted_windows(A)
+    second = first if one_set else sorted_windows(B)
+    found = [[pair_vjp(kernel, one[1], other[1], one_set and one is other) for other in second] for one in first]
+    strips = [assembled([part for part, _ in row], second, len(B.level), 1) for row in found]
+    K = assembled(strips, first, len(A.level), 0)
 
     def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        wide_bar = less_level_bar(B, less_level_bar(A, K_bar).T).T
-        gradient, a, b = pull_pair(wide_bar)
-        a = level_pull(A, a, K_bar, K_A)
-        return gradient, a, level_pull(B, b, K_bar.T, less_level(A, wide).T)
+        gradients, totals = [], (no_gradient(A), no_gradient(B))
+        for (i, one), (j, other) in product(enumerate(first), enumerate(second)):
+            bar, (part, pull_part) = K_bar[one[0]][:, other[0]], found[i][j]
+            bar = bar if one[2] is None else one[2][:, None] * bar
+            bar = bar if other[2] is None else other[2] * bar
+            gradient, *bars = pull_part(bar)
+            gradients.append(gradient)
+            for W, total, (rows, _, factor), own, axis in zip((A, B), totals, (one, other), bars, (1, 0)):
+                if not W.data:
+                    own = own if factor is None else level_gradient(W.take(rows), own, np.sum(bar * part, axis=axis))
+                    for name in total:
+                        total[name][rows] += own[name]
+        return added(gradients), *totals
 
-    K = less_level(A, K_A)
     return 0.5 * (K + K.T) if one_set else K, pull
 
 # %% ../nbs/04_interdomain.ipynb #a6ef594a
+def own_gradient(features: Features, bars: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Derivatives with the keys of the features' parameters, from those of the single windows."""
+    return {key: bars[key].sum(0) if value.ndim == 1 else bars[key] for key, value in features.parameters().items()}
+
+
 class WindowFeatures(Features):
     """Features that are `Windows`; subclasses are frozen dataclasses with a field Z (M, D)
     and define `windows`.
@@ -682,7 +696,7 @@ class WindowFeatures(Features):
 
         def pull_back(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
             gradient, a, b = pull(K_bar)
-            return gradient, self.gradient(added([a, b]))
+            return gradient, own_gradient(self, added([a, b]))
 
         return K, pull_back
 
@@ -696,13 +710,9 @@ class WindowFeatures(Features):
 
         def pull_back(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
             gradient, a, _ = pull(K_bar)
-            return gradient, self.gradient(a)
+            return gradient, own_gradient(self, a)
 
         return K, pull_back
-
-    def gradient(self, bars: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Derivatives with the keys of `parameters()`, from those for the single windows."""
-        return {key: bars[key].sum(0) if value.ndim == 1 else bars[key] for key, value in self.parameters().items()}
 
 # %% ../nbs/04_interdomain.ipynb #86de2025
 def per_dimension(value: ArrayLike, Z: np.ndarray, name: str) -> np.ndarray:
@@ -1054,7 +1064,7 @@ def cross_vjp(kernel: Kernel, one: Features, other: Features) -> tuple[np.ndarra
 
     def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         gradient, a, b = pull_windows(K_bar)
-        return gradient, WindowFeatures.gradient(one, a), WindowFeatures.gradient(other, b)
+        return gradient, own_gradient(one, a), own_gradient(other, b)
 
     return K, pull
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from .inference import Fit
 from .model import Model, model_covariance, model_predict, predictive_log_density
-from .numerics.distances import Neighbours
 from .numerics.linalg import solve_lower
 from .numerics.threads import chunk_slices, map_chunks, one_blas_thread
 from .shards import Rows, per_row
@@ -124,16 +123,18 @@ class LocalRows:
         return np.where(spread > 0.0, spread, 1.0)
 
     @cached_property
-    def finder(self) -> Neighbours:
-        """The search for the nearest row, or with blocks for the block with the nearest mean input."""
+    def finder(self) -> Any:
+        """scikit-learn's search for the nearest row, or with blocks for the block with the nearest mean input."""
+        from sklearn.neighbors import NearestNeighbors
+
         places = (self.X - self.X[0]) / self.spread
         if self.blocks is not None:
             places = np.stack([places[rows].mean(axis=0) for rows in self.members])
-        return Neighbours(places)
+        return NearestNeighbors(algorithm="kd_tree" if places.shape[1] <= 4 else "brute").fit(places)
 
     def nearest(self, X: np.ndarray, k: int) -> np.ndarray:
         """The numbers of the k nearest rows, or of the k nearest blocks, (S, k), nearest first."""
-        return self.finder.nearest((X - self.X[0]) / self.spread, k)
+        return self.finder.kneighbors((X - self.X[0]) / self.spread, k, return_distance=False)
 
     def groups(self, X: np.ndarray, n_inducing: int, labels: np.ndarray | None = None) -> Iterator[Pair]:
         """Yield the numbers of the rows of blocks (G, b) and of test points X (S, D) that belong to

@@ -8,14 +8,14 @@ __all__ = ['Observation', 'Value', 'Slope', 'SlopeSign', 'Mean', 'Difference']
 # %% ../nbs/22_observations.ipynb #27b002d2
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .features import SLOPES, Windows, inverse_squares, per_dimension, points, stationary_gradient, windows_vjp
-from .kernels import Kernel, Stationary, Sum
-from .numerics.distances import StackedPairs
+from .features import SLOPES, Windows, inverse_squares, no_closed_form, per_dimension, points, sorted_windows, stationary_gradient, windows_vjp
+from .kernels import Constant, Cosine, Kernel, Linear, Periodic, Product, SquaredExponential, Stationary, Sum, White
 from .numerics.parameters import added, numbered
 from .numerics.validation import inputs_2d, is_number, require_finite, shown
 
@@ -30,43 +30,76 @@ def scaled(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     vector, code = X[:, D : 2 * D], X[:, 2 * D :]
     return np.hstack([(X[:, :D] - mean) / scale, np.where(code[:, :1] == SIGN, vector, vector / scale), code])
 
-# %% ../nbs/22_observations.ipynb #26b829cb
-def variances_vjp(kernel: Kernel, A: Windows) -> tuple[np.ndarray, Callable]:
-    """The variances (n,) of windows, which have no frequencies, and their pull-back to the kernel's parameters. Cost
-    O(nD), or that of n small covariance matrices where there is no formula.
+# %% ../nbs/22_observations.ipynb #26b829c1
+def product_of_pairs(g: np.ndarray, h: np.ndarray, slopes: bool) -> np.ndarray:
+    """The numbers k (3, n) for the product of two kernels, Equation 22.3 of the site."""
+    return np.array([g[0] * h[0], g[0] * h[1] + g[1] * h[0], g[2] * h[0] + 2 * g[1] * h[1] + g[0] * h[2]]) if slopes else g * h
+
+
+def product_of_pairs_bar(bar: np.ndarray, h: np.ndarray, slopes: bool) -> np.ndarray:
+    """The adjoint of `product_of_pairs` with respect to g."""
+    return np.array([bar[0] * h[0] + bar[1] * h[1] + bar[2] * h[2], bar[1] * h[0] + 2 * bar[2] * h[1], bar[2] * h[0]]) if slopes else bar * h
+
+# %% ../nbs/22_observations.ipynb #26b829c3
+TILE = 64  # rows whose covariance matrix is computed for the sake of its diagonal
+
+
+def pair_variances(kernel: Kernel, A: Windows, other: np.ndarray) -> tuple[np.ndarray, Callable]:
+    """The numbers k (3, n) of the values at points and the values at `other` (n, D), or of the values and slopes of
+    derivatives, along `other`; the first is also the variance of averages. With their pull-back to the kernel's parameters.
+    Cost O(nD).
     """
-    if isinstance(kernel, Sum):
-        parts, pulls = zip(*(variances_vjp(part, A) for part in kernel.kernels))
-        return sum(parts), lambda bar: numbered([pull(bar) for pull in pulls])
-    if A.plain and not (A.level.any() or A.sloped.any()):
-        return kernel.diag_vjp(A.centre)
-    if type(kernel) in SLOPES and (A.plain or SLOPES[type(kernel)] == 1.0):
-        return stationary_variances(kernel, A)
-    tiles = [slice(first, first + TILE) for first in range(0, len(A.centre), TILE)]
-    parts, pulls = zip(*(windows_vjp(kernel, A.take(rows)) for rows in tiles))
-    return np.concatenate([np.diag(K) for K in parts]), lambda bar: added([pull(np.diag(bar[rows]))[0] for rows, pull in zip(tiles, pulls)])
+    slopes, X, none = bool(A.sloped.any()), A.centre, np.zeros(len(A.centre))
+    if isinstance(kernel, Sum) or (isinstance(kernel, Product) and A.plain):
+        parts, pulls = zip(*(pair_variances(part, A, other) for part in kernel.kernels))
+        if isinstance(kernel, Sum):
+            return sum(parts), lambda bar: numbered([pull(bar) for pull in pulls])
+        times, others = partial(product_of_pairs, slopes=slopes), [parts[:k] + parts[k + 1 :] for k in range(len(parts))]
+        return reduce(times, parts), lambda bar: numbered(
+            [pull(product_of_pairs_bar(bar, reduce(times, rest), slopes) if rest else bar) for pull, rest in zip(pulls, others)]
+        )
+    (one, pull_one), linear = kernel.diag_vjp(X), isinstance(kernel, Linear)
+    if not A.plain and isinstance(kernel, Linear | White):
+        return np.array([linear * one, none, none]), lambda bar: pull_one(linear * bar[0])
+    if linear:
+        (two, pull_two), (gap, pull_gap) = kernel.diag_vjp(other), kernel.diag_vjp(X - other)
+        pull_linear = lambda bar: added([pull_one(bar[0] + 0.5 * bar[1]), pull_two(bar[2] + 0.5 * bar[1]), pull_gap(-0.5 * bar[1])])
+        return np.array([one, 0.5 * (one + two - gap), two]), pull_linear
+    if slopes or not A.plain:
+        if type(kernel) not in (SLOPES if A.plain else (SquaredExponential, Constant)):
+            raise no_closed_form(A.kind, kernel)
+        P = inverse_squares(kernel, X)
+        tau, parts = 1.0 + 2.0 * P * A.width**2, SLOPES[type(kernel)] * float(kernel.variance) * P * other**2
+        one, two = one / np.sqrt(np.prod(tau, axis=1)), parts.sum(axis=1)
+        return np.array([one, none, two]), lambda bar: stationary_gradient(
+            kernel, bar[0] @ one + bar[2] @ two, (bar[0] * one) @ (1.0 - 1.0 / tau) - 2.0 * bar[2] @ parts
+        )
+    two, pull_two = kernel.diag_vjp(other)
+    if isinstance(kernel, Stationary | Periodic | Cosine | Constant | White):
+        K, pull_K = kernel.vjp(X - other, np.zeros((1, X.shape[1])))
+        across, pull_across = K[:, 0], lambda bar: pull_K(bar[:, None])[0]
+    else:
+        tiles = [slice(first, first + TILE) for first in range(0, len(X), TILE)]
+        blocks, pulls = zip(*(kernel.vjp(X[rows], other[rows]) for rows in tiles))
+        across = np.concatenate([np.diag(K) for K in blocks])
+        pull_across = lambda bar: added([pull(np.diag(bar[rows]))[0] for pull, rows in zip(pulls, tiles)])
+    return np.array([one, across, two]), lambda bar: added([pull_one(bar[0]), pull_across(bar[1]), pull_two(bar[2])])
 
-
-TILE = 16  # rows whose covariance matrix is computed for the sake of its diagonal
-
-
-def stationary_variances(kernel: Stationary, A: Windows) -> tuple[np.ndarray, Callable]:
-    """`variances_vjp` for the squared exponential, and for points and derivatives of Matérn 3/2 and 5/2."""
-    P, variance, rows = inverse_squares(kernel, A.centre), float(kernel.variance), np.flatnonzero(A.level)
-    tau = 1.0 + 2.0 * P * A.width**2
-    size, slope = variance / np.sqrt(np.prod(tau, axis=1)), SLOPES[type(kernel)] * A.direction**2 * P / tau
-    var = size * (~A.sloped + slope.sum(axis=1))
-    pairs = np.stack([np.zeros((len(rows), len(P))), A.shift[rows] * np.sqrt(P)], axis=1)
-    K, pull_K = kernel.profile(StackedPairs(pairs))
-    var[rows] = 2.0 * (variance - K[:, 0, 1])
-
-    def pull(bar: np.ndarray) -> dict:
-        lengthscale = (bar * var) @ (1.0 - 1.0 / tau) - 2.0 * (bar * size) @ (slope / tau)
-        change = (K if pull_K is None else pull_K())[:, 0, 1]
-        lengthscale = lengthscale - 2.0 * (bar[rows] * change) @ pairs[:, 1] ** 2
-        return stationary_gradient(kernel, np.vdot(bar, var), lengthscale)
-
-    return var, pull
+# %% ../nbs/22_observations.ipynb #26b829c5
+def variances_vjp(kernel: Kernel, A: Windows) -> tuple[np.ndarray, Callable]:
+    """The variances (n,) of windows, which have no frequencies, and their pull-back to the kernel's parameters. Cost O(nD)."""
+    var, pulls = np.zeros(len(A.centre)), []
+    for rows, own, factor in sorted_windows(A):
+        slopes = bool(own.sloped.any())
+        if own.plain and not slopes and factor is None:
+            part, pull = kernel.diag_vjp(own.centre)
+        else:
+            share = np.array([1.0, -2.0, 0.0] if factor is not None else [0.0, 0.0, 1.0] if slopes else [1.0, 0.0, 0.0])
+            k, pull_k = pair_variances(kernel, own, own.direction if factor is None else A.centre[rows])
+            part, pull = share @ k, lambda bar, pull_k=pull_k, share=share: pull_k(np.outer(share, bar))
+        var[rows] += part
+        pulls.append((rows, pull))
+    return var, lambda bar: added([pull(bar[rows]) for rows, pull in pulls])
 
 # %% ../nbs/22_observations.ipynb #20be377a
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,7 +136,8 @@ class Observed(Kernel):
         if X.shape[1] != 2 * D + 2:
             raise ValueError(f"`X` must have {D} columns, or {2 * D + 2} that describe functionals; got {X.shape[1]} features.")
         x, vector, code = X[:, :D], X[:, D : 2 * D], X[:, 2 * D]
-        parts = {name: vector * np.isin(code, kinds)[:, None] for name, kinds in (("width", MEAN), ("direction", (SLOPE, SIGN)), ("shift", DIFFERENCE))}
+        parts = {"width": code == MEAN, "direction": (code == SLOPE) | (code == SIGN), "shift": code == DIFFERENCE}
+        parts = {name: vector * mask[:, None] for name, mask in parts.items() if mask.any()}
         kind = " and ".join(name for number, name in enumerate(NAMES) if number and np.any(code == number))
         return replace(points(x), **parts, level=np.where(code == DIFFERENCE, 1.0, 0.0), kind=kind or NAMES[VALUE])
 

@@ -6,16 +6,12 @@
 __all__ = []
 
 # %% ../../nbs/internals/numerics/distances.ipynb #2fdfcdc9
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator
 
 import numpy as np
-from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from .linalg import thin_product
-from .threads import chunk_slices, map_chunks
 
 # %% ../../nbs/internals/numerics/distances.ipynb #ef0f4421
 EXPANSION_LIMIT = 1e3  # largest ‖a‖² of a near point: an expanded square then errs by about 1e-12
@@ -128,56 +124,6 @@ class StackedPairs(Pairs):
         """variance · exp(−‖aₙ − aₘ‖²/2) for all pairs of a set, (G, b, b)."""
         K = -0.5 * self.squares()
         return float(variance) * np.exp(K, out=K)
-
-# %% ../../nbs/internals/numerics/distances.ipynb #ce982b8c
-@dataclass(frozen=True, eq=False)
-class Neighbours:
-    """The search for the nearest of some points (N, D)."""
-
-    points: np.ndarray
-
-    @cached_property
-    def tree(self) -> cKDTree:
-        """The tree that is searched in at most four dimensions."""
-        return cKDTree(self.points)
-
-    def nearest(self, X: np.ndarray, k: int) -> np.ndarray:
-        """The numbers of the k points nearest to each row of X (S, D), (S, k), nearest first."""
-        if X.shape[1] <= 4:
-            return self.tree.query(X, [*range(1, k + 1)])[1]
-        found, step = np.empty((len(X), k), dtype=int), max(1, min(AT_ONCE, 10**6 // len(self.points)))
-        centre = self.points.mean(axis=0)
-        A, X = self.points - centre, X - centre
-        right = np.vstack([A.T, -0.5 * np.einsum("mn,mn->m", A, A)]).astype(np.float32)
-
-        def work(share: Sequence[slice]) -> None:
-            for part in share:
-                x = X[part]
-                row, number = promising(x, right, k)
-                gap = A[number] - x[row]
-                order = np.lexsort((np.einsum("mn,mn->m", gap, gap), row))
-                starts = np.searchsorted(row, np.arange(len(x)))
-                found[part] = number[order[starts[:, None] + np.arange(k)]]
-
-        map_chunks(work, chunk_slices(len(X), 1, step))
-        return found
-
-# %% ../../nbs/internals/numerics/distances.ipynb #49ae2f53
-AT_ONCE = 64  # points whose nearest points are found together
-
-
-def promising(x: np.ndarray, right: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of a row of x (s, D) and the number of a point that may be among its k nearest, both
-    (P,), sorted by row. `right` (D + 1, N) contains Aᵀ and −‖aₙ‖²/2 in single precision.
-    """
-    (D, n), groups = right.shape, min(right.shape[1], max(400, 5 * k))
-    score = np.column_stack([x, np.ones(len(x))]).astype(np.float32) @ right
-    best = score[:, : n // groups * groups].reshape(len(x), -1, groups).max(axis=1)
-    limit = np.partition(best, groups - k, axis=1)[:, groups - k].astype(float)
-    size = np.einsum("mn,mn->m", x, x)
-    reach = 2.0 * np.sqrt(size) + np.sqrt(np.maximum(size - 2.0 * limit, 0.0))
-    limit -= 4.0 * (D + 1) * np.finfo(np.float32).eps * reach**2
-    return np.divmod(np.flatnonzero(~(score < limit[:, None].astype(np.float32))), n)
 
 # %% ../../nbs/internals/numerics/distances.ipynb #14286e3c
 def ordered_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
