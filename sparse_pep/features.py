@@ -99,7 +99,7 @@ class InducingPoints(Features):
 
     def __post_init__(self) -> None:
         Z = inputs_2d(self.Z, "Z")
-        if not Z.size or not np.all(np.isfinite(Z)):
+        if not Z.size or not np.isfinite(Z).all():
             raise ValueError(
                 f"`Z` must be finite and have at least one row and column; got shape {Z.shape} with {np.sum(~np.isfinite(Z))} values that are not finite."
             )

@@ -45,7 +45,7 @@ def state_at(shards: Shards, Kuu: Factor, sums: Sums, accuracy: Accuracy, memory
             return None
         value += 0.5 * np.vdot(q.b, q.b) - q.b[0].size * q.B.half_log_det
     projection = Projection(*shards.ask(projections, posteriors, accuracy, memory, scale))
-    value += projection.terms - 0.5 * projection.weight * np.sum(scale - 1.0 - np.log(scale))
+    value += projection.terms - 0.5 * projection.weight * (scale - 1.0 - np.log(scale)).sum()
     return State(float(value), posteriors, sums, projection, scale) if np.isfinite(value) else None
 
 # %% ../nbs/11_inference.ipynb #ddf2b58f
@@ -90,7 +90,7 @@ class Search:
         steady = abs(value - first) <= self.tol * (1.0 + abs(first)) or change <= 1e-3 * self.tol
         sharp = self.relative == self.finest or state.projection.error.value <= self.finest
         self.converged = change <= self.tol and steady and sharp
-        self.relative = float(np.clip(1e-3 * change, self.finest, FINEST_AND_COARSEST[1]))
+        self.relative = min(max(1e-3 * change, self.finest), FINEST_AND_COARSEST[1])
         if self.tight and state.projection.weight:  # v at which log Z is highest; 1 where less does not help
             mean = np.reshape(state.projection.curvature, (-1, 1)) / state.projection.weight
             self.scale = 1.0 / (1.0 - np.minimum(mean, 0.0))
@@ -120,7 +120,7 @@ class Search:
         return Step(gamma=gamma, size=self.size)
 
 # %% ../nbs/11_inference.ipynb #822fc2fa
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Fit:
     """The outcome of inference."""
 
@@ -149,7 +149,6 @@ class Fit:
 
 
 # %% ../nbs/11_inference.ipynb #6c62cdd4
-@one_blas_thread()
 def fixed_point(
     shards: Shards, Kuu: Factor, start: np.ndarray | None = None, tol: float = 1e-8, max_sweeps: int = 500,
     memory: int = MEMORY, tight: bool = False,
@@ -163,7 +162,7 @@ def fixed_point(
     `tight`, v of each latent function is maximised along with the sites. LinAlgError if q(u) is not a
     distribution even without sites. Bui, Yan and Turner (2017), sections 3.4 and 3.7.
     """
-    finest = float(np.clip(tol**2, *FINEST_AND_COARSEST))
+    finest = min(max(tol**2, FINEST_AND_COARSEST[0]), FINEST_AND_COARSEST[1])
     relative = FINEST_AND_COARSEST[1] if start is None and shards.state is None else finest
     sums = Sums(*shards.ask(site_sums, start))
     search = Search(tol, memory, tight, finest, relative, scale=np.ones((len(sums.precision), 1)))
@@ -179,18 +178,17 @@ def fixed_point(
         if state is None:
             raise np.linalg.LinAlgError("q(u) is not a distribution even without sites; check the parameters of the kernel.")
     smallest, worst = state.projection.smallest.value, state.projection.error.value
-    moved = np.ptp(search.trace[-10:]) if search.trace else np.inf
-    usable = search.converged or bool(search.change <= 1.0 and moved <= 0.01 * state.sums.weight)
-    fit = Fit(
+    last = search.trace[-10:] or [np.inf, -np.inf]
+    usable = search.converged or bool(search.change <= 1.0 and max(last) - min(last) <= 0.01 * state.sums.weight)
+    own: tuple[Any, ...] = (shards.state,)
+    if shards.source is None:
+        data = shards.local[0]
+        precision, shift = (part if part.ndim == 2 else part[None] for part in data.state.sites)
+        own = None if data.known else data.state.sites, data.dff, precision, shift, data.own_sites
+    return Fit(
         *state, usable, search.converged, sweep, search.change, search.shortest, np.array(search.trace),
-        Kuu.jitter, bool(np.isfinite(smallest)), -smallest, worst, shards,
+        Kuu.jitter, bool(np.isfinite(smallest)), -smallest, worst, shards, *own,
     )
-    if shards.source is not None:
-        return replace(fit, start=shards.state)
-    data = shards.local[0]
-    precision, shift = np.atleast_2d(data.state.sites[0]), np.atleast_2d(data.state.sites[1])
-    start = None if data.known else data.state.sites
-    return replace(fit, start=start, dff=data.dff, site_precision=precision, site_shift=shift, own_sites=data.own_sites)
 
 # %% ../nbs/11_inference.ipynb #8c1f7b0e
 @one_blas_thread()

@@ -37,7 +37,7 @@ class ActiveColumns(Parametric):
                 continue
             value, vector = as_floats(getattr(self, name), f"{name}` of `{kind}"), name in self.vectors
             fits = value.ndim == 0 or (value.ndim == 1 and value.size and vector)
-            if not fits or not np.all(np.isfinite(value) & (value > 0)):
+            if not fits or not (np.isfinite(value) & (value > 0)).all():
                 shape = "a number or a vector (D,)" if vector else "one number"
                 raise ValueError(f"`{name}` of {kind} must be positive and finite, {shape}; got {value}.")
             object.__setattr__(self, name, value)
@@ -63,8 +63,7 @@ class ActiveColumns(Parametric):
             if max(self.active_dims) >= X.shape[1]:
                 raise ValueError(f"`active_dims` {self.active_dims} names columns that are not there: X has {X.shape[1]} columns.")
             X = X[:, list(self.active_dims)]
-        value = 0.0 if name is None else getattr(self, name)
-        if np.ndim(value) and len(value) != X.shape[1]:
+        if name is not None and (value := getattr(self, name)).ndim and len(value) != X.shape[1]:
             raise ValueError(f"`{name}` has {len(value)} entries, but X has {X.shape[1]} (active) columns.")
         return X
 
@@ -124,14 +123,8 @@ class Kernel(ActiveColumns):
         """The diagonal (N,) of k(X, X), and its pull-back, which takes kff_bar (N,) to a dictionary with the keys of
         `parameters()`. This one is for k(x, x) = variance; other kernels define their own.
         """
-        kff, none = np.full(X.shape[0], self.variance), self.parameters()
-        for name, value in none.items():
-            none[name] = np.zeros_like(value)
-
-        def pull(kff_bar: np.ndarray) -> dict[str, np.ndarray]:
-            return none | {"log_variance": np.vdot(kff_bar, kff)}
-
-        return kff, pull
+        kff, none = np.zeros(len(X)) + self.variance, {name: 0.0 * value for name, value in self.parameters().items()}
+        return kff, lambda kff_bar: none | {"log_variance": np.vdot(kff_bar, kff)}
 
     def __call__(self, X1: ArrayLike, X2: ArrayLike | None = None) -> np.ndarray:
         """The covariance matrix k(X1, X2) (M, n). With X1 alone it is the covariance of f(X1) with itself (M, M)."""

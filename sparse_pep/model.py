@@ -80,13 +80,12 @@ class Model:
 
     def with_parameters(self, parameters: dict[str, np.ndarray]) -> "Model":
         """Return the same model with other values of `parameters()`."""
-        parts = {}
-        for part, prefix in PREFIXES.items():
-            own, values = getattr(self, part), {}
-            for name in own.parameters():
-                values[name] = parameters[prefix + name]
-            parts[part] = own.with_parameters(values)
-        return replace(self, **parts)
+        own: dict[str, dict[str, np.ndarray]] = {part: {} for part in PREFIXES}
+        for name, value in parameters.items():
+            part, _, rest = name.partition(".")
+            part, rest = (part, rest) if PREFIXES.get(part) else ("likelihood", name)
+            own[part][rest] = value
+        return Model(**{part: getattr(self, part).with_parameters(values) for part, values in own.items()}, priors=self.priors)
 
 
 def of_values(model: Model) -> tuple[Kernel, Likelihood]:
@@ -269,12 +268,12 @@ def evidence_and_gradient(
     Kuu = factorise(matrix, jitter, "Kuu")
     fit = model_evidence(model, data, power, jitter, start, tol, memory, tight, Kuu=Kuu)
     found = energy_gradient(fit)
-    kernel_bar, features_bar = pull_Kuu(found.Kuu_bar)
-    pulled = found.pulled + to_vector([*kernel_bar.values(), *features_bar.values()])
-    size = len(to_vector(model.kernel.parameters()))  # `theta` has the likelihood before the features
-    gradient = np.concatenate([pulled[:size], found.likelihood_bar, pulled[size:], found.mean_bar])
-    start = fit.start if fit.shards.source is None else fit.shards.state  # without the sweeps of the search
-    return replace(fit, shards=None, start=start), gradient
+    kernel_bar, features_bar = map(to_vector, pull_Kuu(found.Kuu_bar))
+    kernel_bar += found.pulled[: len(kernel_bar)]
+    features_bar += found.pulled[len(kernel_bar) :]
+    fit.start = fit.start if fit.shards.source is None else fit.shards.state  # without the sweeps of the search
+    fit.shards = None
+    return fit, to_vector([kernel_bar, found.likelihood_bar, features_bar, found.mean_bar])  # in the order of `theta`
 
 # %% ../nbs/17_model.ipynb #e89ec288
 def model_gradient(

@@ -46,7 +46,7 @@ def gaussian_sites(
     Equation 6.1 of the site; the first display of section 3.5 in Bui, Yan and Turner (2017).
     """
     precision = share / (power * dff + noise_variance) + (1.0 - share) / noise_variance
-    outputs, ratio = np.atleast_2d(y.T), dff / noise_variance
+    outputs, ratio = y.T if y.ndim == 2 else y[None], dff / noise_variance
     each = np.log(2 * np.pi * noise_variance) + ratio * log1p_ratio(power * ratio)
     terms = -0.5 * (len(outputs) * each + precision * (outputs**2).sum(axis=0))
     return precision, (precision * y.T).T, terms
@@ -168,7 +168,7 @@ def adjoint_chunk(
     U = cov @ V  # B⁻¹ V
     var = np.einsum("mn,mn->n", V, U)
     d1 = shift.T - precision * (beta.T @ V)
-    outputs = np.atleast_2d(d1)
+    outputs, means = (d1, beta.T) if d1.ndim == 2 else (d1[None], beta[None])
     total = len(outputs) * precision  # summed over outputs
     e = power * ratio**2 * (total * precision * var + (outputs**2).sum(axis=0))
     e += (1.0 - ratio) * total
@@ -176,7 +176,7 @@ def adjoint_chunk(
     V *= weight * (total - e)
     U *= weight * total
     V -= U
-    for b, d in zip(np.atleast_2d(beta.T), outputs):
+    for b, d in zip(means, outputs):
         dger(V, b, weight * d)
     solve_lower(Kuu, V, transpose=True, out=V)
     return V, 0.5 * weight * (e - total), var, d1
@@ -189,7 +189,7 @@ def log_noise_adjoint(
     """∂ log Z / ∂ log σₙ² (N,) of each data point, without its weight. The arguments are (N,), as
     in `adjoint_chunk` and `gaussian_sites`; `d1` is (K, N) for K outputs.
     """
-    outputs, inner = np.atleast_2d(d1), 1.0 / (power * dff + noise_variance)
+    outputs, inner = d1 if d1.ndim == 2 else d1[None], 1.0 / (power * dff + noise_variance)
     squares = len(outputs) * var + ((outputs / precision) ** 2).sum(axis=0)
     each = (share * noise_variance * inner * inner + (1.0 - share) / noise_variance) * squares
     return 0.5 * (each + len(outputs) * inner * ((1.0 - power) * dff - noise_variance))
@@ -203,13 +203,13 @@ def short_adjoint_chunk(
     """
     G, beta, back = through
     d1 = shift.T - precision * (beta.T @ V)
-    outputs = np.atleast_2d(d1)
+    outputs, means = (d1, back.T) if d1.ndim == 2 else (d1[None], back[None])
     total = weight * len(outputs) * precision
-    same = total.size and np.all(total == total[0])  # then the small factor is multiplied
+    same = total.size and (total == total[0]).all()  # then the small factor is multiplied
     bar = (total[0] * G) @ V if same else G @ V
     if not same:
         bar *= total
-    for b, d in zip(np.atleast_2d(back.T), outputs):
+    for b, d in zip(means, outputs):
         dger(bar, b, weight * d)
     return bar, -0.5 * total, d1
 
@@ -233,8 +233,8 @@ def Kuu_adjoint(Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], precision:
 
     `precision` is V diag(wτ) Vᵀ and `outer` is V diag(we) Vᵀ, both triangles of it. Cost O(M³).
     """
-    outputs, cov = np.atleast_2d(whitened[0].T), whitened[1]
-    H = precision + cov
+    beta, cov = whitened
+    outputs, H = beta.T if beta.ndim == 2 else beta[None], precision + cov
     H.flat[:: len(H) + 1] -= 1.0  # the diagonal
     H *= len(outputs)
     H += outputs.T @ outputs

@@ -80,9 +80,9 @@ def per_row(n_rows: int, **values: float | np.ndarray) -> list[np.ndarray]:
                 f"`{name}` must be one number, or an array with one number for each of the {n_rows} rows; got shape {value.shape}."
             )
         low, high = LIMITS[name]
-        if not (value.size == 0 or (value.min() >= low and value.max() <= high)):
+        if not (((value >= low) & (value <= high)).all() if value.ndim else low <= value <= high):
             raise ValueError(f"`{name}` must lie in [{low:g}, {high:g}]; got {value}.")
-        each.append(value if value.ndim else np.full(n_rows, value))
+        each.append(value if value.ndim else np.zeros(n_rows) + value)
     return each
 
 # %% ../nbs/10_shards.ipynb #f9ab9ccf
@@ -389,14 +389,14 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
         return S, s, terms
 
     S, s, terms = map(sum, zip(*map_chunks(work, range(len(shard.chunks)))))
-    counted = (shard.weight > 0.0) & (np.ndim(shard.trained) > 0 or shard.trained > 0.0)
-    partly = shard.groups is not None or np.any(np.not_equal(shard.trained, 1.0))
+    counted = ((shard.weight > 0.0) & np.greater(shard.trained, 0.0)).astype(float)
+    partly = shard.groups is not None or np.not_equal(shard.trained, 1.0).any()
     shard.sums = Sums(
-        precision=mirror(S), shift=s, terms=terms, n_clipped=sum(shard.clipped.values()), n_rows=int(np.count_nonzero(counted)),
-        unexplained=float(shard.dff[counted].sum()), prior=float(shard.kff[counted].sum()), weight=float(shard.weight.sum()),
+        precision=mirror(S), shift=s, terms=terms, n_clipped=sum(shard.clipped.values()), n_rows=int(counted.sum()),
+        unexplained=float(counted @ shard.dff), prior=float(counted @ shard.kff), weight=float(shard.weight.sum()),
         trace=float(shard.weight @ (shard.dff / shard.noise)) if shard.known else 0.0,
         lowest=Largest(np.full(C, -np.inf) if shard.known else -shard.state.sites[0].min(axis=1)),
-        private=Largest(1.0 if partly else float(np.max(shard.kappa, initial=0.0))),
+        private=Largest(1.0 if partly else float(shard.kappa.max(initial=0.0))),
     )  # fmt: skip
     return shard.sums
 
@@ -484,7 +484,7 @@ def adjoints(
     if not shard.known:
         return Adjoints(mirror(outer), pulled, 0.0, 0.0)
     slopes *= shard.weight * shard.trained
-    noise_bar = np.sum(slopes, keepdims=True)
+    noise_bar = slopes.sum(keepdims=True)
     if shard.groups is not None:  # a noise variance for each group
         noise_bar = np.bincount(shard.groups, slopes, np.size(shard.likelihood.noise_variance))
     mean_bar = 0.0 if shard.pull_mean is None else to_vector(shard.pull_mean((shard.weight * f_bar).T))

@@ -23,7 +23,7 @@ def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, in
     inducing point. Cost 2NM flops.
     """
     dff = kff - np.einsum("mn,mn->n", V, V)
-    n_clipped = int(np.count_nonzero(dff < 0.0))
+    n_clipped = int((dff < 0.0).sum())
     return np.maximum(dff, 0.0, out=dff), n_clipped
 
 # %% ../nbs/05_sites.ipynb #2e92c584

@@ -30,16 +30,20 @@ class Pairs:
 
     def __init__(self, A: np.ndarray, B: np.ndarray | None = None, centred: bool = False) -> None:
         if centred:
-            centre = A.mean(axis=0)
+            centre = A.sum(axis=0) / len(A)
             A, B = A - centre, None if B is None else B - centre
         self.A: np.ndarray = A
         self.B: np.ndarray = A if B is None else B
         a2 = np.einsum("mn,mn->m", A, A)
-        self.norms: tuple[np.ndarray, np.ndarray] = a2, a2 if self.B is A else np.einsum("mn,mn->m", B, B)
-        a, b = np.flatnonzero(~(a2 <= EXPANSION_LIMIT)), np.flatnonzero(~(self.norms[1] <= EXPANSION_LIMIT))
-        self.expands: bool = not len(a) and not len(b)
-        self.doubtful: tuple[np.ndarray, ...] | None = np.ix_(a, b) if len(a) and len(b) else None
-        self.by_differences: bool = 2 * len(a) * len(b) > len(A) * len(self.B)
+        b2 = a2 if self.B is A else np.einsum("mn,mn->m", B, B)
+        self.norms: tuple[np.ndarray, np.ndarray] = a2, b2
+        self.expands: bool = bool(a2.max(initial=0.0) <= EXPANSION_LIMIT and b2.max(initial=0.0) <= EXPANSION_LIMIT)
+        self.doubtful: tuple[np.ndarray, ...] | None = None
+        self.by_differences: bool = False
+        if not self.expands:
+            a, b = (np.flatnonzero(~(norms <= EXPANSION_LIMIT)) for norms in self.norms)
+            self.doubtful = np.ix_(a, b) if len(a) and len(b) else None
+            self.by_differences = 2 * len(a) * len(b) > len(A) * len(self.B)
 
     def differences(self) -> Iterator[np.ndarray]:
         """Yield bₙ − aₘ for all pairs, (M, n), one dimension after the other."""
@@ -62,8 +66,8 @@ class Pairs:
             K = -0.5 * cdist(self.A, self.B, "sqeuclidean")
             return float(variance) * np.exp(K, out=K)
         a2, b2 = self.norms
-        left = np.column_stack([self.A, np.log(variance) - 0.5 * a2, np.ones(len(a2))])
-        K = left @ np.vstack([self.B.T, np.ones(len(b2)), -0.5 * b2])
+        left = np.concatenate([self.A.T, [np.log(variance) - 0.5 * a2, np.ones(len(a2))]]).T
+        K = left @ np.concatenate([self.B.T, [np.ones(len(b2)), -0.5 * b2]])
         if self.doubtful is not None:
             a, b = self.doubtful
             K[a, b] = np.log(variance) - 0.5 * cdist(self.A[a[:, 0]], self.B[b[0]], "sqeuclidean")
@@ -86,7 +90,7 @@ class Pairs:
         rows, columns = near @ np.ones(len(B)), np.ones(len(A)) @ near
         WB = thin_product(near, B)
         first = WB - A * rows[:, None]
-        second = columns @ (B * B) - np.sum(A * (WB + first), axis=0)
+        second = columns @ (B * B) - (A * (WB + first)).sum(axis=0)
         if self.doubtful is None:
             return first, second, float(rows.sum())
         a, b = self.doubtful

@@ -12,6 +12,7 @@ import re
 from bisect import bisect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def log1p_ratio(x: ArrayLike) -> np.ndarray:
     x is above -1. The limit is in the remark on VFE, section 3.5 of Bui, Yan and Turner (2017).
     """
     x = np.asarray(x, dtype=float)
-    if not np.all(x > -1.0):
+    if not (x > -1.0).all():
         raise ValueError(f"`x` must be greater than -1 everywhere; the smallest value is {np.min(x)}.")
     safe = np.where(x == 0.0, 1.0, x)
     return np.where(x == 0.0, 1.0, np.log1p(safe) / safe)
@@ -144,11 +145,11 @@ class Factor:
     half_log_det: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "half_log_det", float(np.log(np.diag(self.lower)).sum()))
+        object.__setattr__(self, "half_log_det", float(np.log(self.lower.diagonal()).sum()))
         inverse, _ = lapack.dtrtri(self.lower.T, lower=0)
-        condition = np.abs(self.lower).sum(axis=1).max() * np.abs(inverse).sum(axis=0).max()
+        condition = lapack.dlange("1", self.lower.T) * lapack.dlange("1", inverse)
         if condition * PRODUCT_RCOND < 1.0:  # it may be NaN
-            object.__setattr__(self, "inverse", np.ascontiguousarray(inverse.T))
+            object.__setattr__(self, "inverse", inverse.T)
 
     @property
     def diagonals(self) -> tuple[np.ndarray, np.ndarray]:
@@ -170,13 +171,13 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
     if not np.isfinite(K).all():
         raise np.linalg.LinAlgError(f"`{name}` has entries that are not finite; check the parameters from which it was computed.")
     own = K.diagonal()
-    own = np.where(own > 0.0, own, own.mean())  # some may be 0
+    own = own if own.min() > 0.0 else np.where(own > 0.0, own, own.mean())  # some may be 0
     for used in (jitter, *JITTER_STEPS[bisect(JITTER_STEPS, jitter) :]):
         shifted = np.array(K, dtype=float, order="C")
         shifted.flat[:: len(K) + 1] += used * own  # the diagonal
         lower, info = lapack.dpotrf(shifted.T, lower=0, clean=1, overwrite_a=1)
         if info == 0:
-            return Factor(np.ascontiguousarray(lower.T), used)
+            return Factor(lower.T, used)
     raise np.linalg.LinAlgError(f"`{name}` is not positive definite, even with a relative jitter of {JITTER_STEPS[-1]}.")
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #ad858c0c
@@ -201,9 +202,9 @@ def add_weighted(S: np.ndarray, V: np.ndarray, weight: float | np.ndarray, work:
     sign, or one weight for all. `work` (M, n) is overwritten and may be `V`. Cost nM² flops.
     """
     weight = np.asarray(weight, dtype=float)
-    if weight.size and np.all(weight == weight.flat[0]):
+    if weight.size and (weight == weight.flat[0]).all():
         syrk(S, V, weight.flat[0])
-    elif weight.any():
+    elif weight.size:
         negative = weight < 0.0
         if negative.any():  # few: their columns are taken first
             syrk(S, np.ascontiguousarray(V[:, negative] * np.sqrt(-weight[negative])), -1.0)
@@ -218,8 +219,8 @@ def thin_product(W: np.ndarray, B: np.ndarray) -> np.ndarray:
     """W B for W (M, n) in C order and B (n, D) with few columns, computed for groups of rows of W: these
     are small products, which BLAS computes in less than half the time. Cost 2MnD flops.
     """
-    M, most = len(W), max(1, SMALL_PRODUCT // max(1, B.size))  # rows in a group
-    least = groups = max(1, -(-M // most))
+    M, most = len(W), SMALL_PRODUCT // (B.size or 1) or 1  # rows in a group
+    least = groups = -(-M // most)
     while M % groups and groups < 4 * least:
         groups += 1  # until all have as many rows
     if groups == 1 or M % groups:
@@ -227,9 +228,12 @@ def thin_product(W: np.ndarray, B: np.ndarray) -> np.ndarray:
     return (W.reshape(groups, M // groups, -1) @ B).reshape(M, -1)
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #759ee324
+below = lru_cache(4)(partial(np.tri, dtype=bool))  # which entries of a matrix (M, M) are in its lower triangle
+
+
 def mirror(S: np.ndarray) -> np.ndarray:
     """The symmetric matrix (M, M), or stack of them (C, M, M), whose lower triangle is that of S."""
-    return np.where(np.tri(S.shape[-1], dtype=bool), S, S.swapaxes(-1, -2))
+    return np.where(below(S.shape[-1]), S, S.swapaxes(-1, -2))
 
 
 def inverse_gram(factor: Factor) -> np.ndarray:

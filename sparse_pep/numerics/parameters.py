@@ -62,18 +62,20 @@ class Parametric:
 def to_vector(parameters: dict[str, np.ndarray] | Sequence[np.ndarray]) -> np.ndarray:
     """The entries of all arrays of a dictionary or sequence as one vector (P,)."""
     values = parameters.values() if isinstance(parameters, dict) else parameters
-    return np.concatenate([np.zeros(0), *map(np.ravel, values)], dtype=float)
+    return np.concatenate([(), *values], axis=None, dtype=float)
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #d630889c
 def from_vector(vector: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The inverse of `to_vector`: a dictionary with the names and shapes of `like` from `vector` (P,)."""
     vector, parts, end = np.asarray(vector, dtype=float), {}, 0
+    size = len(vector)
     for name, value in like.items():
-        start, end = end, end + np.size(value)
-        if end <= len(vector):
-            parts[name] = vector[start:end].reshape(np.shape(value))
-    if len(vector) != end:
-        raise ValueError(f"expected {end} parameters ({', '.join(like)}); got {len(vector)}.")
+        value = np.asarray(value)
+        start, end = end, end + value.size
+        if end <= size:
+            parts[name] = vector[start:end].reshape(value.shape)
+    if size != end:
+        raise ValueError(f"expected {end} parameters ({', '.join(like)}); got {size}.")
     return parts
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #777efe35

@@ -8,9 +8,9 @@ __all__ = []
 # %% ../../nbs/internals/numerics/threads.ipynb #a9cfa3b3
 import ctypes
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ContextDecorator, suppress
 from operator import itemgetter
 from threading import Lock
 from typing import Any
@@ -21,9 +21,9 @@ import threadpoolctl
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # names of glibc for options of `mallopt`
 
 
-class BlasHold:
+class BlasHold(ContextDecorator):
     """A limit of one BLAS thread, shared by all computations that ask for it: their number `depth`, the number of
-    `threads` that BLAS was allowed before (1 while none is inside), and a `pool` of so many threads.
+    `threads` that BLAS was allowed before (1 while none is inside), and a `pool` of so many threads for `map_chunks`.
     """
 
     libraries: Any = None
@@ -33,44 +33,44 @@ class BlasHold:
     def __init__(self) -> None:
         self.lock, self.depth, self.threads = Lock(), 0, 1
 
+    def __enter__(self) -> "BlasHold":
+        with self.lock:
+            if self.depth == 0:
+                if self.libraries is None:
+                    with suppress(AttributeError, OSError, TypeError):  # freed arrays of up to 32 MB are kept, 256 MB in all
+                        mallopt = ctypes.CDLL(None).mallopt  # only glibc has it
+                        mallopt(MMAP_THRESHOLD, 2**25)
+                        mallopt(TRIM_THRESHOLD, 2**28)
+                    self.libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
+                self.threads = max(map(itemgetter("num_threads"), self.libraries.info()), default=1)
+                take_control(force=True)
+                self.limiter = self.libraries.limit(limits=1)
+                self.pool = ThreadPoolExecutor(self.threads)
+            self.depth += 1
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.depth -= 1
+            last = self.depth == 0
+            if last:
+                self.threads, pool = 1, self.pool
+                take_control(force=True)
+                self.limiter.restore_original_limits()
+                take_control(force=True)
+        if last:
+            pool.shutdown()  # waits for threads that may still be on their way in here
+
+# %% ../../nbs/internals/numerics/threads.ipynb #70f11b25
 HOLD = BlasHold()
 take_control = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", lambda force: None)  # for the calling thread
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=HOLD.__init__)
 
-# %% ../../nbs/internals/numerics/threads.ipynb #70f11b25
-@contextmanager
-def one_blas_thread() -> Iterator[BlasHold]:
-    """Hold BLAS to one thread, for `with one_blas_thread():` and `@one_blas_thread()`, and
-    give the threads that it had to `map_chunks`.
-    """
-    with HOLD.lock:
-        if HOLD.depth == 0:
-            if HOLD.libraries is None:
-                with suppress(AttributeError, OSError, TypeError):  # freed arrays of up to 32 MB are kept, 256 MB in all
-                    mallopt = ctypes.CDLL(None).mallopt  # only glibc has it
-                    mallopt(MMAP_THRESHOLD, 2**25)
-                    mallopt(TRIM_THRESHOLD, 2**28)
-                HOLD.libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
-            counts = map(itemgetter("num_threads"), HOLD.libraries.info())
-            HOLD.threads = max(counts, default=1)
-            take_control(force=True)
-            HOLD.limiter = HOLD.libraries.limit(limits=1)
-            HOLD.pool = ThreadPoolExecutor(HOLD.threads)
-        HOLD.depth += 1
-    try:
-        yield HOLD
-    finally:
-        with HOLD.lock:
-            HOLD.depth -= 1
-            pool = HOLD.pool if HOLD.depth == 0 else None
-            if pool is not None:
-                HOLD.threads = 1
-                take_control(force=True)
-                HOLD.limiter.restore_original_limits()
-                take_control(force=True)
-        if pool is not None:
-            pool.shutdown()  # waits for threads that may still be on their way in here
+
+def one_blas_thread() -> BlasHold:
+    """The limit of one BLAS thread, for `with one_blas_thread():` and `@one_blas_thread()`."""
+    return HOLD
 
 # %% ../../nbs/internals/numerics/threads.ipynb #4ff2d703
 CHUNK_ENTRIES = 500_000  # of Kuf, in one chunk: 4 MB
@@ -91,12 +91,14 @@ def chunk_slices(n_data: int, n_inducing: int, chunk: int | None = None) -> list
     return list(map(slice, starts, [*starts[1:], n_data]))
 
 # %% ../../nbs/internals/numerics/threads.ipynb #3e4661b9
-@one_blas_thread()
 def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice]) -> list[Any]:
     """Share chunks out over threads: one partial result of `work`, usually a sum, for each thread, always in the same
     order, so that their sum is the same to the last bit each time. `work` visits a list of slices in order, and must
     not call `map_chunks` itself.
     """
-    workers = max(1, min(HOLD.threads, len(slices)))
-    others = HOLD.pool.map(lambda w: work(slices[w::workers]), range(1, workers))  # they have begun
-    return [work(slices[::workers]), *others]
+    if len(slices) == 1:
+        return [work(slices)]
+    with one_blas_thread():
+        workers = max(1, min(HOLD.threads, len(slices)))
+        others = HOLD.pool.map(lambda w: work(slices[w::workers]), range(1, workers))  # they have begun
+        return [work(slices[::workers]), *others]
