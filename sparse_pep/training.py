@@ -264,14 +264,14 @@ class Objective:
 
     def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray, Any]:
         """The value, its gradient (F,) and the fit. LinAlgError if they cannot be computed."""
-        if not np.all(np.isfinite(vector)) or np.any(np.abs(vector[self.logs]) > LOG_LIMIT):
+        if not (np.abs(vector[self.logs]) <= LOG_LIMIT).all():
             raise np.linalg.LinAlgError("parameters out of range")
         try:
             model = self.model_at(vector)
         except ValueError as error:  # a probability that rounds to its limit
             raise np.linalg.LinAlgError(f"parameters out of range: {error}") from error
         fit, gradient = self.evidence(model)
-        if not (np.isfinite(fit.log_evidence) and np.all(np.isfinite(gradient))):
+        if not (np.isfinite(fit.log_evidence) and np.isfinite(gradient).all()):
             raise np.linalg.LinAlgError(
                 "the sites did not settle, or the evidence is not finite; start from a smaller "
                 "kernel variance or more noise, or choose another `power`."
@@ -435,7 +435,7 @@ def maximise(objective: Objective, options: LBFGS, n_data: float, limit: TimeLim
             ascent.record(OptimizeResult(x=x, fun=ascent(x)[0]))
             for _ in range(2):  # the second time without the history
                 before, left = len(ascent.trace), max(1, options.max_iter + 1 - len(ascent.trace))
-                rules = {"maxcor": memory, "ftol": 0.0, "gtol": 1e-3 * ascent.needed, "maxiter": left, "maxfun": 20 * left + 100}
+                rules = {"maxcor": memory, "maxls": 10, "ftol": 0.0, "gtol": 1e-3 * ascent.needed, "maxiter": left, "maxfun": 10 * left + 100}
                 end = minimize(ascent, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=ascent.record, options=rules)
                 if end.status != STALLED or ascent.late or len(ascent.trace) > options.max_iter:
                     break
