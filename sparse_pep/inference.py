@@ -7,7 +7,7 @@ __all__ = ['Fit', 'infer', 'leave_one_out', 'energy_gradient']
 
 # %% ../nbs/11_inference.ipynb #f913a389
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np

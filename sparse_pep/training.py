@@ -435,7 +435,7 @@ def maximise(objective: Objective, options: LBFGS, n_data: float, limit: TimeLim
             ascent.record(OptimizeResult(x=x, fun=ascent(x)[0]))
             for _ in range(2):  # the second time without the history
                 before, left = len(ascent.trace), max(1, options.max_iter + 1 - len(ascent.trace))
-                rules = {"maxcor": memory, "maxls": 10, "ftol": 0.0, "gtol": 1e-3 * ascent.needed, "maxiter": left, "maxfun": 10 * left + 100}
+                rules = {"maxcor": memory, "maxls": 10, "ftol": 0.0, "gtol": 1e-3 * ascent.needed, "maxiter": left, "maxfun": 10**6}
                 end = minimize(ascent, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=ascent.record, options=rules)
                 if end.status != STALLED or ascent.late or len(ascent.trace) > options.max_iter:
                     break
