@@ -182,9 +182,9 @@ def fixed_point(
     usable = search.converged or bool(search.change <= 1.0 and max(last) - min(last) <= 0.01 * state.sums.weight)
     own: tuple[Any, ...] = (shards.state,)
     if shards.source is None:
-        data = shards.local[0]
-        precision, shift = (part if part.ndim == 2 else part[None] for part in data.state.sites)
-        own = None if data.known else data.state.sites, data.dff, precision, shift, data.own_sites
+        data, (precision, shift) = shards.local[0], shards.local[0].state.sites
+        start, shift = None if data.known else data.state.sites, shift if shift.ndim == 2 else shift[None]
+        own = start, data.dff, precision[None] if data.known else precision, shift, data.own_sites
     return Fit(
         *state, usable, search.converged, sweep, search.change, search.shortest, np.array(search.trace),
         Kuu.jitter, bool(np.isfinite(smallest)), -smallest, worst, shards, *own,

@@ -123,8 +123,14 @@ class Kernel(ActiveColumns):
         """The diagonal (N,) of k(X, X), and its pull-back, which takes kff_bar (N,) to a dictionary with the keys of
         `parameters()`. This one is for k(x, x) = variance; other kernels define their own.
         """
-        kff, none = np.zeros(len(X)) + self.variance, {name: 0.0 * value for name, value in self.parameters().items()}
-        return kff, lambda kff_bar: none | {"log_variance": np.vdot(kff_bar, kff)}
+        kff, none = np.zeros(len(X)) + self.variance, self.parameters()
+        for name, value in none.items():
+            none[name] = 0.0 * value
+
+        def pull(kff_bar: np.ndarray) -> dict[str, np.ndarray]:
+            return none | {"log_variance": np.vdot(kff_bar, kff)}
+
+        return kff, pull
 
     def __call__(self, X1: ArrayLike, X2: ArrayLike | None = None) -> np.ndarray:
         """The covariance matrix k(X1, X2) (M, n). With X1 alone it is the covariance of f(X1) with itself (M, M)."""

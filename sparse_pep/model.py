@@ -80,12 +80,13 @@ class Model:
 
     def with_parameters(self, parameters: dict[str, np.ndarray]) -> "Model":
         """Return the same model with other values of `parameters()`."""
-        own: dict[str, dict[str, np.ndarray]] = {part: {} for part in PREFIXES}
+        own: dict[str, dict[str, np.ndarray]] = {"kernel": {}, "likelihood": {}, "features": {}, "mean": {}}
         for name, value in parameters.items():
             part, _, rest = name.partition(".")
             part, rest = (part, rest) if PREFIXES.get(part) else ("likelihood", name)
             own[part][rest] = value
-        return Model(**{part: getattr(self, part).with_parameters(values) for part, values in own.items()}, priors=self.priors)
+        kernel, features = self.kernel.with_parameters(own["kernel"]), self.features.with_parameters(own["features"])
+        return Model(kernel, features, self.likelihood.with_parameters(own["likelihood"]), self.mean.with_parameters(own["mean"]), self.priors)
 
 
 def of_values(model: Model) -> tuple[Kernel, Likelihood]:

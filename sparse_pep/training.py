@@ -188,7 +188,7 @@ def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
     about 2γ M^(−1/2D) with the standard deviation γ of their column, or with a lengthscale of the
     kernel if γ is zero. For their frequencies it is the inverse of this, for all others 1.
     """
-    units = {name: np.ones(np.shape(value)) for name, value in parameters.items()}
+    units = from_vector(np.ones(len(to_vector(parameters))), parameters)
     for name, value in parameters.items():
         if not (name.startswith("features.") and name.endswith("Z")):
             continue

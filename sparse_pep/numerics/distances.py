@@ -41,7 +41,7 @@ class Pairs:
         self.doubtful: tuple[np.ndarray, ...] | None = None
         self.by_differences: bool = False
         if not self.expands:
-            a, b = (np.flatnonzero(~(norms <= EXPANSION_LIMIT)) for norms in self.norms)
+            a, b = np.flatnonzero(~(a2 <= EXPANSION_LIMIT)), np.flatnonzero(~(b2 <= EXPANSION_LIMIT))
             self.doubtful = np.ix_(a, b) if len(a) and len(b) else None
             self.by_differences = 2 * len(a) * len(b) > len(A) * len(self.B)
 
