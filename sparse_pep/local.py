@@ -22,8 +22,8 @@ from .sites import Posterior
 
 # %% ../nbs/20_local.ipynb #8fc60fbd
 def sites_on_f(precision: np.ndarray, shift: np.ndarray, dff: np.ndarray, power: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Precision τ̃ (C, N) and shift ν̃ of the sites as functions of fₙ, from those as functions of
-    wₙᵀu. Where there is no such site, because 1 − ατD is not positive, it is 0.
+    """Precision τ̃ (C, N) and shift ν̃ of the sites as functions of fₙ, from those as functions of wₙᵀu (Equation 20.1 of the
+    site). Where there is no such site, because 1 − ατD is not positive, it is 0.
     """
     left = 1.0 - power * precision * dff
     left = np.where(np.all(left > 0.0, axis=0), left, np.inf)
@@ -32,8 +32,8 @@ def sites_on_f(precision: np.ndarray, shift: np.ndarray, dff: np.ndarray, power:
 # %% ../nbs/20_local.ipynb #90c3b90d
 def site_on_u(D: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """T (G, b, b) and ν (G, b, K) of G blocks, as functions of W_bᵀu, from D (G, b, b) and the
-    sites τ̃ (G, b), ν̃ (G, b, K) of their data points on f. Cost O(Gb³). Where each data point has
-    a site of its own, D is its diagonal (G, b), and the cost O(Gb²).
+    sites τ̃ (G, b), ν̃ (G, b, K) of their data points on f (Equation 20.2 of the site). Cost O(Gb³). Where each data point
+    has a site of its own, D is its diagonal (G, b), and the cost O(Gb²).
     """
     own, one = precision[:, :, None], np.eye(D.shape[1])
     if D.ndim == 2:
@@ -47,8 +47,8 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 def exchange(A: Any, D: Any, mean: np.ndarray, site: Pair, on_f: Pair, signed: bool = False) -> Pair:
-    """Mean (G, t, K) and variance (G, t) of f at t test points of each of G blocks, after the site
-    of the block was exchanged for a factor on f. They are NaN where no distribution is left.
+    """Mean (G, t, K) and variance (G, t) of f at t test points of each of G blocks, after the site of the block was exchanged
+    for a factor on f (Equation 20.3 of the site and the next). They are NaN where no distribution is left.
 
     `A` is the covariance (G, b + t, b) under q of wᵀu for the data points of the block, then for the test
     points, with the data points of the block, and the variances (G, t) of the test points; `D` the same
