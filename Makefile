@@ -35,7 +35,7 @@ soak: .venv/.installed
 	$(BIN)/python tests/soak.py $(if $(HOURS),--minutes $$(($(HOURS) * 60)))
 
 docs: .venv/.installed
-	$(BIN)/python -m docs.build
+	if command -v quarto >/dev/null; then $(BIN)/nbdev_docs; else $(BIN)/python -m docs.build; fi
 
 lint: .venv/.installed
 	$(BIN)/ruff check nbs tests studies benchmarks docs setup.py .ci/check_types.py

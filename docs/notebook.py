@@ -3,35 +3,25 @@ import ast
 import base64
 import functools
 import json
-import posixpath
 import re
 import struct
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
+import griffe
 import yaml
 from execnb.nbio import mk_cell, read_nb
 from nbdev.config import get_config
-from nbdev.doclinks import NbdevLookup, _lineno
-from nbdev.process import Processor
+from nbdev.process import NBProcessor, Processor
 from nbdev.processors import FilterDefaults, _default_exp
 
 from docs.paper_map import HEADING, anchor, equations
 
-OWN_PLACES = set(re.findall(r' id="([^"$]+)"', (Path(__file__).parent / "template.html").read_text(encoding="utf-8")))  # of the site itself
-DROPPED = {"add_show_docs", "clean_show_doc", "exec_show_docs", "rm_export", "add_fold", "mv_exports", "insert_warning"}  # nbdev's ways of documenting, hiding or moving exported code
 LONG = {"helper": 1, "lesson": 2, "check": 2, "definition": 3}  # lines from which code of a page that explains is folded
-DEFINING = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-
+DEFINING = ast.FunctionDef | ast.ClassDef
 
 parsed = functools.cache(ast.parse)  # the same cells are asked several questions
-
-
-def hide_marked(cell) -> None:
-    """Remove cells marked `hide` or `default_exp`; nbdev's own step removes exported code as well."""
-    if cell.directives_ and cell.directives_.keys() & {"hide", "default_exp"}:
-        del cell["source"]
 
 
 def first_paragraphs(code: str) -> str:
@@ -45,13 +35,16 @@ def first_paragraphs(code: str) -> str:
     return "\n".join(lines)
 
 
+@functools.cache
+def package() -> griffe.Module:
+    """The package as griffe reads it."""
+    return griffe.load(get_config().lib_name, search_paths=[get_config().config_path])
+
+
 def source_link(module: str, symbol: str) -> str:
     """Address of the line of the module's source where `symbol` is defined."""
-    entry = NbdevLookup()[f"{module}.{symbol}"]
-    if not entry:
-        raise SystemExit(f"docs: {module}.{symbol} is not in nbdev's index: run `pip install -e .` and `nbdev_export`.")
-    _, path, url = entry
-    return f"{url}#L{_lineno(symbol, path)}"
+    config = get_config()
+    return f"{config.git_url}/blob/{config.branch}/{config.lib_path.name}/{module.replace('.', '/')}.py#L{package()[module][symbol].lineno}"
 
 
 def methods(node: ast.stmt) -> list[str]:
@@ -62,10 +55,10 @@ def methods(node: ast.stmt) -> list[str]:
 
 def api_heading(node: ast.stmt, module: str) -> str:
     """Markdown that goes above a definition: its name, links to its source and reference, and its public methods."""
-    name = node.name
-    links = [f"[`{m}`]({source_link(module, f'{name}.{m}')}){{#{name.lower()}.{m.lower()}}}" for m in methods(node)]
-    page = f"/reference/{module.removeprefix(get_config().lib_name + '.')}.ipynb#{name}"
-    said = [f"[source]({source_link(module, name)})", *[f"[reference]({page})"] * (name[0] != "_"), *[f"methods {', '.join(links)}"] * bool(links)]
+    name, links = node.name, []
+    for method in methods(node):
+        links.append(f"[`{method}`]({source_link(module, f'{name}.{method}')}){{#{name.lower()}.{method.lower()}}}")
+    said = [f"[source]({source_link(module, name)})", f"[reference](/reference/{module}.ipynb#{name})", *[f"methods {', '.join(links)}"] * bool(links)]
     return f"### `{name}` {{.api}}\n\n::: {{.api-links}}\n{' · '.join(said)}\n:::"
 
 
@@ -81,10 +74,8 @@ def only_imports(cell) -> bool:
     """Whether a code cell consists of imports, perhaps those for type checkers alone, and of nothing else."""
     if cell.cell_type != "code" or cell.source.lstrip()[:1] in ("%", "!"):
         return False
-    body = parsed(cell.source).body
-    if len(body) == 1 and isinstance(body[0], ast.If) and ast.unparse(body[0].test) == "TYPE_CHECKING":
-        body = [*body[0].body, *body[0].orelse]
-    return bool(body) and all(isinstance(node, ast.Import | ast.ImportFrom) for node in body)
+    statements = [node for node in ast.walk(parsed(cell.source)) if isinstance(node, ast.stmt)]
+    return bool(statements) and all(isinstance(node, ast.Import | ast.ImportFrom | ast.If) for node in statements)
 
 
 def defined(code: str) -> str:
@@ -127,8 +118,8 @@ class ApiCells(Processor):
     """
 
     def begin(self) -> None:
-        texts = [cell.source for cell in self.nb.cells if cell.cell_type == "markdown"]
-        taken = OWN_PLACES | {anchor(match[1]) for text in texts for line in text.splitlines() if (match := HEADING.match(line))}
+        headings = [HEADING.match(line) for cell in self.nb.cells if cell.cell_type == "markdown" for line in cell.source.splitlines()]
+        taken = {anchor(heading[1]) for heading in headings if heading}
         marked = [(cell.directives_ or {}) if cell.cell_type == "code" and hasattr(cell, "directives_") else {} for cell in self.nb.cells]
         public = [[node for node in cell.parsed_() if getattr(node, "name", "_")[0] != "_"] if "export" in marks else [] for cell, marks in zip(self.nb.cells, marked, strict=True)]
         taken |= {node.name.lower() for nodes in public for node in nodes}
@@ -142,14 +133,14 @@ class ApiCells(Processor):
             if self.nb.explains_ and cell.cell_type == "code" and not only_imports(cell):
                 exported = {"export", "exporti"} & marks.keys()
                 fold(cell, fold_line(cell) if not exported else defined(cell.source) if cell.source.count("\n") >= LONG["helper"] else "")
-            cells.append(cell)
+            cells += [cell] * ("default_exp" not in marks)
         self.nb.cells = list(self.with_imports_folded(cells))
 
     def published(self, cell, nodes: list[ast.stmt]) -> Iterable:
         """The cells that stand for one with public definitions: it is cut so that one heading stands over one of them."""
         lines, ends = cell.source.split("\n"), [node.end_lineno for node in nodes]
         for node, start, end in zip(nodes, [0, *ends], [*ends[:-1], len(lines)]):
-            yield mk_cell(api_heading(node, f"{get_config().lib_name}.{self.nb.module_}"), "markdown")
+            yield mk_cell(api_heading(node, self.nb.module_), "markdown")
             piece = cell if node is nodes[-1] else mk_cell("")
             piece.source = first_paragraphs("\n".join(lines[start:end]).strip("\n"))
             fold(piece, defined(piece.source) if piece.source.count("\n") >= LONG["definition"] else "")
@@ -165,15 +156,6 @@ class ApiCells(Processor):
             yield from [first] if imports else [first, *others]
 
 
-class Filter(FilterDefaults):
-    """nbdev's processing, with exported code shown. The reference says what `show_doc` would, without running notebooks."""
-
-    def base_procs(self) -> list:
-        kept = [proc for proc in super().base_procs() if proc.__name__ not in DROPPED]
-        links = next(i for i, proc in enumerate(kept) if proc.__name__ == "add_links")
-        return kept[:links] + [hide_marked] + kept[links:] + [ApiCells]
-
-
 def unnested(text: str) -> str:
     """Links of the author's own that have a name in back-ticks: nbdev puts a link into them, here taken out again."""
     return re.sub(r"\[([^\[\]]*)\[(`[^`]+`)\]\([^()\s]*\)([^\[\]]*)\]\(", r"[\1\2\3](", text)
@@ -182,17 +164,15 @@ def unnested(text: str) -> str:
 def numbered(text: str, page: str, known: dict[str, tuple[str, str]]) -> str:
     """Markdown of a page with the numbers of its equations in their labels, for the filter, and references to equations as links."""
 
-    def known_as(label: str) -> tuple[str, str]:
-        if label not in known:
-            raise SystemExit(f"docs: {page}: reference to @{label}, which no page defines")
-        return known[label]
+    def link(label: str) -> str:
+        place, number = known[label]
+        return f"[({number})]({f'/{place}' * (place != page)}#{label})"
 
-    def reference(match: re.Match) -> str:
-        place, number = known_as(match[1])
-        return f"[({number})]({'' if place == page else posixpath.relpath(place, posixpath.dirname(page) or '.')}#{match[1]})"
-
-    text = re.sub(r"(?<=\{#)(eq-[\w-]*\w)(?=\})", lambda match: f"{match[0]}={known_as(match[0])[1]}", text)
-    return re.sub(r"(?<![\w`])@(eq-[\w-]*\w)", reference, text)
+    try:
+        text = re.sub(r"(?<=\{#)(eq-[\w-]*\w)(?=\})", lambda match: f"{match[0]}={known[match[0]][1]}", text)
+        return re.sub(r"(?<![\w`])@(eq-[\w-]*\w)", lambda match: link(match[1]), text)
+    except KeyError as label:
+        raise SystemExit(f"docs: {page}: reference to @{label.args[0]}, which no page defines") from None
 
 
 def origin(page: str, module: str | None) -> str:
@@ -226,17 +206,17 @@ def process(path: Path):
     into = re.findall(r"^#\| export (\S+)", "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code"), flags=re.MULTILINE)
     notebook.module_ = next(iter(into), None) or _default_exp(notebook)  # the underscore: kept in memory, not written
     notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d|power_ep|errata", path.name) is not None
-    Filter()(notebook)
+    NBProcessor(nb=notebook, procs=[*FilterDefaults().procs(), ApiCells]).process()
     page = path.relative_to(nbs).as_posix()
     if page.startswith("gallery/") and path.stem != "index":
         notebook.cells = picture_first(notebook.cells)
     notebook.cells.insert(1, mk_cell(origin(page, notebook.module_), "markdown"))
     for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number}"  # those of cells that nbdev makes are random
         cell.source = numbered(unnested(cell.source), page, equations(nbs)) if cell.cell_type == "markdown" else cell.source
         for output in cell.get("outputs", []):
-            if "text/markdown" in output.get("data", {}):
-                output["data"]["text/markdown"] = numbered("".join(output["data"]["text/markdown"]), page, equations(nbs))
-        cell.id = f"cell-{number}"  # those of cells that nbdev makes are random
+            if said := as_markdown(output.get("data", {})):
+                output["data"] = {"text/markdown": numbered(said, page, equations(nbs))}
     return notebook
 
 
@@ -244,6 +224,11 @@ def fence(text: str, attributes: str) -> str:
     """A fenced code block that no run of back-ticks in `text` can close."""
     ticks = "`" * max([3] + [len(run) + 1 for run in re.findall("`+", text)])
     return f"{ticks} {{{attributes}}}\n{text.rstrip()}\n{ticks}\n"
+
+
+def folded(line: str, text: str) -> str:
+    """Markdown that the reader unfolds, under a line that says what it is."""
+    return f'<details class="folded"><summary>{line}</summary>\n\n{text}\n\n</details>\n'
 
 
 def options(source: str) -> tuple[dict, str]:
@@ -258,49 +243,34 @@ def figure(png: str, option: dict, files: Path, number: int, place: int) -> str:
     data = base64.b64decode(png)
     width, height = struct.unpack(">II", data[16:24])
     files.mkdir(parents=True, exist_ok=True)
-    target = files / f"figure-{number}.png"
-    target.write_bytes(data)
-    caption = option.get("fig-cap", "")
-    alt = option.get("fig-alt") or caption
+    (files / f"figure-{number}.png").write_bytes(data)
+    alt = option.get("fig-alt", "")
     alt = re.sub(r"[\"\\`$]", "", alt[place] if isinstance(alt, list) else alt)
     if not alt:
         raise SystemExit(f"docs: {files.name}: figure {number} needs a line `#| fig-alt: what is seen` at the top of its cell.")
-    label = f"#{option['label']} " if "label" in option else ""
-    return f'![{caption}]({files.name}/{target.name}){{{label}alt="{alt}" width={width} height={height}}}\n'
+    return f'![]({files.name}/figure-{number}.png){{alt="{alt}" width={width} height={height}}}\n'
 
 
-def html_block(output) -> str:
-    """An HTML output as a block of Markdown that scrolls; styles are left to the site, and its headings are none of the page."""
-    table = re.sub(r"<style.*?</style>", "", "".join(output["data"]["text/html"]), flags=re.DOTALL)
+def as_markdown(data: dict) -> str:
+    """An output of a cell as Markdown if it is that or HTML, which Quarto would load scripts for from the network.
+
+    HTML is put into a block that scrolls; styles are left to the site, and its headings are none of the page.
+    """
+    if "image/png" in data or "text/html" not in data:
+        return "".join(data.get("text/markdown", ""))
+    table = re.sub(r"<style.*?</style>", "", "".join(data["text/html"]), flags=re.DOTALL)
     table = re.sub(r"(</?)h[1-4]\b", r"\1h5", table)
     return f'```{{=html}}\n<div class="table-box" tabindex="0">{table}</div>\n```\n'
 
 
-def without_html(notebook):
-    """The notebook with HTML outputs as Markdown: for others Quarto loads jQuery and RequireJS from the network."""
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            if "text/html" in output.get("data", {}) and "image/png" not in output["data"]:
-                output["data"] = {"text/markdown": html_block(output)}
-    return notebook
-
-
 def output_markdown(output, option: dict, files: Path, number: int, place: int) -> str:
-    """One output of a code cell as Markdown; the richest form that a static page can show."""
+    """One output of a code cell as Markdown."""
     if output.output_type == "stream":
         return fence("".join(output["text"]), f".output .{output['name']}")
-    if output.output_type == "error":
-        return fence(f"{output['ename']}: {output['evalue']}", ".output .stderr")
     data = {kind: "".join(value) for kind, value in output["data"].items()}
     if "image/png" in data:
         return figure(data["image/png"], option, files, number, place)
-    if "text/markdown" in data:
-        return data["text/markdown"] + "\n"
-    if "text/html" in data:
-        return html_block(output)
-    if "text/plain" not in data:
-        raise SystemExit(f"docs: cannot show an output of type {sorted(data)}")
-    return fence(data["text/plain"], ".output")
+    return data["text/markdown"] + "\n" if "text/markdown" in data else fence(data["text/plain"], ".output")
 
 
 def markdown(notebook, files: Path) -> str:
@@ -311,12 +281,10 @@ def markdown(notebook, files: Path) -> str:
             parts.append(cell.source + "\n")
             continue
         option, code = options(cell.source)
-        if option.get("include") is False:
-            continue
         if option.get("echo") is not False and code.strip():
-            folded = f" code-fold=true code-summary={json.dumps(option.get('code-summary', 'Code'), ensure_ascii=False)}" if option.get("code-fold") else ""
-            parts.append(fence(code, f".python{folded}"))
-        for place, output in enumerate([] if option.get("output") is False else cell.get("outputs", [])):
+            shown = fence(code, ".python")
+            parts.append(folded(option.get("code-summary", "Code"), shown) if option.get("code-fold") else shown)
+        for place, output in enumerate(cell.get("outputs", [])):
             number += 1
             shown = output_markdown(output, option, files, number, place)
             parts.append(shown if option.get("output") == "asis" else f":::: {{.cell-output}}\n{shown}\n::::\n")

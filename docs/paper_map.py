@@ -3,11 +3,11 @@
 `paper_map.csv` lists them in the paper's order. A notebook says which of them a section derives by a comment below the
 section's heading, `<!-- paper: key key -->`.
 """
-
 import csv
 import functools
 import json
 import re
+from collections import defaultdict
 from pathlib import Path
 
 LABEL = re.compile(r"\{#(eq-[\w-]*\w)\}")
@@ -56,16 +56,15 @@ def read_map(root):
     root = Path(root)
     with open(root / "docs" / "paper_map.csv", encoding="utf-8", newline="") as file:
         entries = list(csv.DictReader(file, delimiter="|"))
-    nbs = root / "nbs"
-    sections, labelled = {}, {}
+    nbs, sections, labelled = root / "nbs", defaultdict(list), defaultdict(list)
     for path in sorted(nbs.rglob("*.ipynb"), key=lambda path: (len(path.parts), path)):
         for heading, keys in headings_and_tags(path):
             for key in dict.fromkeys(keys):
-                sections.setdefault(key, []).append((path.relative_to(nbs).with_suffix("").as_posix(), heading))
-        for line in lines_of(path):
-            for key in " ".join(TAG.findall(line) if LABEL.search(line) else []).split():
-                labelled.setdefault(key, []).append(LABEL.search(line)[1])
-    return [entry | {"derivations": sections.get(entry["key"], []), "labels_here": labelled.get(entry["key"], [])} for entry in entries]
+                sections[key].append((path.relative_to(nbs).with_suffix("").as_posix(), heading))
+        for line in filter(LABEL.search, lines_of(path)):
+            for key in " ".join(TAG.findall(line)).split():
+                labelled[key].append(LABEL.search(line)[1])
+    return [entry | {"derivations": sections[entry["key"]], "labels_here": labelled[entry["key"]]} for entry in entries]
 
 
 def as_table(entries, nbs):
@@ -76,8 +75,7 @@ def as_table(entries, nbs):
         ours = "".join(f", [({number})](/{page}#{label})" for label in entry["labels_here"] for page, number in [equations(nbs)[label]])
         function, test = entry["function"], entry["test"].replace("tests/", "").replace(".py::", " ")
         code = "<br>".join(dict.fromkeys(" ".join(map(breakable, text.split())) for text in (function, test)))
-        number = f"({entry['number']}) " if entry["number"] else ""
-        lines.append(f"| {number}{breakable(entry['key'])} | {entry['says']} | {links}{ours} | {code} | {', '.join(entry['errata'].split())} |")
+        lines.append(f"| {f'({number}) ' if (number := entry['number']) else ''}{breakable(entry['key'])} | {entry['says']} | {links}{ours} | {code} | {', '.join(entry['errata'].split())} |")
     return "\n".join(lines)
 
 

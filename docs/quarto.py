@@ -1,8 +1,6 @@
-"""What Quarto runs before and after it renders, named in `_quarto.yml`, so that every way to call it builds the whole site.
-
-Quarto calls both in the folder of a project: at the top level, or in `_proc/`, where `nbdev_docs` and `nbdev_preview` leave
-notebooks processed by nbdev alone. It calls them with any Python, so nothing is imported here but the standard library; the
-pages are made by the Python that runs nbdev.
+"""What Quarto runs before and after it renders, named in `_quarto.yml`, in `_proc/`, where `nbdev_docs` and `nbdev_preview` leave
+notebooks processed by nbdev alone. It runs them with any Python, so nothing is imported here but the standard library; the pages
+are made by the Python that runs nbdev.
 """
 import html
 import os
@@ -13,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-STAGED = "SPARSE_PEP_DOCS_STAGED"  # set where `_proc/` is complete: the hook has nothing to do
 
 
 def callers() -> Iterator[list[str]]:
@@ -38,21 +35,16 @@ def python_of_nbdev() -> str:
 
 
 def before_render() -> None:
-    """At the top level, build the site; in `_proc/`, put the pages there as `docs.notebook` and `docs.reference` make them."""
+    """Put the pages into `_proc/` as `docs.notebook` and `docs.reference` make them; elsewhere nothing can be rendered."""
     here = Path.cwd()
-    if here.name != "_proc" or STAGED not in os.environ:
-        what = ["--stage", str(here)] if here.name == "_proc" else []
-        subprocess.run([python_of_nbdev(), "-m", "docs.build", *what], cwd=ROOT, check=True)
-
-
-def raw_formulas(page: str) -> list[str]:
-    """The formulas that Pandoc left as TeX because it could not convert them."""
-    return [html.unescape(found) for found in re.findall(r'<span\s+class="math (?:inline|display)">(\$.*?\$)</span>', page, flags=re.DOTALL)]
+    if here.name != "_proc":
+        raise SystemExit("docs: call nbdev_docs or nbdev_preview, which call Quarto where the pages are.")
+    subprocess.run([python_of_nbdev(), "-m", "docs.build", "--stage", str(here)], cwd=ROOT, check=True)
 
 
 def after_render() -> None:
     """End the build if a formula stands on a page as TeX: Quarto itself only warns."""
     out = Path.cwd() / os.environ.get("QUARTO_PROJECT_OUTPUT_DIR", "_docs")
     for path in sorted(out.rglob("*.html")):
-        if raw := raw_formulas(path.read_text(encoding="utf-8")):
-            raise SystemExit(f"docs: {path.relative_to(out)}: no MathML for {raw[0]}; tests/test_site.py lists the commands that every Pandoc knows.")
+        if raw := re.search(r'<span\s+class="math (?:inline|display)">(\$.*?\$)</span>', path.read_text(encoding="utf-8"), flags=re.DOTALL):
+            raise SystemExit(f"docs: {path.relative_to(out)}: no MathML for {html.unescape(raw[1])}; tests/test_site.py lists the commands that every Pandoc knows.")

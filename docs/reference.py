@@ -12,14 +12,13 @@ import json
 import logging
 import re
 import textwrap
-from collections.abc import Iterator
 
 import griffe
-from execnb.nbio import dict2nb
+from execnb.nbio import mk_cell, new_nb
 from nbdev.config import get_config
 from nbdev.doclinks import NbdevLookup
 
-from docs.notebook import fence
+from docs.notebook import fence, folded, package, source_link
 
 FOLDER = "reference"
 MANY = 12  # names on a page; if there are more, what does not say how to call them is folded
@@ -29,26 +28,12 @@ logging.getLogger("griffe").setLevel(logging.ERROR)  # types stand in the code: 
 
 
 @functools.cache
-def package() -> griffe.Module:
-    """The package as griffe reads it."""
-    return griffe.load(get_config().lib_name, search_paths=[get_config().config_path])
-
-
-def within(parent: griffe.Module) -> Iterator[griffe.Module]:
-    """The modules below a package."""
-    for module in parent.modules.values():
-        if not module.is_alias and module.name[0] != "_":
-            yield module
-            yield from within(module)
-
-
-@functools.cache
 def homes() -> dict[str, str]:
     """The notebook that each module is exported from, in the order of the menu, or the first of several."""
-    lib, menu = get_config().lib_name, re.findall(r"[\w/]+\.ipynb", (get_config().config_path / "_quarto.yml").read_text(encoding="utf-8"))
-    named = {module.path.removeprefix(f"{lib}."): re.search(r"File to edit: (?:\.\./)+nbs/(\S+?)\.?$", module.source, flags=re.MULTILINE) for module in within(package())}
-    pages = {name: match[1] for name, match in named.items() if match}
-    return dict(sorted(pages.items(), key=lambda item: menu.index(item[1])))
+    menu = re.findall(r"[\w/]+\.ipynb", (get_config().config_path / "_quarto.yml").read_text(encoding="utf-8"))
+    files = {path.relative_to(get_config().lib_path): path.read_text(encoding="utf-8") for path in get_config().lib_path.rglob("[a-z]*.py")}
+    named = {".".join(path.with_suffix("").parts): re.search(r"File to edit: (?:\.\./)+nbs/(\S+?)\.?$", text, flags=re.MULTILINE) for path, text in files.items()}
+    return dict(sorted(((name, match[1]) for name, match in named.items() if match), key=lambda item: menu.index(item[1])))
 
 
 @functools.cache
@@ -61,15 +46,6 @@ def modules() -> list[str]:
 def sources() -> list[str]:
     """The pages, in their order."""
     return [f"{FOLDER}/index.ipynb"] + [f"{FOLDER}/{name}.ipynb" for name in modules()]
-
-
-def menu_text(source: str) -> str:
-    """What the menu calls a page."""
-    stem = source.removeprefix(f"{FOLDER}/").removesuffix(".ipynb")
-    return "All names" if stem == "index" else stem
-
-
-# --- docstrings ---------------------------------------------------------------------------------
 
 
 def parse_docstring(text: str | None) -> dict[str, list]:
@@ -86,14 +62,11 @@ def parse_docstring(text: str | None) -> dict[str, list]:
 
 
 def text_of(thing: griffe.Object) -> str:
-    """The docstring of a module, class, function or property, which for an estimator is put together when it is imported."""
+    """What the comment beside a constant says; else a docstring, which for an estimator is put together when it is imported."""
+    if thing.is_attribute and "property" not in thing.labels:
+        return thing.module.lines[thing.endlineno - 1].partition("  # ")[2]
     path = thing.path.removeprefix(thing.module.path).split(".")[1:]
     return functools.reduce(getattr, path, importlib.import_module(thing.module.path)).__doc__ or ""
-
-
-def summary(text: str) -> str:
-    """The first paragraph of a docstring, on one line."""
-    return " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
 
 
 def target_of(word: str, module: str) -> str | None:
@@ -109,14 +82,12 @@ def target_of(word: str, module: str) -> str | None:
 def inline(text: str, module: str, own: tuple[str, ...] = ()) -> str:
     """One line of a docstring as Markdown: all marks but back-ticks stand for themselves; names in `own` are no links."""
 
-    def code(match: re.Match) -> str:
-        word = match[1] or match[2]
+    def code(word: str) -> str:
         target = None if word in own else target_of(word, module)
         return f"[`{word}`]({target})" if target else f"`{word}`"
 
     pieces = re.split(r"(``.+?``|`[^`]+`)", " ".join(text.split()))
-    plain = [re.sub(r"([!-.:-@\[-_{-~])", r"\\\1", piece) if i % 2 == 0 else piece for i, piece in enumerate(pieces)]
-    return "".join(re.sub(r"``(.+?)``|`([^`]+)`", code, piece) if i % 2 else piece for i, piece in enumerate(plain))
+    return "".join(code(piece.strip("`")) if i % 2 else re.sub(r"([!-.:-@\[-_{-~])", r"\\\1", piece) for i, piece in enumerate(pieces))
 
 
 def prose(text: str, module: str, own: tuple[str, ...] = ()) -> str:
@@ -146,23 +117,16 @@ def listed(section: str, items: list, module: str, own: tuple[str, ...]) -> str:
 
 def examples(pieces: list[tuple]) -> str:
     """Doctests as the notebooks show code: what is typed, then what it prints."""
-    parts, typed = [], []
-
-    def flush(printed: str = "") -> None:
-        parts.extend([fence("".join(typed), ".python")] * bool(typed) + [f":::: {{.cell-output}}\n{fence(printed, '.output')}\n::::\n"] * bool(printed))
-        typed.clear()
-
-    for kind, text in pieces:
-        for piece in doctest.DocTestParser().parse(text) if kind.value == "examples" else [prose(text, "")]:
-            if isinstance(piece, str):
-                if piece.strip():
-                    flush()
-                    parts.append(piece.strip())
-                continue
-            typed.append(re.sub(r"\s*# doctest:.*", "", piece.source))
-            if piece.want or piece.exc_msg:
-                flush(piece.want)
-        flush()
+    parts, typed = [], ""
+    split = (doctest.DocTestParser().parse(text + "\n") if kind.value == "examples" else [prose(text, "")] for kind, text in pieces)
+    for piece in [*itertools.chain(*split), "\n"]:
+        text = piece if isinstance(piece, str) else ""
+        typed += "" if text == piece else re.sub(r"\s*# doctest:.*", "", piece.source)
+        printed = "" if text == piece else piece.want or piece.exc_msg or ""
+        if typed and (printed or text.strip() or text == "\n"):
+            parts.append(fence(typed, ".python"))
+            typed = ""
+        parts += [f":::: {{.cell-output}}\n{fence(printed, '.output')}\n::::\n"] * bool(printed) + [text.strip()] * bool(text.strip())
     return "\n".join(parts)
 
 
@@ -170,133 +134,98 @@ def documented(text: str, module: str) -> str:
     """A docstring as Markdown."""
     sections = parse_docstring(text)
     own = tuple(name for part in ("Parameters", "Attributes") for item in sections.get(part, ()) for name in item.name.split(", "))
-    done, folded = [prose("\n\n".join(sections.pop("", [])), module, own)], {}
+    done, hidden = [prose("\n\n".join(sections.pop("", [])), module, own)], {}
     for name, items in sections.items():
         shown = examples(items) if name == "Examples" else prose("\n\n".join(items), module, own) if isinstance(items[0], str) else listed(name, items, module, own)
         if name in ALWAYS or len(package()[module].exports) <= MANY:
             done.append(f"[{name}]{{.part}}\n\n{shown}")
         else:
-            folded[name] = shown
-    if folded:
-        within = (f"[{name}]{{.part}}\n\n{shown}" if len(folded) > 1 else shown for name, shown in folded.items())
-        done += [f'<details class="folded"><summary>{", ".join(folded)}</summary>', *within, "</details>"]
+            hidden[name] = shown
+    if hidden:
+        within = (f"[{name}]{{.part}}\n\n{shown}" if len(hidden) > 1 else shown for name, shown in hidden.items())
+        done.append(folded(", ".join(hidden), "\n\n".join(within)))
     return "\n\n".join(filter(None, done))
-
-
-# --- names ----------------------------------------------------------------------------------------
-
-
-def arguments(thing: griffe.Function | griffe.Class) -> list[griffe.Parameter]:
-    """The arguments of a function, or those that make an object of a class, without `self`."""
-    given = list(thing.parameters)
-    bases = {base.name for base in thing.mro()} | set(map(str, thing.bases)) if thing.is_class and not given else set()
-    if bases & {"NamedTuple", "Arguments"}:  # made of fields, those of its bases included
-        fields = {name: field for base in [*reversed(thing.mro()), thing] for name, field in base.attributes.items() if field.annotation and "property" not in field.labels}
-        kind = griffe.ParameterKind.positional_or_keyword if "NamedTuple" in bases else griffe.ParameterKind.keyword_only
-        return [griffe.Parameter(name, annotation=field.annotation, default=field.value, kind=kind) for name, field in fields.items()]
-    return given[1:] if thing.is_class or thing.parent.is_class and "staticmethod" not in thing.labels else given
 
 
 def signature(name: str, thing: griffe.Object) -> str:
     """How to call a function or a class, or the type of a property, wrapped to the width of a page."""
     if thing.is_attribute:
         return f"{name}: {thing.annotation or 'object'}"
-    stars, given = {"variadic positional": "*", "variadic keyword": "**"}, []
-    for parameter in arguments(thing):
-        kind = parameter.kind.value
-        if kind == "keyword-only" and "*" not in "".join(one[0] for one in given):
-            given.append("*")
-        default = "" if parameter.default is None or kind in stars else f" = {parameter.default}" if parameter.annotation else f"={parameter.default}"
-        given.append(stars.get(kind, "") + parameter.name + (f": {parameter.annotation}" if parameter.annotation else "") + default)
-    back = f" -> {thing.returns}" if thing.is_function and thing.returns else ""
-    line = f"{name}({', '.join(given)}){back}"
-    return line if len(line) <= 86 else f"{name}(\n" + "".join(f"    {one},\n" for one in given) + f"){back}"
+    maker = thing.all_members.get("__init__") if thing.is_class else thing
+    line = maker.signature(name=name, return_type=thing.is_function) if maker else f"{name}()"
+    if thing.is_class and "NamedTuple" in map(str, thing.bases):
+        fields = [field for field in thing.attributes.values() if field.annotation and "property" not in field.labels]
+        line = f"{name}({', '.join(f'{one.name}: {one.annotation}' + f' = {one.value}' * bool(one.value) for one in fields)})"
+    within, end = line[len(name) + 1 :].rsplit(")", 1)
+    each = re.split(r", (?=\*|\w+[:=])", within)
+    return line if len(line) <= 86 else f"{name}(\n" + "".join(f"    {one},\n" for one in each) + f"){end}"
 
 
-def links(module: str, name: str) -> str:
-    """Where a name is derived, and where its source is."""
-    config, known = get_config(), nbdev_index()[f"{get_config().lib_name}.{module}.{name}"]
-    path = f"{config.lib_path.name}/{module.replace('.', '/')}.py#L{package()[module][name].lineno}"
-    return f"[derivation]({known[0] if known else f'../{homes()[module]}'}) · [source]({config.git_url}/blob/{config.branch}/{path})"
-
-
-def constant(module: str, name: str) -> tuple[str, str]:
-    """The value of a constant as it is written, and the comment beside it."""
-    thing = package()[module][name]
-    value = str(thing.value)
-    return value if len(value) <= 60 else value[:59] + "…", package()[module].lines[thing.endlineno - 1].partition("  # ")[2]
-
-
+@functools.cache
 def command(module: str, name: str):
-    """The command of the command line that a name is, or nothing."""
-    return getattr(importlib.import_module(f"{get_config().lib_name}.{module}"), name) if module == "cli" else None
+    """The command of the command line that a name is, as click describes it where it is called, or nothing."""
+    if module != "cli":
+        return None
+    cli, typed = importlib.import_module(f"{get_config().lib_name}.cli"), get_config().lib_name.replace("_", "-")
+    found = getattr(cli, name)
+    return found.context_class(found, info_name=typed if found is cli.main else f"{typed} {found.name}", terminal_width=88, **cli.main.context_settings)
 
 
 def label(module: str, name: str) -> str:
     """What a name is called where it is used: commands as they are typed."""
-    typed, found = get_config().lib_name.replace("_", "-"), command(module, name)
-    return name if not found else typed if hasattr(found, "commands") else f"{typed} {found.name}"
-
-
-def command_help(module: str, name: str) -> str:
-    """What a command says about itself."""
-    found, main = command(module, name), command(module, "main")
-    settings = {"terminal_width": 88, "max_content_width": 88, "help_option_names": main.context_settings["help_option_names"]}
-    return fence(found.context_class(found, info_name=label(module, name), **settings).get_help(), ".text")
+    return found.info_name if (found := command(module, name)) else name
 
 
 def said_of(module: str, name: str) -> str:
     """One line about a name."""
-    thing = package()[module][name]
-    if found := command(module, name):
-        return inline(found.get_short_help_str(200), module)
-    return inline(constant(module, name)[1] if thing.is_attribute else summary(text_of(thing)), module, (name,))
+    said = found.command.get_short_help_str(200) if (found := command(module, name)) else text_of(package()[module][name])
+    return inline(inspect.cleandoc(said).partition("\n\n")[0], module, (name,))
 
 
 def method_entries(module: str, cls: griffe.Class) -> str:
     """The methods of a class that have a docstring: those of its own in full, those that a base class documents here by name."""
-    full, inherited, lib = {}, {}, get_config().lib_name
+    lib = get_config().lib_name
     bases = [base for base in cls.mro() if base.path.startswith(lib)]
     public = [base for base in bases if base.name in (base.module.exports or ())]
+    own, inherited, known = {}, {}, set()
     for base in [cls, *bases]:
         owner = base if base in public else next((one for one in public[::-1] if base in one.mro()), None)  # what a public base inherits is documented there
         for name, thing in base.members.items():
-            called = (thing.is_function or thing.is_attribute and "property" in thing.labels) and (name[0] != "_" or name == "__call__")
-            if called and text_of(thing).strip() and owner:
+            called = (thing.is_function or "property" in thing.labels) and (name[0] != "_" or name == "__call__")
+            if called and text_of(thing).strip() and not owner:
+                own.setdefault(name, thing)
+            elif called and text_of(thing).strip() and name not in known:
+                known.add(name)
                 inherited.setdefault(owner, []).append(name)
-            elif called and text_of(thing).strip():
-                full.setdefault(name, thing)
-    known, parts = set(), []
+    parts, brief, full = [], [], []
     for base, names in inherited.items():
         owner = base.module.path.removeprefix(f"{lib}.")
-        page = "" if owner == module else f"{owner}.ipynb"
-        said = ", ".join(f"[`{name}`]({page}#{base.name}.{name})" for name in dict.fromkeys(names) if name not in known | full.keys())
-        known |= set(names)
+        page = f"{owner}.ipynb" * (owner != module)
+        said = ", ".join(f"[`{name}`]({page}#{base.name}.{name})" for name in names if name not in own)
         parts += [f"[`{base.name}`]({page}#{base.name}): {said}"] * bool(said)
-    done, again = [f"::: {{.inherited}}\nAs in {'; as in '.join(parts)}.\n:::"] * bool(parts), []
-    for name, thing in full.items():
+    for name, thing in own.items():
         place, said = f"{{#{cls.name}.{name}", documented(text_of(thing), module)
         if name in known and len(package()[module].exports) > MANY and set(parse_docstring(text_of(thing))) == {""}:  # how it differs, not how it is called
-            again.append(f"[`{name}`]{place}}}\n\n:   {' '.join(said.split())}")
+            brief.append(f"[`{name}`]{place}}}\n\n:   {' '.join(said.split())}")
         else:
-            done += [f"#### `{cls.name}.{name}` {place} .api}}\n\n{fence(signature(name, thing), '.python .signature')}", said]
-    return "\n\n".join(done[: bool(parts)] + ["\n\n".join(["::: {.fields}", *again, ":::"])] * bool(again) + done[bool(parts) :])
+            full += [f"#### `{cls.name}.{name}` {place} .api}}\n\n{fence(signature(name, thing), '.python .signature')}", said]
+    said = [f"::: {{.inherited}}\nAs in {'; as in '.join(parts)}.\n:::"] * bool(parts)
+    return "\n\n".join(said + ["::: {.fields}", *brief, ":::"] * bool(brief) + full)
 
 
 def entry(module: str, name: str) -> str:
     """A name in full: heading, links, signature, docstring, methods."""
-    thing = package()[module][name]
-    head = f"### `{label(module, name)}` {{#{name} .api}}\n\n::: {{.api-links}}\n{links(module, name)}\n:::"
-    if command(module, name):
-        return f"{head}\n\n{command_help(module, name)}"
-    if thing.is_attribute:
-        value, comment = constant(module, name)
-        return f"{head}\n\n{fence(f'{name} = {value}', '.python .signature')}\n\n{inline(comment, module)}"
-    parts = [head, fence(signature(name, thing), ".python .signature"), documented(text_of(thing), module)]
+    thing, known = package()[module][name], nbdev_index()[f"{get_config().lib_name}.{module}.{name}"]
+    links = f"[derivation]({known[0] if known else f'../{homes()[module]}'}) · [source]({source_link(module, name)})"
+    parts = [f"### `{label(module, name)}` {{#{name} .api}}\n\n::: {{.api-links}}\n{links}\n:::"]
+    if found := command(module, name):
+        parts += [fence(found.get_help(), ".text")]
+    elif thing.is_attribute:
+        value = str(thing.value)
+        parts += [fence(f"{name} = {value if len(value) <= 60 else value[:59] + '…'}", ".python .signature"), inline(text_of(thing), module)]
+    else:
+        parts += [fence(signature(name, thing), ".python .signature"), documented(text_of(thing), module)]
     return "\n\n".join(parts + ([method_entries(module, thing)] if thing.is_class else []))
-
-
-# --- pages ----------------------------------------------------------------------------------------
 
 
 def table(module: str, names: list[str], page: str = "") -> str:
@@ -331,7 +260,7 @@ def made(source: str):
     title, subtitle, text = index_page() if stem == "index" else module_page(stem)
     front = {"title": title, "description": subtitle, "output-file": f"{stem}.html", "order": sources().index(source)}
     head = "---\n" + "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in front.items()) + "---\n"
-    cells = [{"cell_type": kind, "id": kind, "metadata": {}, "source": said} for kind, said in (("raw", head), ("markdown", text))]
-    notebook = dict2nb({"cells": cells, "metadata": {"kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}}, "nbformat": 4, "nbformat_minor": 5})
+    language = {"kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}}
+    notebook = new_nb([mk_cell(head, "raw", id="raw"), mk_cell(text, "markdown", id="markdown")], language)
     notebook.frontmatter_, notebook.module_ = front, None if stem == "index" else stem
     return notebook

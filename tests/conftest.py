@@ -59,6 +59,6 @@ def site(tmp_path_factory) -> Path:
     with FileLock(base / "site.lock"):
         if not out.exists():
             before = sources(root)
-            subprocess.run([sys.executable, "-m", "docs.build", "--no-quarto", "--out", str(out)], cwd=root, check=True)
+            subprocess.run([sys.executable, "-m", "docs.build", "--out", str(out)], cwd=root, check=True)
             assert sources(root) == before, "a build writes into its own folder and nowhere else"
     return out
