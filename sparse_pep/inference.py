@@ -103,7 +103,7 @@ class Search:
         self.shortest = min(self.shortest, self.size)
 
     def next_step(self) -> Step:
-        """The step from the last good state: with the least-squares coefficients γ, or plain after the step size was shortened."""
+        """The step from the last good state: with the coefficients γ of Equation 11.4 of the site, or plain after it was shortened."""
         projection, log_evidence = self.last.projection, self.last.log_evidence
         progress = self.change < 0.995 * self.best
         progress |= not log_evidence <= self.highest + 1e-3 * abs(self.highest)
@@ -145,8 +145,6 @@ class Fit:
     site_precision: np.ndarray | None = None  # (C, N)
     site_shift: np.ndarray | None = None  # (C, N), or (K, N) of K outputs
     own_sites: bool = True  # whether each data point has a site of its own, which is not the case in blocks
-
-
 
 # %% ../nbs/11_inference.ipynb #6c62cdd4
 def fixed_point(
@@ -202,7 +200,7 @@ def infer(
 
     `covariances(rows)` returns Kuf (M, n), which may be overwritten, kff (n,) and their pull-back. y is (N,), or
     (N, K) with Gaussian noise, whose variances may be given by `noise_variance`. Powers in [0, 1], weights w ≥ 0 and
-    noise variances are numbers or (N,); a row with weight 2 is the same as the row twice. `jitter` is relative, and
+    noise variances are numbers or (N,); a row with weight 2 is equivalent to two copies of it. `jitter` is relative, and
     increased only if the factorisation of Kuu fails. `kind` makes the shard: `Shard`, or for blocks
     `partial(BlockShard, labels)`. Other likelihoods than the Gaussian have a `tight` form at power 0 and without
     blocks only. The other arguments are those of `fixed_point`. LinAlgError if Kuu is not a covariance matrix.
