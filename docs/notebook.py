@@ -18,7 +18,8 @@ from nbdev.processors import FilterDefaults, _default_exp
 
 from docs.paper_map import HEADING, anchor, equations
 
-LONG = {"helper": 1, "lesson": 2, "check": 2, "definition": 3}  # lines from which code of a page that explains is folded
+LONG = {"helper": 1, "lesson": 2, "definition": 3}  # lines from which code of a page that explains is folded
+NESTED = re.compile(r"\[([^\[\]]*)\[(`[^`]+`)\]\([^()\s]*\)([^\[\]]*)\]\(")  # a link of the author's own that has a name in back-ticks: nbdev puts a link into it
 DEFINING = ast.FunctionDef | ast.ClassDef
 
 parsed = functools.cache(ast.parse)  # the same cells are asked several questions
@@ -102,7 +103,7 @@ def fold_line(cell) -> str:
     if ast.Try in kinds:
         return "Check of what is refused"
     if outputs or ast.Assert in kinds:
-        return "Check" * (lines >= LONG["check"])
+        return "Check"
     return ": ".join(filter(None, ["Preparation", defined(code)]))
 
 
@@ -126,25 +127,16 @@ class ApiCells(Processor):
         cells = []
         for cell, marks, nodes in zip(self.nb.cells, marked, public, strict=True):
             if nodes:
-                cells += self.published(cell, nodes)
-                continue
+                cells += [mk_cell(api_heading(node, self.nb.module_), "markdown") for node in nodes]
+                cell.source = first_paragraphs(cell.source)
+                fold(cell, defined(cell.source) if cell.source.count("\n") >= LONG["definition"] else "")
             if "exporti" in marks and (places := anchors(cell.source, taken)):
                 cells.append(mk_cell(places, "markdown"))
-            if self.nb.explains_ and cell.cell_type == "code" and not only_imports(cell):
+            if self.nb.explains_ and cell.cell_type == "code" and not nodes and not only_imports(cell):
                 exported = {"export", "exporti"} & marks.keys()
                 fold(cell, fold_line(cell) if not exported else defined(cell.source) if cell.source.count("\n") >= LONG["helper"] else "")
             cells += [cell] * ("default_exp" not in marks)
         self.nb.cells = list(self.with_imports_folded(cells))
-
-    def published(self, cell, nodes: list[ast.stmt]) -> Iterable:
-        """The cells that stand for one with public definitions: it is cut so that one heading stands over one of them."""
-        lines, ends = cell.source.split("\n"), [node.end_lineno for node in nodes]
-        for node, start, end in zip(nodes, [0, *ends], [*ends[:-1], len(lines)]):
-            yield mk_cell(api_heading(node, self.nb.module_), "markdown")
-            piece = cell if node is nodes[-1] else mk_cell("")
-            piece.source = first_paragraphs("\n".join(lines[start:end]).strip("\n"))
-            fold(piece, defined(piece.source) if piece.source.count("\n") >= LONG["definition"] else "")
-            yield piece
 
     def with_imports_folded(self, cells: list) -> Iterable:
         """The cells, those of imports that follow each other as one."""
@@ -154,11 +146,6 @@ class ApiCells(Processor):
                 first.source = "\n".join(cell.source for cell in (first, *others))
                 fold(first, "Imports")
             yield from [first] if imports else [first, *others]
-
-
-def unnested(text: str) -> str:
-    """Links of the author's own that have a name in back-ticks: nbdev puts a link into them, here taken out again."""
-    return re.sub(r"\[([^\[\]]*)\[(`[^`]+`)\]\([^()\s]*\)([^\[\]]*)\]\(", r"[\1\2\3](", text)
 
 
 def numbered(text: str, page: str, known: dict[str, tuple[str, str]]) -> str:
@@ -186,13 +173,12 @@ def origin(page: str, module: str | None) -> str:
 
 def picture_first(cells: list) -> list:
     """The cells of a page of the gallery, opened by its first figure, without the code, and by what is said of it, unless other results come before."""
-    place, drawn = next((n, cell) for n, cell in enumerate(cells) if any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])))
-    opening = next(n for n, cell in enumerate(cells) if cell.cell_type == "code")
-    first = next(output for output in drawn.outputs if "image/png" in output.get("data", {}))
-    lines = drawn.source.split("\n")
-    picture = mk_cell("\n".join(["#| echo: false", *(line for line in lines if line.startswith("#| fig-"))]))
+    figures = [[output for output in cell.get("outputs", []) if "image/png" in output.get("data", {})] for cell in cells]
+    place, opening = next(n for n, found in enumerate(figures) if found), next(n for n, cell in enumerate(cells) if cell.cell_type == "code")
+    drawn, first = cells[place], figures[place][0]
+    picture = mk_cell("\n".join(["#| echo: false", *re.findall(r"^#\| fig-.*", drawn.source, flags=re.MULTILINE)]))
+    drawn.source = re.sub(r"^#\| fig-.*\n", "", drawn.source, flags=re.MULTILINE)
     picture.outputs, drawn.outputs = [first], [output for output in drawn.outputs if output is not first]
-    drawn.source = "\n".join(line for line in lines if not line.startswith("#| fig-"))
     said = place - (cells[place - 1].cell_type == "markdown" and not any(cell.get("outputs") for cell in cells[:place]))
     return [*cells[:opening], picture, *cells[said:place], *cells[opening:said], *cells[place:]]
 
@@ -213,7 +199,7 @@ def process(path: Path):
     notebook.cells.insert(1, mk_cell(origin(page, notebook.module_), "markdown"))
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"  # those of cells that nbdev makes are random
-        cell.source = numbered(unnested(cell.source), page, equations(nbs)) if cell.cell_type == "markdown" else cell.source
+        cell.source = numbered(NESTED.sub(r"[\1\2\3](", cell.source), page, equations(nbs)) if cell.cell_type == "markdown" else cell.source
         for output in cell.get("outputs", []):
             if said := as_markdown(output.get("data", {})):
                 output["data"] = {"text/markdown": numbered(said, page, equations(nbs))}

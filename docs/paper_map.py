@@ -12,6 +12,7 @@ from pathlib import Path
 
 LABEL = re.compile(r"\{#(eq-[\w-]*\w)\}")
 TAG = re.compile(r"<!--\s*paper:\s*(.*?)\s*-->")
+CHAPTER = re.compile(r"0*(\d+[a-z]?)_|power_ep_in_one_page")  # pages with numbers
 HEADING = re.compile(r"^#{1,4}\s+(.*?)\s*$")
 
 
@@ -37,7 +38,7 @@ def equations(nbs):
     """(page, number) of every labelled equation, by its label. The number is that of the page and that of the equation on it."""
     found = {}
     for path in sorted(nbs.rglob("*.ipynb")):
-        page, chapter = path.relative_to(nbs).as_posix(), re.match(r"0*(\d+[a-z]?)_|power_ep_in_one_page", path.name)
+        page, chapter = path.relative_to(nbs).as_posix(), CHAPTER.match(path.name)
         for number, label in enumerate(LABEL.findall("\n".join(lines_of(path))), 1):
             if label in found:
                 raise SystemExit(f"docs: {page} and {found[label][0]} both define {label}")
@@ -69,13 +70,14 @@ def read_map(root):
 
 def as_table(entries, nbs):
     """Markdown, with the numbers of equations in the paper and on the site."""
-    lines = ["| in the paper | what it says | derived in | computed by, tested by | wrong |", "|---|---|---|---|---|"]
+    lines = ["| in the paper | here | what it says | derived in | computed by, tested by | wrong |", "|---|---|---|---|---|---|"]
     for entry in entries:
         links = ", ".join(f"[{heading}](/{notebook}.ipynb#{anchor(heading)})" for notebook, heading in entry["derivations"])
-        ours = "".join(f", [({number})](/{page}#{label})" for label in entry["labels_here"] for page, number in [equations(nbs)[label]])
+        ours = ", ".join(f"[({number})](/{page}#{label})" for label in entry["labels_here"] for page, number in [equations(nbs)[label]])
+        ours = ours or " ".join(f"page {match[1]}" if (match := CHAPTER.match(notebook)) else notebook.rpartition("/")[2] for notebook, _ in entry["derivations"][:1])
         function, test = entry["function"], entry["test"].replace("tests/", "").replace(".py::", " ")
         code = "<br>".join(dict.fromkeys(" ".join(map(breakable, text.split())) for text in (function, test)))
-        lines.append(f"| {f'({number}) ' if (number := entry['number']) else ''}{breakable(entry['key'])} | {entry['says']} | {links}{ours} | {code} | {', '.join(entry['errata'].split())} |")
+        lines.append(f"| {f'({number}) ' if (number := entry['number']) else ''}{breakable(entry['key'])} | {ours} | {entry['says']} | {links} | {code} | {', '.join(entry['errata'].split())} |")
     return "\n".join(lines)
 
 

@@ -22,7 +22,6 @@ from docs.notebook import fence, folded, package, source_link
 
 FOLDER = "reference"
 MANY = 12  # names on a page; if there are more, what does not say how to call them is folded
-ALWAYS = ("Parameters", "Attributes", "Returns", "Yields")
 nbdev_index = functools.cache(NbdevLookup)
 logging.getLogger("griffe").setLevel(logging.ERROR)  # types stand in the code: it warns where they are not in the docstring
 
@@ -137,7 +136,7 @@ def documented(text: str, module: str) -> str:
     done, hidden = [prose("\n\n".join(sections.pop("", [])), module, own)], {}
     for name, items in sections.items():
         shown = examples(items) if name == "Examples" else prose("\n\n".join(items), module, own) if isinstance(items[0], str) else listed(name, items, module, own)
-        if name in ALWAYS or len(package()[module].exports) <= MANY:
+        if name in ("Parameters", "Attributes", "Returns", "Yields") or len(package()[module].exports) <= MANY:
             done.append(f"[{name}]{{.part}}\n\n{shown}")
         else:
             hidden[name] = shown

@@ -268,7 +268,7 @@ class Gradient(NamedTuple):
 def energy_gradient(fit: Fit) -> Gradient:
     """Gradient of `fit.log_evidence` for every likelihood, from one more pass over the data. The fit has
     converged and still holds its shards: the formulas hold at a fixed point only. Cost 4NM² flops for each
-    latent function, 2NM² where all powers are 0, and NM² more where V was not kept. Equation 13.9 of
+    latent function, 2NM² where all powers are 0, and NM² more where V was not kept. Equation 13.11 of
     the site: sites are stationary at the fixed point.
     """
     Kuu, sums, projection = fit.posteriors[0].Kuu, fit.sums, fit.projection

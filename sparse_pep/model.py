@@ -88,7 +88,7 @@ class Model:
         kernel, features = self.kernel.with_parameters(own["kernel"]), self.features.with_parameters(own["features"])
         return Model(kernel, features, self.likelihood.with_parameters(own["likelihood"]), self.mean.with_parameters(own["mean"]), self.priors)
 
-
+# %% ../nbs/17_model.ipynb #fd8b3925
 def of_values(model: Model) -> tuple[Kernel, Likelihood]:
     """The kernel of the function, and the likelihood of its values."""
     if model.kernel.of_functionals:

@@ -135,7 +135,7 @@ def predict_f(posterior: Posterior, Kus: np.ndarray, kss: np.ndarray) -> tuple[n
     T = solve_lower(posterior.B, V, out=V)
     return posterior.b.T @ T, unexplained + np.einsum("mn,mn->n", T, T)
 
-
+# %% ../nbs/06_regression.ipynb #4cd3b474
 def predict_f_cov(posterior: Posterior, Kus: np.ndarray, Kss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The predictive mean (S,) and full covariance (S, S) of f at S test inputs.
 

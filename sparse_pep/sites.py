@@ -87,7 +87,7 @@ def cavity(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance (N,) of wₙᵀu with the fraction `power` of its own site removed, from its mean μ and variance
     a under q and the sites τ and ν; those of fₙ have D added to the variance. ValueError if 1 − ατa is not positive
-    for some site, so that its cavity is not a distribution. Equation 5.9 of the site, 19 of the paper.
+    for some site, so that its cavity is not a distribution. Equation 5.10 of the site, 19 of the paper.
     """
     rho = 1.0 - power * precision * var
     if np.any(rho <= 0.0):
@@ -106,7 +106,7 @@ def gaussian_tilted(
 
     References
     ----------
-    Equation 5.16 of the site, 127 of the paper (Bui, Yan and Turner, 2017); here it is divided by α.
+    Equation 5.18 of the site, 127 of the paper (Bui, Yan and Turner, 2017); here it is divided by α.
     """
     ratio = cavity_var / noise_variance
     precision = 1.0 / (noise_variance + power * cavity_var)
@@ -126,7 +126,7 @@ def new_site(
 
     References
     ----------
-    Equation 5.17 of the site, 64 of the paper (Bui, Yan and Turner, 2017); the site here is their
+    Equation 5.21 of the site, 64 of the paper (Bui, Yan and Turner, 2017); the site here is their
     fraction of a site to the power 1/α.
     """
     rho = 1.0 + power * d2 * cavity_var
