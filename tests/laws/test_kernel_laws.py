@@ -8,7 +8,7 @@ import pytest
 from reference.compare import differences, error, slopes
 
 from sparse_pep.estimators.persistence import from_config, to_config
-from sparse_pep.kernels import Categorical, Combination, Constant, Coregion, Cosine, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, SquaredExponential, Stationary, White
+from sparse_pep.kernels import Categorical, Combination, Constant, Coregion, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, SquaredExponential, Stationary, White
 
 ARD = np.array([0.8, np.sqrt(3.0), 2.6])  # three columns, one number of many digits
 KERNELS = {
@@ -25,8 +25,6 @@ KERNELS = {
     "rational quadratic ard": RationalQuadratic(1.3, ARD, shape=2.0),
     "periodic": Periodic(1.3, 0.9, 2.3),
     "periodic ard": Periodic(1.3, ARD, 2.3),
-    "cosine": Cosine(1.3, 2.3),
-    "cosine ard": Cosine(1.3, ARD),
     "linear": Linear(0.7),
     "linear ard": Linear(ARD),
     "constant": Constant(0.7),
@@ -160,10 +158,10 @@ def test_finite_where_data_are_odd(kernel, case):
 
 
 @pytest.mark.parametrize("factor", [1e-6, 0.3, 1e6])
-@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if stationary(k) or isinstance(k, Periodic | Cosine)])
+@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if stationary(k) or isinstance(k, Periodic)])
 def test_stretching_inputs_and_lengths_changes_nothing(name, factor):
     kernel = KERNELS[name]
-    lengths = ("log_period",) if isinstance(kernel, Periodic | Cosine) else ("log_lengthscale",)
+    lengths = ("log_period",) if isinstance(kernel, Periodic) else ("log_lengthscale",)
     wider = kernel.with_parameters({key: value + np.log(factor) * key.endswith(lengths) for key, value in kernel.parameters().items()})
     assert error(wider(factor * X1, factor * X2), kernel(X1, X2)) < 1e-13
     _, X1_bar = wider.vjp(factor * X1, factor * X2)[1](BAR)
@@ -181,7 +179,7 @@ def test_a_large_offset_changes_nothing(name):
         assert all(error(gradient[key], expected_gradient[key], 10.0 * scale) < 1e-9 for key in expected_gradient)
 
 
-@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Cosine, Linear, Constant, White, Categorical])
+@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Linear, Constant, White, Categorical])
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_parameters_must_be_positive_and_finite(kind, value):
     for name in kind.trained:
