@@ -780,8 +780,8 @@ BEYOND = 1e100  # the ends of the first and the last class
 
 
 def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) -> tuple[Any, ...]:
-    """ℓ = log p for p = Φ(high − f) − Φ(low − f) at f = 0, ℓ′, ℓ″, and the derivatives of ℓ with
-    respect to `low` and `high`, each of the shape of `low`. `width` is high − low, without rounding.
+    """ℓ = log p for p = Φ(high − f) − Φ(low − f) at f = 0, Equation 8c.1 of the site, ℓ′, ℓ″ (Equation 8c.2 of the site), and the
+    derivatives of ℓ in `low` and `high`, each of the shape of `low`. `width` is high − low, without rounding.
     """
     mirror = low + high > 0.0
     x0, x1 = np.where(mirror, -high, low), np.where(mirror, -low, high)
@@ -964,7 +964,7 @@ class HeteroscedasticGaussian(Likelihood):
         return np.exp(np.clip(log_v, -LARGEST_LOG_RATE, LARGEST_LOG_RATE))
 
     def at_g(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, g: np.ndarray) -> tuple[Any, ...]:
-        """z for f ~ N(mean, var) at g, its two derivatives in g, κ⁻¹ and its square, ∂z/∂ log γ, of the broadcast shape."""
+        """ẑ at g, Equation 9b.1 of the site, its two derivatives in g, κ⁻¹ and its square, ∂ẑ/∂ log γ, of the broadcast shape."""
         noise, gain = self.noise(g), self.gain
         log_z, d1, d2 = gaussian_tilted(y, noise, mean, var, power)
         share = noise * d1**2

@@ -476,7 +476,8 @@ def gaussian_average(
     function: Callable[[np.ndarray, np.ndarray], np.ndarray], mean: np.ndarray, var: np.ndarray, width: float | np.ndarray
 ) -> np.ndarray:
     """E[g(f)] (S,) for f ~ N(mean, var), each (S,). function(rows, f) returns g (n, T) for the values f (n, T) of these
-    rows, and g changes over the length `width`, () or (S,), of f. Cost 17 values for each row, more where the width is small.
+    rows, and g changes over the length `width`, () or (S,), of f. Cost 17 values for each row, more where the width is small
+    (Equation 9c.2 of the site).
     """
     std, out = np.sqrt(var), np.empty(len(mean))
     shorter = np.minimum(np.sqrt(1.0 + 1.3 * var / np.maximum(width, 1e-150) ** 2), 2.0**14)
