@@ -24,7 +24,7 @@ def rows_beyond(X: np.ndarray, limits: np.ndarray | None) -> np.ndarray | None:
     reaches, and the largest distance, (2, D); None if there are no such rows. `limits` (3, D) are the ends of the range and
     the reach, None if they are not known. Cost O(SD).
     """
-    if limits is None or ((X >= limits[0] - limits[2]) & (X <= limits[1] + limits[2])).all():
+    if limits is None or not ((X < limits[0] - limits[2]) | (X > limits[1] + limits[2])).any():  # a reach of NaN has no rows beyond
         return None
     far = np.maximum(limits[0] - X, X - limits[1])
     return np.stack([np.sum(far > limits[2], axis=0), np.max(far, axis=0)])
