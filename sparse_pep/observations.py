@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .features import SLOPES, Windows, inverse_squares, no_closed_form, per_dimension, points, sorted_windows, stationary_gradient, windows_vjp
-from .kernels import Constant, Cosine, Kernel, Linear, Periodic, Product, SquaredExponential, Stationary, Sum, White
+from .kernels import Constant, Kernel, Linear, Periodic, Product, SquaredExponential, Stationary, Sum, White
 from .numerics.parameters import added, numbered
 from .numerics.validation import inputs_2d, is_number, require_finite, shown
 
@@ -75,7 +75,7 @@ def pair_variances(kernel: Kernel, A: Windows, other: np.ndarray) -> tuple[np.nd
             kernel, bar[0] @ one + bar[2] @ two, (bar[0] * one) @ (1.0 - 1.0 / tau) - 2.0 * bar[2] @ parts
         )
     two, pull_two = kernel.diag_vjp(other)
-    if isinstance(kernel, Stationary | Periodic | Cosine | Constant | White):
+    if isinstance(kernel, Stationary | Periodic | Constant | White):
         K, pull_K = kernel.vjp(X - other, np.zeros((1, X.shape[1])))
         across, pull_across = K[:, 0], lambda bar: pull_K(bar[:, None])[0]
     else:
