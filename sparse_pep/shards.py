@@ -389,7 +389,7 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
         return S, s, terms
 
     S, s, terms = map(sum, zip(*map_chunks(work, range(len(shard.chunks)))))
-    counted = ((shard.weight > 0.0) & np.greater(shard.trained, 0.0)).astype(float)
+    counted = ((shard.weight > 0.0) & (np.ndim(shard.trained) > 0 or shard.trained > 0.0)).astype(float)
     partly = shard.groups is not None or np.not_equal(shard.trained, 1.0).any()
     shard.sums = Sums(
         precision=mirror(S), shift=s, terms=terms, n_clipped=sum(shard.clipped.values()), n_rows=int(counted.sum()),
