@@ -68,6 +68,14 @@ def test_public_names_have_examples(module):
     assert not without, f"add a section Examples to the docstrings of {', '.join(without)} in `{module}`"
 
 
+def arguments(thing):
+    """The arguments of a function, or those that make an object of a class, without `self`."""
+    if thing.is_class and "NamedTuple" in map(str, thing.bases):
+        return [field for field in thing.attributes.values() if field.annotation and "property" not in field.labels]
+    maker = thing.all_members.get("__init__") if thing.is_class else thing
+    return [one for one in (maker.parameters if maker else ()) if one.name not in ("self", "cls")]
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_names_say_what_they_are_and_functions_what_they_take_and_give(module):
     """Everything has a docstring and types, and no docstring describes an argument that is none; those of public names say what
@@ -77,7 +85,7 @@ def test_names_say_what_they_are_and_functions_what_they_take_and_give(module):
     said = {name: thing.__doc__ or "" for name, thing in own(module)}
     faults = [f"{name}: no docstring" for name, text in said.items() if not text.strip() or text.startswith(f"{name}(")]  # what dataclass writes
     for name, thing in functions(module):
-        given, sections, returns = reference.arguments(thing), reference.parse_docstring(reference.text_of(thing)), thing.returns
+        given, sections, returns = arguments(thing), reference.parse_docstring(reference.text_of(thing)), thing.returns
         names = {arg.name for arg in given}
         untyped = [arg.name for arg in given if arg.annotation is None] + ["return"] * (returns is None)
         faults += [f"{name}: no types of {', '.join(untyped)}"] if untyped else []
