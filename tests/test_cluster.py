@@ -139,6 +139,11 @@ def count(piece):
 def test_regression_on_two_workers(processes):
     """In processes; `laws` has all kinds of evidence on workers that are threads."""
     source = DaskSource(rows(X), rows(y), rows(weight), rows(known), client=processes)
+    pids = processes.run(os.getpid)
+    for pid in pids.values():
+        os.kill(pid, signal.SIGINT)  # as Ctrl-C in a terminal does
+    time.sleep(0.5)
+    assert processes.run(os.getpid) == pids
     fit, gradient = model_gradient(REGRESSION, source, 0.5)
     whole, whole_gradient = model_gradient(REGRESSION, Rows(X, y, weight, known), 0.5)
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)

@@ -7,9 +7,11 @@ __all__ = ['DaskSource']
 
 # %% ../../nbs/internals/data/cluster.ipynb #a5b5bc5b
 import pickle
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
+from multiprocessing import parent_process
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +46,12 @@ def client_of(client: "Client | None") -> "Client":
         raise ValueError("a cluster needs Dask: pip install 'sparse_pep[distributed]'.") from error
     except ValueError as error:
         raise ValueError("Dask collections need a `client`; make one first, for instance with `distributed.Client()`.") from error
+
+
+def _leave_ctrl_c_to_the_client() -> None:
+    """Let a worker process of this machine ignore Ctrl-C, which a terminal sends to it as well, and which would end it with its data."""
+    if parent_process() is not None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 # %% ../../nbs/internals/data/cluster.ipynb #48bca2f3
 def _locked(values: Iterable[Any]) -> list[Any]:
@@ -350,6 +358,7 @@ class DaskSource(Source):
         if not (blocks is None or isinstance(blocks, str) or np.ndim(blocks) == 1):
             raise ValueError(f"`blocks` must be the name of a column, or labels (N,); got {blocks!r}.")
         self.client: Client = client_of(client)
+        self.client.run(_leave_ctrl_c_to_the_client, on_error="ignore")
         y = list(y) if isinstance(y, tuple) else y
         others = {"y": y, "weight": weight, "known_variance": known_variance, "power": power, "blocks": blocks}
         others = {name: value for name, value in others.items() if value is not None}
