@@ -25,8 +25,8 @@ from .sites import Posterior
 # %% ../nbs/21_draws.ipynb #b26dd454
 def weights_on_u(posteriors: Sequence[Posterior], prior_u: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Luu⁻ᵀ(ṽ − v̂) (M, F, S), the weights of the covariances with u in S draws of each of F
-    functions, from the inducing variables û (M, F, S) of as many draws from the prior. Cost
-    O(FSM²).
+    functions (Equation 21.1 of the site), from the inducing variables û (M, F, S) of as many draws
+    from the prior. Cost O(FSM²).
     """
     Kuu, (M, _, S) = posteriors[0].Kuu, prior_u.shape
     added = Kuu.jitter / (1.0 + Kuu.jitter) * np.sum(Kuu.lower**2, axis=1)
@@ -78,7 +78,7 @@ def frequencies(kernel: Kernel, scale: np.ndarray, n_dims: int, rng: np.random.G
 
 # %% ../nbs/21_draws.ipynb #585d339f
 def weighted_waves(term: Product, n_features: int, n_dims: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Frequencies (J, D) of waves and their variances (J,), which add up to that of the kernel."""
+    """Frequencies (J, D) of waves (Equation 21.3 of the site) and their variances (J,), which add up to that of the kernel."""
     scale = np.resize(SCALES, n_features)
     xi, level = frequencies(term, scale, n_dims, rng)
     weight = np.exp(level[:, 0] - logsumexp(level, axis=1))
