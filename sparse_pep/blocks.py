@@ -269,7 +269,7 @@ def gaussian_block_adjoint(
     T: np.ndarray, D: np.ndarray, noise_variance: np.ndarray, squares: np.ndarray, power: np.ndarray, share: np.ndarray,
     n_outputs: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """e (G, b, b) and ∂ log Z/∂ log σₙ² (G, b) of G blocks, without their weights (Equation 12.15 of the site).
+    """e (G, b, b) and ∂ log Z/∂ log σₙ² (G, b) of G blocks, without their weights (Equation 12.17 of the site).
 
     `squares` (G, b, b) is TAT + d₁d₁ᵀ, summed over outputs; `power` and `share` (G, 1, 1) are κ
     and γ, and the other arguments those of `gaussian_block_sites`.
@@ -383,7 +383,7 @@ class BlockMarginals(BlockSites):
         return float(terms)
 
     def marginals_of(self, c: int, i: int, V: np.ndarray, posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance (n,) of each fₙ under the tilted density of its block (Equation 12.11 of the site)."""
+        """Mean and variance (n,) of each fₙ under the tilted density of its block (Equation 12.13 of the site)."""
         blocks, (precision, shift) = self.chunks[i], self.state.sites[:, c]
         half, JT = solve_lower(posterior.B, V), np.empty_like(V)
         mu, (mean, var) = posterior.b @ half, np.empty((2, V.shape[1]))
@@ -398,7 +398,7 @@ class BlockMarginals(BlockSites):
         return mean, var
 
     def left_out(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points (Equation 12.16 of the site), its own
+        """Mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points (Equation 12.18 of the site), its own
         block's included but not those of copies of it. The mean is NaN where the remaining density is not a distribution.
         """
         precision, shift = np.atleast_2d(self.state.sites[0]), np.atleast_2d(self.state.sites[1])
@@ -427,7 +427,7 @@ class BlockShard(BlockMarginals):
 
     def adjoint_of(self, c: int, i: int, V: np.ndarray, whitened: tuple[Any, ...], through: tuple[Any, ...] | None, outer: np.ndarray) -> tuple[Any, ...]:
         """The adjoints Kuf_bar (M, n) and Kbb_bar (G, b, b) for each array of members of chunk i, and for
-        each of its rows ∂ log Z/∂ log σ², and d₁, (n,) or (K, n). Cost 5nM² + 6nMb flops, at power 0 less. Equation 12.13 of the site.
+        each of its rows ∂ log Z/∂ log σ², and d₁, (n,) or (K, n). Cost 5nM² + 6nMb flops, at power 0 less. Equation 12.15 of the site.
         """
         (beta, cov), blocks, pairs = whitened, self.chunks[i], self.outer_pairs(c, i)
         rows, VT, Ve = blocks.rows, np.empty_like(V), np.empty_like(V)
