@@ -325,7 +325,7 @@ def many_nodes(at: TiltedDensities, rows: np.ndarray, accuracy: Accuracy = STRIC
     """Sums (7 + E, n) of the data points `rows` by panels that are halved until they agree, and
     their estimated relative error (n,).
     """
-    reach = 36.0 * np.sqrt(at.var[rows]) + (np.abs(at.mode - at.mean) + at.apart)[rows]
+    reach = 36.0 * np.sqrt(at.var[rows]) + at.apart[rows]
     cuts = np.arcsinh(reach / at.width)[:, None] * np.linspace(-1.0, 1.0, PANELS + 1)
     owner = np.repeat(np.arange(len(rows)), PANELS)
     start, end = cuts[:, :-1].ravel(), cuts[:, 1:].ravel()

@@ -58,6 +58,7 @@ def test_panels_are_reached_where_they_are_needed(by_panels):
     rng = np.random.default_rng(0)
     for likelihood in (Probit(), Logit()):
         likelihood.quadrature(np.ones(500), rng.normal(scale=4.0, size=500), rng.uniform(1.0, 5.0, 500), np.full(500, 0.5))
+    StudentT(4.0, 0.3).quadrature(4.0 * ones, np.arange(-1.0, 3.0), ones, ones)  # the mode is far from the mean of the cavity
     assert by_panels == [3]
 
 
@@ -88,8 +89,7 @@ def test_modes_are_stationary(likelihood, y):
 
 
 def test_no_data_and_no_further_functions():
-    empty = np.zeros(0)
-    got = tilted_moments(density(Logit(), empty), empty, empty, 0.5)
+    got = tilted_moments(density(Logit(), np.zeros(0)), np.zeros(0), np.zeros(0), 0.5)
     assert [value.shape for value in got] == [(0,)] * 4 + [(0, 0)]
 
 
