@@ -47,7 +47,7 @@ notebook: .venv/.installed
 	@mkdir -p build
 	@if [ ! -f $(TEXT) ]; then $(BIN)/jupytext --quiet --to py:percent -o $(TEXT) $(NB); echo "edit $(TEXT), then call this again"; exit 0; fi; \
 	if [ $(TEXT) -nt $(NB) ]; then $(BIN)/jupytext --quiet --update --from py:percent --to ipynb -o $(NB) $(TEXT); fi; \
-	$(BIN)/nbdev_export && $(BIN)/jupyter nbconvert --log-level WARN --to notebook --execute --inplace $(NB) && $(BIN)/nbdev_clean && $(BIN)/nbdev_export && $(BIN)/jupytext --quiet --to py:percent -o $(TEXT) $(NB)
+	$(BIN)/nbdev_export && $(BIN)/jupyter nbconvert --log-level WARN --to notebook --execute --inplace $(NB) && $(BIN)/jupyter nbconvert --log-level WARN --to notebook --coalesce-streams --inplace $(NB) && $(BIN)/nbdev_clean && $(BIN)/nbdev_export && $(BIN)/jupytext --quiet --to py:percent -o $(TEXT) $(NB)
 
 reproduce: .venv/.installed
 	$(BIN)/python -m studies --quick
