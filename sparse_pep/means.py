@@ -107,7 +107,7 @@ class LinearMean(ZeroMean):
         return (X @ self.slope) + self.intercept
 
     def pull(self, X: np.ndarray, bar: np.ndarray) -> dict[str, np.ndarray]:
-        """The derivatives for the intercept and the slope, from `bar` (N,) or (N, K)."""
+        """The derivatives for the intercept and the slope, from `bar` (N,) or (N, K). Equation 2.1 of the site."""
         return {"intercept": bar.sum(axis=0), "slope": (X.T @ bar)}
 
 # %% ../nbs/02_means.ipynb #d7f90273
