@@ -233,7 +233,7 @@ def fit_command(**options: object) -> int:
 
     A CSV file has a header line and then rows. It may be gzipped, and - stands for standard
     input. A file named *.parquet is read as Parquet, which needs
-    pip install 'sparse_pep[tables]'. The target is a number. With --likelihood it may also be
+    pip install pyarrow. The target is a number. With --likelihood it may also be
     a label (any text or number) or a count.
 
     The other columns may hold numbers, categories, dates and empty cells. If they do not all

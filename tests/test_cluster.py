@@ -414,7 +414,7 @@ def test_without_dask_or_a_client(monkeypatch):
     with pytest.raises(ValueError, match="need a `client`; make one first"):
         DaskSource(rows(X))
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ValueError, match=r"pip install 'sparse_pep\[distributed\]'"):
+    with pytest.raises(ValueError, match=r"pip install distributed 'dask\[array\]'"):
         DaskSource(rows(X))
 
 

@@ -156,7 +156,7 @@ def test_what_was_read_of_a_parquet_file_does_not_stay_in_memory(here, monkeypat
 def test_without_pyarrow_parquet_names_the_extra(here, monkeypatch):
     written(FRAME[["a", "b"]], here / "t.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match=r"install pyarrow: pip install 'sparse_pep\[tables\]'"):
+    with pytest.raises(ValueError, match=r"install pyarrow: pip install pyarrow"):
         read_table("t.parquet")
 
 

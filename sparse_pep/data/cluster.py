@@ -43,7 +43,7 @@ def client_of(client: "Client | None") -> "Client":
 
         return default_client() if client is None else client
     except ImportError as error:
-        raise ValueError("a cluster needs Dask: pip install 'sparse_pep[distributed]'.") from error
+        raise ValueError("a cluster needs Dask: pip install distributed 'dask[array]'.") from error
     except ValueError as error:
         raise ValueError("Dask collections need a `client`; make one first, for instance with `distributed.Client()`.") from error
 

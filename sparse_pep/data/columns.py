@@ -71,7 +71,7 @@ def pyarrow_for(path: Any) -> ModuleType:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ValueError(f"`path`: to read or write {shown(path)} install pyarrow: pip install 'sparse_pep[tables]'.") from None
+        raise ValueError(f"`path`: to read or write {shown(path)} install pyarrow: pip install pyarrow.") from None
     return pyarrow
 
 # %% ../../nbs/internals/data/columns.ipynb #4a12787e

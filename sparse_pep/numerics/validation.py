@@ -119,14 +119,15 @@ def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.n
             except (TypeError, ValueError) as error:
                 kind = ValueError if isinstance(cell, (str, bytes)) else TypeError
                 where, rule = f" in {_place(index)}" if index else "", "each cell of the argument must be a number, or a string that holds one number"
-                raise kind(f"`{name}`: {rule}; got {shown(cell)}{where}.") from error
+                remedy = {"X": " Give a table of text as a dataframe.", "y": " For labels use SparsePEPClassifier."}.get(name, "")
+                raise kind(f"`{name}`: {rule}; got {shown(cell)}{where}.{remedy}") from error
     if least is None:
         return values
     shape = values.shape
     if len(shape) != 2:
         raise ValueError(
             f"Expected 2D array for `{name}`, (N, D), got {len(shape)}D array of shape {shape} instead. "
-            f"Reshape your data: `{name}[:, None]` for one input, `{name}[None]` for one row."
+            f"Reshape your data: `np.reshape({name}, (-1, 1))` for one input, `np.reshape({name}, (1, -1))` for one row."
         )
     for size, what, smallest in ((shape[0], "sample", least), (shape[1], "feature", 1)):
         if size < smallest:
