@@ -64,15 +64,15 @@ def kmeans_points(
     seen = np.arange(len(X))
     if len(X) > SAMPLE_ROWS:
         seen = np.sort(rng.choice(len(X), SAMPLE_ROWS, replace=False))
-    distinct = np.unique(X[seen], axis=0)
+    distinct, number = np.unique(X[seen], axis=0, return_inverse=True)  # sorted: their order in X does not matter
     if len(distinct) <= n_inducing:
         return distinct
-    scale, seed = column_spread(X, weight), int(rng.integers(2**31))
-    share = None if weight is None else weight[seen]
-    Z = KMeans(n_inducing, n_init=1, random_state=seed).fit(X[seen] / scale, sample_weight=share).cluster_centers_ * scale
+    share = np.bincount(number.ravel(), None if weight is None else weight[seen])
+    scale, seed = column_spread(distinct, share), int(rng.integers(2**31))
+    Z = KMeans(n_inducing, n_init=1, random_state=seed).fit(distinct / scale, sample_weight=share).cluster_centers_ * scale
     if codes:
-        nearest = seen[pairwise_distances_argmin(Z / scale, X[seen] / scale)]
-        Z[:, codes] = X[np.ix_(nearest, codes)]
+        nearest = pairwise_distances_argmin(Z / scale, distinct / scale)
+        Z[:, codes] = distinct[np.ix_(nearest, codes)]
     return Z
 
 # %% ../nbs/18_training.ipynb #06076a0b

@@ -12,28 +12,16 @@ from reference.compare import properties
 
 from sparse_pep.numerics.files import read_archive, write_archive, write_aside
 
-leaves = st.one_of(
-    st.integers(-(2**60), 2**60),
-    st.floats(allow_nan=False),
-    st.booleans(),
-    st.none(),
-    st.text(),
-    arrays(st.sampled_from([np.float64, np.int64, bool]), array_shapes(min_dims=0, max_dims=3, max_side=3)),
-)
-states = st.dictionaries(
-    st.text(), st.recursive(leaves, lambda part: st.dictionaries(st.text(), part, max_size=3), max_leaves=6), max_size=4
-)
+tensors = arrays(st.sampled_from([np.float64, np.int64, bool]), array_shapes(min_dims=0, max_dims=3, max_side=3))
+leaves = st.one_of(st.integers(-(2**60), 2**60), st.floats(allow_nan=False), st.booleans(), st.none(), st.text(), tensors)
+states = st.dictionaries(st.text(), st.recursive(leaves, lambda part: st.dictionaries(st.text(), part, max_size=3), max_leaves=6), max_size=4)
 
 
 def same(one, other):
     """Whether two states are equal, arrays to the last bit."""
     if isinstance(one, np.ndarray):
-        return (
-            isinstance(other, np.ndarray)
-            and one.dtype == other.dtype
-            and one.tobytes() == other.tobytes()
-            and one.shape == other.shape
-        )
+        alike = isinstance(other, np.ndarray) and (one.dtype, one.shape) == (other.dtype, other.shape)
+        return alike and one.tobytes() == other.tobytes()
     if isinstance(one, dict):
         return isinstance(other, dict) and one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     return type(one) is type(other) and one == other
@@ -73,15 +61,6 @@ def test_a_file_that_is_not_whole_is_not_there(tmp_path):
     umask = os.umask(0)
     os.umask(umask)
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o666 & ~umask
-
-
-def test_a_file_cut_anywhere_is_damaged(path):
-    write_archive(path, {"x": np.arange(50.0), "name": "a"}, "thing", 1)
-    whole = path.read_bytes()
-    for size in range(0, len(whole) - 1, 97):
-        path.write_bytes(whole[:size])
-        with pytest.raises(ValueError, match="damaged"):
-            read_archive(path, "thing", 1)
 
 
 def test_kinds_and_versions_are_kept_apart(path, tmp_path):
