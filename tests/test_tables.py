@@ -208,6 +208,8 @@ REFUSED = {  # text of a CSV file or columns of a Parquet file, words of the mes
     "row after a cell of two lines": ('a,y\n1,"2\n"\n1,b\n', "row 4: column 'y' holds text, 'b'"),
     "open quotation mark": ('a,y\n1,2\n1,"2\n' + "3,4\n" * 40000, "not a CSV file from row 3 on"),
     "damaged gzip": (gzip.compress(b"a,y\n" + b"1,2\n" * 999)[:-12], "is a damaged gzip file"),
+    "gzip of nothing": (gzip.compress(b"a,y\n" + b"\n" * (1 << 25)), "unpacks to more than 100 times its size"),
+    "Parquet of nothing": ({"a": np.zeros(2 * 10**7, np.int8), "y": np.int8(1)}, "unpacks to more than 100 times its size"),
     "bad row far below": ("a,y\n" + "1,2\n" * 99 + "x,3", "row 101: column 'a' holds text"),
     "no rows": ("a,y", "t.csv' has a header but no rows"),
     "no target": (HEIGHTS, "`target`: .* no column 'grith'. Did you mean 'girth'. Its columns: height, girth", {"target": "grith"}),
@@ -244,7 +246,7 @@ def test_a_bad_table_is_refused_in_one_line_that_says_where_and_leaves_nothing(h
     options = {"target": "y"} | dict(*options)
     if isinstance(content, dict):
         monkeypatch.setattr(tables, "BATCH_ROWS", 20)
-        path = written(pd.DataFrame(content), "t.parquet", row_group_size=6)
+        path = written(pd.DataFrame(content), "t.parquet", row_group_size=None if case == "Parquet of nothing" else 6)
     else:
         path = "t.csv"
         (here / path).write_bytes(content if isinstance(content, bytes) else content.encode())

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -34,6 +34,7 @@ from ..numerics.validation import shown
 # %% ../../nbs/internals/data/tables.ipynb #f2009725
 TABLES = (".parquet", ".csv", ".csv.gz")
 GZIP = b"\x1f\x8b"  # how a gzipped file begins
+MOST_UNPACKED = 100  # times the size of a file
 
 
 class TableFile(NamedTuple):
@@ -60,7 +61,7 @@ class TableFile(NamedTuple):
                 raw.seek(0)
                 yield gzip.GzipFile(fileobj=raw) if zipped else raw
         except (gzip.BadGzipFile, EOFError, zlib.error):
-            raise ValueError(f"`path`: '{name}' is a damaged gzip file; download or write it again.") from None
+            raise ValueError(f"`path`: '{name}' is a damaged gzip file, or unpacks to more than {MOST_UNPACKED} times its size; write it again, or unpack it.") from None
         except UnicodeDecodeError:
             raise ValueError(
                 f"`path`: '{name}' is not a text file in UTF-8; save it again as CSV in UTF-8 (a spreadsheet offers "
@@ -192,6 +193,8 @@ class Text(io.BufferedIOBase):
         block = self.file.read(size)
         if b"\0" in block:
             raise UnicodeDecodeError("utf-8", block, 0, 1, "a zero byte")
+        if self.file.tell() > (1 << 24) + MOST_UNPACKED * getattr(self.file, "fileobj", self.file).tell():
+            raise gzip.BadGzipFile
         return block
 
     read1 = read
@@ -211,7 +214,7 @@ def separator_of(file: TableFile) -> str:
     if file.decimal == ".":
         return ","
     with file.opened() as raw:
-        head = raw.readline()
+        head = raw.readline(1 << 20)
     return next((mark for mark in ";\t" if mark.encode() in head), ",")
 
 # %% ../../nbs/internals/data/tables.ipynb #3d7c7d8d
@@ -305,7 +308,9 @@ def parquet_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.Dat
     """The rows of a Parquet file as dataframes with the columns in `kinds`."""
     own = names_in(file)
     with opened_parquet(file) as opened:
-        wanted = [own[name] for name in kinds]
+        wanted, size = [own[name] for name in kinds], Path(file.content).stat().st_size
+        if 8 * opened.metadata.num_rows * len(wanted) > (1 << 27) + MOST_UNPACKED * size:
+            raise ValueError(f"`path`: '{file.name}' unpacks to more than {MOST_UNPACKED} times its size; read it yourself, and give the arrays.")
         for batch in opened.iter_batches(BATCH_ROWS, columns=wanted):
             frame = batch.select(wanted).to_pandas(ignore_metadata=True, timestamp_as_object=False)
             yield frame.set_axis(list(kinds), axis=1)
@@ -350,7 +355,7 @@ def names_in(file: TableFile) -> dict[str, str]:
     raise ValueError(f"`path`: {fault}")
 
 # %% ../../nbs/internals/data/tables.ipynb #3a183e59
-def require_column(name: Any, names: Sequence[str], called: str, source: str) -> None:
+def require_column(name: Any, names: Collection[str], called: str, source: str) -> None:
     """Raise a ValueError that lists the closest names unless `name` is one of `names`."""
     if not isinstance(name, str):
         raise ValueError(f"{called} must be the name of a column; got {shown(name)}.")
@@ -362,7 +367,7 @@ def require_column(name: Any, names: Sequence[str], called: str, source: str) ->
     more = f", ... ({len(names)} in all)" if len(names) > 12 else ""
     raise ValueError(
         f"{called}: '{source}' has no column {name!r}."
-        f"{f' Did you mean {hint}?' if hint else ''} Its columns: {', '.join(names[:12])}{more}."
+        f"{f' Did you mean {hint}?' if hint else ''} Its columns: {', '.join([*names][:12])}{more}."
     )
 
 # %% ../../nbs/internals/data/tables.ipynb #ed68c798
@@ -467,7 +472,7 @@ def table_layout(
     if isinstance(columns, str) or (columns is not None and len(columns) == 0):
         raise ValueError(f"`columns` must be a list of at least one name; got {shown(columns)}.")
     for file in files:
-        names = list(names_in(file))
+        names = names_in(file)
         columns = tuple([name for name in names if name not in named.values()] if columns is None else columns)
         wanted = [*named.items(), *(("`columns`", name) for name in columns)]
         for name_of, name in wanted:
