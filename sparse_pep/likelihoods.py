@@ -1089,8 +1089,8 @@ class Mixed(Likelihood):
     def tilted(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT) -> Tilted:
         power, ends = np.broadcast_to(power, y.shape), np.cumsum([0] + [len(to_vector(part.parameters())) for part in self.parts])
         out = Tilted(*np.empty((4, len(y))), np.zeros((ends[-1], len(y))))
-        for k, part in enumerate(self.parts):
-            rows, share = np.flatnonzero(self.groups == k), 1.0
+        for k in np.unique(self.groups):
+            part, rows, share = self.parts[k], np.flatnonzero(self.groups == k), 1.0
             if isinstance(part, Gaussian):
                 noise = part.noise_variance + self.known_variance[rows]
                 share, part = part.noise_variance / noise, GaussianByRow(noise)

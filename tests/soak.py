@@ -48,15 +48,16 @@ from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
 from sparse_pep.means import ConstantMean
 from sparse_pep.multiclass import Softmax
+from sparse_pep.observations import DIFFERENCE, MEAN, SLOPE, VALUE, Observed
 from sparse_pep.training import LBFGS, Adam
 
 CLOSE = 1e-6  # of log Z, relative to its parts, and of its slope in the sites
 HONEST = "not converged;", "the sites did not settle"  # how the package says that it has not found a fixed point
 
 
-def random_kernel(rng, X, Z, scale, variance):
-    """A kernel in these units of inputs and of f^2, with inputs that it can take (perhaps with codes)."""
-    D, choice = X.shape[1], rng.integers(20)
+def random_kernel(rng, X, Z, scale, variance, functionals=False):
+    """A kernel in these units of inputs and of f^2, with inputs that it can take (perhaps with codes, or rows that describe functionals)."""
+    D, choice = X.shape[1], 9 if functionals else rng.integers(20)
 
     def lengths():
         return scale * 10.0 ** rng.uniform(-0.7, 0.7, D)
@@ -69,6 +70,10 @@ def random_kernel(rng, X, Z, scale, variance):
         codes = kernels.Categorical(1.0, rng.uniform(0.1, 0.9), active_dims=(D,)), kernels.Coregion(3, int(rng.integers(1, 4)), 0.3, active_dims=(D,))
         coded = (np.column_stack([A, rng.integers(0, 3, len(A))]) for A in (X, Z))
         return replace(one(), active_dims=tuple(range(D))) * codes[choice], *coded
+    if choice in (9, 10):
+        kernel = getattr(kernels, rng.choice("SquaredExponential Matern32 Matern52".split()))(variance, lengths())
+        kinds = rng.choice([VALUE, SLOPE, DIFFERENCE, MEAN if isinstance(kernel, kernels.SquaredExponential) else VALUE], len(X))
+        return Observed(kernel, D), np.column_stack([X, scale * rng.uniform(0.1, 1.0, X.shape), kinds, rng.integers(0, 2, len(X))]), Z
     others = {
         3: lambda: kernels.Periodic(variance, rng.uniform(0.5, 2.0), scale * 10.0 ** rng.uniform()),
         4: lambda: kernels.Linear(variance / scale**2) + one(),
@@ -79,7 +84,7 @@ def random_kernel(rng, X, Z, scale, variance):
     return others.get(choice, one)(), X, Z
 
 
-def random_features(rng, kernel, Z, scale):
+def random_features(rng, kernel, X, Z, scale):
     """Features that the kernel has closed forms for, most often other ones than inducing points."""
     D, M = Z.shape[1], len(Z)
     widths, frequencies = scale * rng.uniform(0.1, 1.0, D), rng.uniform(0.0, 2.0, D) / scale
@@ -92,7 +97,7 @@ def random_features(rng, kernel, Z, scale):
     ]
     with contextlib.suppress(NotImplementedError, ValueError):  # no closed form, or no such feature in so many dimensions
         found = some[rng.integers(len(some))]()
-        found.Kuu(kernel)
+        found.Kuu(kernel), found.Kuf(kernel, X)
         return found
     return InducingPoints(Z)
 
@@ -109,10 +114,11 @@ def random_likelihood(rng, name=None):
     classes, low = np.append([0.0, 1.0, 2.0], rng.integers(0, 3, N - 3)), rng.choice([None, -0.5 * unit])
     amounts, shape, real = np.exp(middle + normal), 10.0 ** rng.uniform(-0.5, 1), unit * rng.standard_t(3, N)
     kinds = likelihoods.LIKELIHOODS | {"Softmax": Softmax}
-    name = name or str(rng.choice([one for one, kind in kinds.items() if one != "Mixed" and not issubclass(kind, likelihoods.Gaussian)]))
+    name = name or str(rng.choice([one for one, kind in kinds.items() if not issubclass(kind, likelihoods.Gaussian)]))
     own, y, variance, mean = {
         "Gaussian": ({"noise_variance": unit**2 * 10.0 ** rng.uniform(-4, 1)}, unit * normal, unit**2, 0.0),
         "Probit": ({}, labels, 1.0, 0.0),
+        "Mixed": ({"parts": (likelihoods.Gaussian(10.0 ** rng.uniform(-4, 1)), likelihoods.Probit())}, labels, 1.0, 0.0),
         "Logit": ({}, labels, 1.0, 0.0),
         "NoisyProbit": ({"flip": 10.0 ** rng.uniform(-6, -1)}, labels, 1.0, 0.0),
         "Poisson": ({}, counts, 1.0, 0.0),
@@ -135,14 +141,15 @@ def evidence(rng, name=None):
     """A problem as those of the laws, with any kernel, features, powers, blocks, weights and units, against its dense formula."""
     likelihood, y, variance, mean = random_likelihood(rng, name)
     N, M, D, scale = rng.integers(3, len(y) + 1), rng.integers(1, 6), rng.integers(1, 4), 10.0 ** rng.uniform(-6, 6)
-    kernel, X, Z = random_kernel(rng, scale * rng.normal(size=(N, D)), scale * rng.normal(size=(M, D)), scale, variance)
+    mixed = isinstance(likelihood, likelihoods.Mixed)
+    kernel, X, Z = random_kernel(rng, scale * rng.normal(size=(N, D)), scale * rng.normal(size=(M, D)), scale, variance, mixed)
     own = rng.uniform() < (0.4 if name else 0.3 * (likelihood.n_latent == 1))
     labels = np.unique(rng.integers(0, 1 + N // 2, N) if own else np.arange(N), return_inverse=True)[1]
     power = np.array([random_power(rng) for _ in range(N)])[labels if rng.uniform() < 0.3 else 0 * labels]
     drawn = {"X": X, "y": y[:N], "power": power, "weight": rng.integers(1, 4, N)[labels] ** float(rng.uniform() < 0.3)}
     drawn |= {"blocks": labels} if len(set(labels)) < N else {}
     drawn |= {"known_variance": likelihood.noise_variance * rng.uniform(0, 2, N)} if name and rng.uniform() < 0.3 else {}
-    features, more = random_features(rng, kernel, Z, scale), "tight" if name and rng.uniform() < 0.3 else ""
+    features, more = random_features(rng, kernel, X, Z, scale), "tight" if name and rng.uniform() < 0.3 else ""
     problem = Problem(likelihood, power, kernel, features, ConstantMean(mean), more, drawn)
     jitter = float(rng.choice([0.0, 1e-8])) if np.linalg.cond(features.Kuu(kernel)) < 1e8 else 1e-8
     fit, name = adapter.evidence(problem.model, adapter.in_memory(**drawn), 0.5, jitter=jitter, tight=problem.tight), type(likelihood).__name__
@@ -175,7 +182,7 @@ def random_estimator(rng):
         model = SparsePEPClassifier(**arguments, likelihood="softmax" if np.max(y) > 1 else str(rng.choice(["probit", "logit"])))
     else:
         drawn = (random_likelihood(rng) for _ in range(99))
-        likelihood, y, _, _ = next(one for one in drawn if not isinstance(one[0], Softmax))
+        likelihood, y, _, _ = next(one for one in drawn if not isinstance(one[0], Softmax | likelihoods.Mixed))
         X, y = X[:12], y[: len(X)]
         model = SparsePEP(**arguments, likelihood=likelihood)
     return model, X, y

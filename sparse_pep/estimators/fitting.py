@@ -183,7 +183,7 @@ def distinct_rows(piece: Rows) -> tuple[Rows, np.ndarray | None]:
             new[1:] |= np.diff(column[order]) != 0
         after = np.flatnonzero(~new)  # rows that are equal to the one before in k columns
         pairs = order[after - 1], order[after]
-        if all(np.array_equal(column[pairs[0]], column[pairs[1]]) for column in columns):
+        if not len(after) or all(np.array_equal(column[pairs[0]], column[pairs[1]]) for column in columns):
             break
     inverse = np.empty(len(y), dtype=int)
     inverse[order] = np.cumsum(new) - 1

@@ -25,7 +25,7 @@ KNOWN = RNG.uniform(0.0, 0.3, size=N)
 WEIGHT = RNG.integers(1, 4, size=N).astype(float)
 Z = X[:5] + 0.1
 SE, M32 = SquaredExponential(1.5, [0.9, 1.4]), Matern32(1.5, 1.1)
-KINDS = np.resize([VALUE, SLOPE, SIGN, DIFFERENCE, MEAN], N)
+KINDS = np.repeat([SIGN, VALUE, SLOPE, DIFFERENCE, MEAN], N // 5)  # the first rows have one kind only
 ROWS = np.column_stack([X, RNG.uniform(0.3, 1.0, size=(N, 2)), KINDS, KINDS == SIGN])  # functionals, of which signs are the second group
 
 
@@ -140,7 +140,7 @@ class Problem:
         columns = self.column("power", self.common_power), self.column("weight", 1.0)
         powers, weights = ([values[rows[0]] for rows in blocks] for values in columns)
         offset = np.broadcast_to(self.mean(self.data["X"]).T, (self.likelihood.n_latent, len(self.labels)))
-        groups = KINDS == SIGN if isinstance(self.likelihood, Mixed) else 0 * self.labels
+        groups = self.data["X"][:, -1].astype(int) if isinstance(self.likelihood, Mixed) else 0 * self.labels
         return energy.at_fit(self.likelihood, self.data["y"], offset, fit, *self.covariances(fit.jitter), blocks, powers, weights, groups)
 
 

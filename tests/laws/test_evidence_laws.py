@@ -114,8 +114,8 @@ PLACES = {  # and which problems are cut so: each, or every second, …
     "chunks": (1, lambda data, client: in_memory(**data)),
     "nothing kept": (2, lambda data, client: in_memory(**data)),
     "pieces": (1, lambda data, client: in_pieces(**data)),
-    "pieces of a row or a block": (4, lambda data, client: in_pieces(**data, n_rows=1)),
-    "workers": (5, lambda data, client: on_workers(client, **data)),
+    "pieces of a row or a block": (3, lambda data, client: in_pieces(**data, n_rows=1)),
+    "workers": (6, lambda data, client: on_workers(client, **data)),
 }
 CUTS = [(place, name) for place, (every, _) in PLACES.items() for name in list(PROBLEMS)[::every]]
 

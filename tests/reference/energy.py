@@ -4,6 +4,8 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from sparse_pep.likelihoods import Gaussian
+
 from . import multiclass
 
 
@@ -86,19 +88,25 @@ def one_dimensional(log_p, mean, var, power, width):
     return level + np.log1p(np.expm1(power * (ell - level[:, None])) @ weights) / power
 
 
+def of_gaussian(rest, var, noise, power):
+    """log E[N(rest; f, noise)^power] / power for f ~ N(0, var)."""
+    grown = np.log1p(power * var / noise) / power if power else var / noise
+    return -0.5 * (np.log(2 * np.pi * noise) + rest**2 / (noise + power * var) + grown)
+
+
 def level(likelihood, y, mean, var, power):
-    """log E[p(y|f)^power] / power of each datum, by fine quadrature over log p; mean and var are (C, n)."""
+    """log E[p(y|f)^power] / power of each datum, by fine quadrature over log p where it is not Gaussian; mean and var are (C, n)."""
+    if type(likelihood) is Gaussian:
+        return of_gaussian(y - mean[0], var[0], likelihood.noise_variance, power)
     if hasattr(likelihood, "n_classes"):
         each = (multiclass.tilted(multiclass.softmax_log_density, int(y[n]), mean[:, n], var[:, n], power)[0] for n in range(len(y)))
         return np.array(list(each))
     if likelihood.n_latent == 1:
         return one_dimensional(lambda f: likelihood.log_density(y[:, None], f)[0], mean[0], var[0], power, likelihood.width)
-    rest, s = (y - mean[0])[:, None] ** 2, var[0][:, None]
 
     def at_g(g):  # noise whose logarithm is the second function: the integral over f in closed form
         v = likelihood.base_variance * np.exp(likelihood.gain * g)
-        grown = np.log1p(power * s / v) / power if power else s / v
-        return -0.5 * (np.log(2 * np.pi * v) + rest / (v + power * s) + grown)
+        return of_gaussian((y - mean[0])[:, None], var[0][:, None], v, power)
 
     return one_dimensional(at_g, mean[1], var[1], power, 0.6 / likelihood.gain)
 
