@@ -54,10 +54,9 @@ def anchor(heading):
 
 def read_map(root):
     """The entries, a dictionary each, with `derivations`, (notebook, heading) pairs, and `labels_here`, those of our equations."""
-    root = Path(root)
-    with open(root / "docs" / "paper_map.csv", encoding="utf-8", newline="") as file:
+    with open(Path(root) / "docs" / "paper_map.csv", encoding="utf-8", newline="") as file:
         entries = list(csv.DictReader(file, delimiter="|"))
-    nbs, sections, labelled = root / "nbs", defaultdict(list), defaultdict(list)
+    nbs, sections, labelled = Path(root) / "nbs", defaultdict(list), defaultdict(list)
     for path in sorted(nbs.rglob("*.ipynb"), key=lambda path: (len(path.parts), path)):
         for heading, keys in headings_and_tags(path):
             for key in dict.fromkeys(keys):
@@ -77,7 +76,8 @@ def as_table(entries, nbs):
         ours = ours or " ".join(f"page {match[1]}" if (match := CHAPTER.match(notebook)) else notebook.rpartition("/")[2] for notebook, _ in entry["derivations"][:1])
         function, test = entry["function"], entry["test"].replace("tests/", "").replace(".py::", " ")
         code = "<br>".join(dict.fromkeys(" ".join(map(breakable, text.split())) for text in (function, test)))
-        lines.append(f"| {f'({number}) ' if (number := entry['number']) else ''}{breakable(entry['key'])} | {ours} | {entry['says']} | {links} | {code} | {', '.join(entry['errata'].split())} |")
+        paper = f"({entry['number']}) " * bool(entry["number"]) + breakable(entry["key"]) * (not entry["number"] or "display-" not in entry["key"])
+        lines.append(f"| {paper} | {ours} | {entry['says']} | {links} | {code} | {', '.join(entry['errata'].split())} |")
     return "\n".join(lines)
 
 
