@@ -10,6 +10,9 @@ Whatever can be imported takes part; `--python` names the interpreter of a syste
 NumPy and SciPy beside it. Each row is measured by `benchmarks.measure` in a fresh process, one after the other, with the same data,
 start, number of threads and optimiser, in float64. The first call, in which some systems compile, is in a column of its own.
 
+On a busy machine BENCHMARK_CLOCK=processor in the environment, with `--threads 1`, makes training and fits count seconds of the
+processor instead of those that pass.
+
 At the start all systems must have the same objective, and predict the same: if they do not, the suite stops. Rows that exist are
 replaced, others are added to `peers.csv`, `exponents.csv`, `traces.csv` and `fits.csv` in `nbs/about/benchmarks/`; `about.json` has versions and cores.
 """

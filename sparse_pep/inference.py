@@ -239,7 +239,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .numerics.threads import one_blas_thread
 from .regression import Kuu_adjoint, whitened_moments
 from .shards import Adjoints, adjoints
 
@@ -253,7 +252,6 @@ class Gradient(NamedTuple):
     mean_bar: np.ndarray  # (Q,), and of the mean function
 
 # %% ../nbs/13_energies.ipynb #a3bcc9b0
-@one_blas_thread()
 def energy_gradient(fit: Fit) -> Gradient:
     """Gradient of `fit.log_evidence` for every likelihood, from one more pass over the data. The fit has
     converged and still holds its shards: the formulas hold at a fixed point only. Cost 4NM² flops for each

@@ -128,7 +128,7 @@ class Kernel(ActiveColumns):
             none[name] = 0.0 * value
 
         def pull(kff_bar: np.ndarray) -> dict[str, np.ndarray]:
-            return none | {"log_variance": np.vdot(kff_bar, kff)}
+            return none | {"log_variance": kff_bar @ kff}
 
         return kff, pull
 

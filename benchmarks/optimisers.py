@@ -1,0 +1,175 @@
+"""Other ways to train: L-BFGS with other histories and variables, and starts on a sample of the rows.
+
+    python -m benchmarks.optimisers paths     # writes nbs/about/benchmarks/paths.csv
+    python -m benchmarks.optimisers starts    # and starts.csv
+
+needs the data sets that `sparse_pep.datasets` reads. All runs have Gaussian noise, 50 inducing points, power 0.5 and one thread;
+seconds are those of the processor. `paths` trains on 2000 rows for 500 evaluations and writes how many each way needed until the
+objective was 0.02 and 0.005 nats per row below the best of all ways (empty if it was not). `starts` trains on 20 000 rows until the
+default rule ends it, and writes seconds, the objective in nats per row, and the RMSE and log density of test rows.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import minimize
+
+from sparse_pep import training
+from sparse_pep.datasets import load_regression
+from sparse_pep.features import InducingPoints
+from sparse_pep.likelihoods import Gaussian
+from sparse_pep.model import Model, model_evidence, model_predict, predictive_log_density
+from sparse_pep.numerics.threads import one_blas_thread
+from sparse_pep.shards import Rows
+from sparse_pep.training import FEWEST_AND_MOST, LAST, Objective, WarmEvidence, units_of
+
+INDUCING, POWER, JITTER, TOL, EVALUATIONS = 50, 0.5, 1e-8, 5e-4, 500
+PATHS = "concrete", "kin8nm", "pol", "elevators"
+STARTS = "kin40k", "keggundirected"
+FOLDER = Path(__file__).parents[1] / "nbs/about/benchmarks"
+
+
+def problem(name: str, n_rows: int) -> tuple[Model, Rows, np.ndarray, np.ndarray]:
+    """The default start for some training rows of split 0, standardised, the rows, and test inputs and targets."""
+    data, rng = load_regression(name), np.random.default_rng(0)
+    X, y, (train, test) = np.asarray(data.X, float), np.asarray(data.y, float), data.splits[0]
+    train = rng.choice(train, n_rows, replace=False) if len(train) > n_rows else train
+    scale = X[train].std(axis=0)
+    X, y = (X - X[train].mean(axis=0)) / np.where(scale > 0.0, scale, 1.0), (y - y[train].mean()) / y[train].std()
+    rows = Rows(np.ascontiguousarray(X[train]), y[train])
+    points = InducingPoints(training.kmeans_points(rows.X, INDUCING, rng))
+    start = Model(training.initial_kernel(rows.X, rows.y), points, Gaussian(1.0))
+    return training.starting_lengthscale(start, rows), rows, X[test], y[test]
+
+
+class Run:
+    """One run of L-BFGS. Its variables are the parameters in their units, or v with parameters start + `root` v; with
+    `relative`, inducing inputs are measured in the present lengthscales. `most` evaluations replace the default rule.
+    """
+
+    def __init__(self, model: Model, rows: Rows, root=None, relative: bool = False, memory: int = 50, fixed=(), tol=TOL, most=None, max_iter=10**6):
+        self.objective, self.rows = Objective(model, WarmEvidence(rows, POWER, JITTER), fixed), rows
+        self.units, self.root, self.relative, self.tol, self.most = units_of(self.objective.trained), root, relative, tol, most
+        self.places, self.lengths = self.mask("features.Z"), self.mask("kernel.log_lengthscale")
+        self.best, self.path, self.heights, self.worst = (-np.inf, None), [], [], np.inf
+        v = np.zeros(len(self.units)) if root is not None else self.variables(self.objective.start) / self.units
+        rules = {"maxcor": memory, "ftol": 0.0, "gtol": 1e-3 * tol * rows.n_data, "maxiter": max_iter, "maxfun": most or 10**6}
+        with one_blas_thread():
+            for _ in range(2):
+                self.end = minimize(self, v, jac=True, method="L-BFGS-B", callback=self.record, options=rules)
+                v = self.end.x
+                if self.end.status != training.STALLED:
+                    break
+        self.model = self.objective.model_at(self.best[1])
+
+    def mask(self, wanted: str) -> np.ndarray:
+        """Which entries of the vector belong to a parameter."""
+        return np.concatenate([np.full(np.size(value), name == wanted) for name, value in self.objective.trained.items()])
+
+    def lengthscales(self, vector: np.ndarray) -> np.ndarray:
+        """The lengthscale by which each entry of the inducing inputs is divided."""
+        return np.tile(np.exp(vector[self.lengths]), self.places.sum() // self.lengths.sum())
+
+    def variables(self, vector: np.ndarray) -> np.ndarray:
+        """The parameters with relative inducing inputs, if these are wanted."""
+        vector = vector.copy()
+        if self.relative:
+            vector[self.places] /= self.lengthscales(vector)
+        return vector
+
+    def __call__(self, v: np.ndarray) -> tuple[float, np.ndarray]:
+        """Minus objective and gradient, as in `training.Ascent`."""
+        vector = self.units * v if self.root is None else self.objective.start + self.root @ v
+        if self.relative:
+            vector[self.places] *= self.lengthscales(vector)
+        try:
+            value, slope, _ = self.objective(vector)
+        except np.linalg.LinAlgError:
+            return -self.worst + 1e3 * (1.0 + abs(self.worst)), np.zeros(len(v))
+        self.worst, slope = min(self.worst, value), slope.copy()
+        if value > self.best[0]:
+            self.best = value, vector
+        self.path.append(self.best[0] / self.rows.n_data)
+        if self.relative:
+            through = (slope * vector)[self.places].reshape(-1, self.lengths.sum())
+            slope[self.lengths] += through.sum(axis=0)
+            slope[self.places] *= self.lengthscales(vector)
+        return -value, -(self.units * slope if self.root is None else self.root.T @ slope)
+
+    def record(self, intermediate_result) -> None:
+        """End the run by the default rule."""
+        self.heights.append(-intermediate_result.fun)
+        last, window = len(self.heights) - 1, int(np.clip(LAST * len(self.heights), *FEWEST_AND_MOST))
+        if self.most is None and last >= window and self.heights[-1] - self.heights[-1 - window] < self.tol * self.rows.n_data:
+            raise StopIteration
+
+    def spread(self, share: float) -> np.ndarray:
+        """A root of the inverse matrix of second derivatives that the run has found, times `share`: what the next run starts from."""
+        A = np.diag(self.units) if self.root is None else self.root
+        values, vectors = np.linalg.eigh(share * A @ self.end.hess_inv.todense() @ A.T)
+        return vectors * np.sqrt(np.maximum(values, 1e-12 * values[-1]))
+
+
+def doubled(model: Model, rows: Rows, pick) -> Run:
+    """Samples that double from 20 rows for each inducing point, each with what the last has learnt of the second derivatives."""
+    size, root = 20 * INDUCING, None
+    while size < rows.n_data / 1.5:
+        run, larger = Run(model, pick(size), root, tol=1e-3, max_iter=60), 2 * size
+        larger = larger if larger < rows.n_data / 1.5 else rows.n_data
+        model, root, size = run.model, run.spread(size / larger), larger
+    return Run(model, rows, root)
+
+
+def starts_of(name: str) -> list[dict]:
+    """What each start on a sample ends with."""
+    model, rows, X, y = problem(name, 20_000)
+    pick = lambda size: rows.at(np.sort(np.random.default_rng(0).choice(rows.n_data, size, replace=False)))
+    small, lines = 30 * INDUCING, []
+
+    def after_sample(keep: bool = False, **asked) -> Run:
+        first = Run(model, pick(small))
+        return Run(first.model, rows, first.spread(small / rows.n_data) if keep else None, **asked)
+
+    ways = {
+        "all rows": lambda: Run(model, rows),
+        "a sample, then all rows": after_sample,
+        "a sample, then all rows with its curvature": lambda: after_sample(keep=True),
+        "samples that double, with their curvature": lambda: doubled(model, rows, pick),
+        "a sample, then all rows with fixed inducing inputs": lambda: after_sample(fixed=("features.Z",)),
+    }
+    for way, work in ways.items():
+        begin = time.process_time()
+        run = work()
+        seconds = time.process_time() - begin
+        fit = model_evidence(run.model, rows, POWER, JITTER)
+        mean, var = model_predict(run.model, fit.posteriors, X)
+        density = np.mean(predictive_log_density(run.model.likelihood, y, mean, var))
+        lines.append({"set": name, "rows": rows.n_data, "way": way, "seconds": seconds, "objective": fit.log_evidence / rows.n_data, "rmse": np.sqrt(np.mean((mean - y) ** 2)), "log_density": density})
+    return lines
+
+
+def paths_of(name: str) -> list[dict]:
+    """How many evaluations each way needs."""
+    model, rows, _, _ = problem(name, 2000)
+    ways = {
+        "now: history of 50": {}, "history of 20": {"memory": 20}, "history of 100": {"memory": 100},
+        "inducing inputs in lengthscales": {"relative": True},
+    }  # fmt: skip
+    paths = {way: np.array(Run(model, rows, most=EVALUATIONS, **asked).path) for way, asked in ways.items()}
+    first = Run(model, rows, fixed=("features.Z",), most=40, max_iter=30)
+    paths["hyper-parameters first"] = np.array([*first.path, *Run(first.model, rows, most=EVALUATIONS - len(first.path)).path])
+    best, lines = max(path.max() for path in paths.values()), []
+    for way, path in paths.items():
+        there = [1 + np.argmax(path >= best - gap) if path.max() >= best - gap else np.nan for gap in (0.02, 0.005)]
+        lines.append({"set": name, "way": way, "within 0.02": there[0], "within 0.005": there[1]})
+    return lines
+
+
+if __name__ == "__main__":
+    (task,) = sys.argv[1:]
+    names, work = {"paths": (PATHS, paths_of), "starts": (STARTS, starts_of)}[task]
+    lines = [line for name in names for line in work(name)]
+    pd.DataFrame(lines).to_csv(FOLDER / f"{task}.csv", index=False, float_format="%.5g")
