@@ -879,6 +879,8 @@ def decay_rate(kernel: Kernel) -> tuple[int, float]:
     NotImplementedError for any other kernel.
     """
     order = FOURIER_ORDER.get(type(kernel))
+    if kernel.of_functionals:
+        raise NotImplementedError("Fourier features have no closed form with slopes, averages and differences as data; use InducingPoints.")
     if order is None:
         raise NotImplementedError(
             f"Fourier features have no closed form with the kernel {type(kernel).__name__}; they are made for Matern12, Matern32 or Matern52 with one input."

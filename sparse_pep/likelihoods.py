@@ -241,6 +241,10 @@ class Gaussian(Likelihood):
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return mean, var + self.noise_variance
 
+    def predict_log_density(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+        var = var + self.noise_variance  # which may be 0, if `var` has known noise
+        return -0.5 * (np.log(2 * np.pi * var) + (y - mean) ** 2 / var)
+
     def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         return mean + ndtri(q) * np.sqrt(var + self.noise_variance)
 
@@ -1085,6 +1089,11 @@ class Mixed(Likelihood):
         object.__setattr__(found, "groups", X[:, -1].astype(int))
         object.__setattr__(found, "known_variance", np.broadcast_to(known_variance, len(X)))
         return found
+
+    def predict_log_density(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+        rows = [np.flatnonzero(self.groups == k) for k in range(len(self.parts))]
+        parts = [part.predict_log_density(y[own], mean[own], var[own]) for part, own in zip(self.parts, rows) if len(own)]
+        return np.concatenate(parts)[np.argsort(np.concatenate(rows))]
 
     def tilted(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT) -> Tilted:
         power, ends = np.broadcast_to(power, y.shape), np.cumsum([0] + [len(to_vector(part.parameters())) for part in self.parts])

@@ -30,6 +30,7 @@ from sparse_pep.kernels import Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import LIKELIHOODS, Gaussian, Logit, NegativeBinomial, NoisyProbit, Probit
 from sparse_pep.model import model_evidence, to_vector
 from sparse_pep.multiclass import Softmax
+from sparse_pep.observations import Difference, Slope, Value
 from sparse_pep.training import LBFGS, SITE_TOL, Adam
 
 RNG = np.random.default_rng(0)
@@ -143,6 +144,7 @@ SAVED = {
     "a mixed table": lambda: SparsePEPRegressor(n_inducing=5, training=None).fit(MIXED, y),
     "a source": lambda: SparsePEPRegressor(**KEPT).fit(ArraySource(X, y, piece_rows=12)),
     "later data": lambda: fixed_model().partial_fit(X[:9], y[:9]),
+    "observations": lambda: SparsePEPRegressor(**KEPT, monotone={0: 1}).fit([Value(X, y), Difference(X, X[::-1], y - y[::-1]), Slope(X, 1, y, noise_variance=0.1)]),
     "counts": counts,
     "trained counts": lambda: quick(SparsePEP, COUNTS, likelihood="negative_binomial", mean="linear"),
     "two parameters": lambda: quick(SparsePEP, likelihood="heteroscedastic_gaussian", standardize=True),

@@ -10,8 +10,7 @@ from reference.compare import differences, error
 from reference.features import MaternSpace, covariances, point, slope_covariance, wave, window
 from sklearn.base import clone
 
-from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.estimators.persistence import from_config
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
 from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian
@@ -119,10 +118,8 @@ def test_a_wave_too_fast_to_be_seen_is_seen_as_nothing(frequency):
     features = Wavelet(Z, 0.5, frequency, PHASES)
     (Kuu, pull_Kuu), (Kuf, pull_Kuf) = features.Kuu_vjp(SE), features.Kuf_vjp(SE, X)
     assert np.max(np.abs(Kuu)) < 1e-40 and np.max(np.abs(Kuf)) < 1e-40 and np.all(np.diag(Kuu) >= 0)
-    for gradients in (pull_Kuu(np.ones_like(Kuu)), pull_Kuf(np.ones_like(Kuf))):
-        for values in gradients:
-            for value in values.values():
-                assert np.all(np.isfinite(value))
+    for values in (*pull_Kuu(np.ones_like(Kuu)), *pull_Kuf(np.ones_like(Kuf))):
+        assert all(np.all(np.isfinite(value)) for value in values.values())
 
 
 @pytest.mark.parametrize("features", [*EVERY_WINDOW.features, Derivative(Z, [0, 1, 1, 0])], ids=lambda f: type(f).__name__)
@@ -170,22 +167,6 @@ def test_no_array_for_each_dimension():
         assert many < few + 12  # an array (M, N, D) would add 36
 
 
-# Saving
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"kind": "Blot"},
-        {"kind": "GaussianBlur", "Z": [[0.0]]},
-        {"kind": "Mixture", "features": [{"kind": "Blot"}]},
-    ],
-)
-def test_text_of_something_else_is_refused(config):
-    with pytest.raises(ValueError, match="known kinds"):
-        from_config(config, "features")
-
-
 # In models
 
 X_line = np.sort(np.random.default_rng(5).uniform(0.0, 6.0, size=40))[:, None]
@@ -222,17 +203,11 @@ TRAINED = {
 @pytest.mark.parametrize(("features", "kernel"), TRAINED.values(), ids=TRAINED.keys())
 @pytest.mark.parametrize("estimator", [SparsePEPRegressor, SparsePEPClassifier])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_estimators_train_and_save_them(features, kernel, estimator, tmp_path):
+def test_estimators_train_them(features, kernel, estimator):
     targets = y_line if estimator is SparsePEPRegressor else y_line > 0
-    given = {"kernel": kernel, "features": features}
-    start = estimator(**given, training=None).fit(X_line, targets)
-    model = clone(estimator(**given, training=LBFGS(max_iter=8))).fit(X_line, targets)
+    start, model = (clone(estimator(kernel=kernel, features=features, training=how)).fit(X_line, targets) for how in (None, LBFGS(max_iter=8)))
     assert model.log_marginal_likelihood_value_ > start.log_marginal_likelihood_value_ + 1.0
     assert list(model.log_marginal_likelihood_gradient()) == list(model.parameters())
-    model.save(tmp_path / "model.npz")
-    back = load(tmp_path / "model.npz")
-    for one, other in zip(back.predict_f(X_line), model.predict_f(X_line)):
-        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -270,29 +245,17 @@ def test_widths_of_zero_stay_zero_in_training():
         (lambda: Mixture([]), ["`features`", "at least one"]),
         (lambda: Mixture(InducingPoints(Z)), ["`features`", "list"]),
         (lambda: Mixture([InducingPoints(Z), InducingPoints(Z[:, :1])]), ["`features`", "columns", "[1, 2]"]),
+        (lambda: GaussianBlur(Z, 0.1).Kuu(Matern52()), ["GaussianBlur", "Matern52"]),
+        (lambda: GaussianBlur(Z, 0.1).Kuu(SE * Linear()), ["GaussianBlur", "Product"]),
+        (lambda: GaussianBlur(Z, 0.1).Kuu(SE + Matern32()), ["GaussianBlur", "Matern32"]),
+        (lambda: Derivative(Z, [0, 0, 0, 0]).Kuu(Matern12()), ["Derivative", "Matern12"]),
+        (lambda: Derivative(Z, [0, 0, 0, 0]).Kuu(SE + White()), ["Derivative", "White"]),
+        (lambda: Fourier(0.0, 1.0, 3).Kuu(SquaredExponential()), ["Fourier", "SquaredExponential"]),
+        (lambda: Mixture([Fourier(0.0, 1.0, 3), Derivative(Z[:, :1], [0] * 4)]).Kuu(Matern32()), ["Fourier", "Derivative", "Matern32"]),
     ],
 )
 def test_what_cannot_be_is_refused(make, words):
-    with pytest.raises(ValueError) as refusal:
+    with pytest.raises((ValueError, NotImplementedError)) as refusal:
         make()
-    for word in words:
-        assert word in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    ("features", "kernel", "words"),
-    [
-        (GaussianBlur(Z, 0.1), Matern52(), ["GaussianBlur", "Matern52"]),
-        (GaussianBlur(Z, 0.1), SE * Linear(), ["GaussianBlur", "Product"]),
-        (GaussianBlur(Z, 0.1), SE + Matern32(), ["GaussianBlur", "Matern32"]),
-        (Derivative(Z, [0, 0, 0, 0]), Matern12(), ["Derivative", "Matern12"]),
-        (Derivative(Z, [0, 0, 0, 0]), SE + White(), ["Derivative", "White"]),
-        (Fourier(0.0, 1.0, 3), SquaredExponential(), ["Fourier", "SquaredExponential"]),
-        (Mixture([Fourier(0.0, 1.0, 3), Derivative(Z[:, :1], [0] * 4)]), Matern32(), ["Fourier", "Derivative", "Matern32"]),
-    ],
-)
-def test_pairs_without_a_closed_form_are_named(features, kernel, words):
-    with pytest.raises(NotImplementedError) as refusal:
-        features.Kuu(kernel)
     for word in words:
         assert word in str(refusal.value)

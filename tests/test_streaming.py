@@ -129,16 +129,6 @@ class TestEstimators:
             model.partial_fit(*data)
         assert np.array_equal(model.predict(X), before) and model.n_samples_seen_ == 60
 
-    def test_blocks_go_on(self):
-        """The memory is what the first blocks have left: both batches are one fit."""
-        more = FIXED | {"power": 0.6, "noise_variance": 0.1}
-        labels = np.arange(60) // 4
-        whole = SparsePEPRegressor(**more, blocks=labels).fit(X, y)
-        stream = SparsePEPRegressor(**more, blocks=labels[:40]).fit(X[:40], y[:40])
-        stream.set_params(blocks=labels[40:]).partial_fit(X[40:], y[40:])
-        assert error(stream.predict(X), whole.predict(X)) < 1e-8
-        assert error(stream.log_marginal_likelihood_value_, whole.log_marginal_likelihood_value_) < 1e-8
-
     @pytest.mark.parametrize("more", [FIXED, {"n_inducing": 8, "training": LBFGS(max_iter=3, tol=1e9), "random_state": 0}], ids=["fixed", "trained"])
     @pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
     def test_a_source_goes_on_as_its_rows_do(self, kind, more):
@@ -190,20 +180,12 @@ class TestPoints:
         model.add_inducing([[0.31], [3.0]])
         kept = model.remove_inducing(1).features_.Z[:, 0]
         assert len(kept) == 9 and (0.3 in kept) != (0.31 in kept)
-
-    def test_with_a_memory(self, model):
-        model.partial_fit(X[:30], y[:30])
-        total = model.n_samples_seen_
-        model.add_inducing(3)
-        assert len(model.features_) == 11 and model.n_samples_seen_ == total == 90
-
-    def test_not_of_other_features(self):
-        blurred = SparsePEPRegressor(**FIXED | {"features": GaussianBlur(Z, [0.2])}).fit(X, y)
-        with pytest.raises(ValueError, match="GaussianBlur"):
-            blurred.remove_inducing(1)
+        assert len(model.partial_fit(X[:30], y[:30]).add_inducing(3).features_) == 12 and model.n_samples_seen_ == 90
 
     def test_no_more_than_there_is_to_explain(self):
         model = SparsePEPRegressor(**FIXED | {"features": InducingPoints(X[:4])}, noise_variance=0.1).fit(X[:6], y[:6])
         with pytest.warns(UserWarning, match="were added"):
             model.add_inducing(6)
         assert len(model.features_) <= 6
+        with pytest.raises(ValueError, match="GaussianBlur"):
+            SparsePEPRegressor(**FIXED | {"features": GaussianBlur(Z, [0.2])}).fit(X, y).remove_inducing(1)

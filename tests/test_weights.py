@@ -9,10 +9,10 @@ from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.estimators.fitting import distinct_rows
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
-from sparse_pep.likelihoods import Gaussian, NegativeBinomial, Poisson, StudentT
+from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_bounds
 from sparse_pep.shards import Rows
-from sparse_pep.training import LBFGS, kmeans_points
+from sparse_pep.training import LBFGS
 
 rng = np.random.default_rng(8)
 X = np.sort(rng.uniform(0, 4, size=(30, 1)), axis=0)
@@ -52,17 +52,6 @@ class TestEstimators:
         truth = np.sin(2 * X[:, 0])
         assert np.mean((told.predict(X) - truth) ** 2) < 0.3 * np.mean((silent.predict(X) - truth) ** 2)
         assert told.noise_variance_ < 0.2
-        scaled = SparsePEPRegressor(n_inducing=8, random_state=0, standardize=True)
-        scaled.fit(X, 100.0 * seen, known_variance=np.where(poor, 9e4, 0.0))
-        assert 5.0 < scaled.noise_std_ < 45.0
-
-    def test_densities_of_measurements_with_known_noise(self):
-        known = np.resize([0.0, 4.0], 30)
-        model = SparsePEPRegressor(**FIXED, noise_variance=0.1, standardize=True).fit(X, 10.0 * y, known_variance=known)
-        mean, std = model.predict(X, return_std=True)
-        expected = -0.5 * (np.log(2 * np.pi * (std**2 + known)) + (10.0 * y - mean) ** 2 / (std**2 + known))
-        assert error(model.predict_log_density(X, 10.0 * y, known), expected) < 1e-10
-        assert error(model.predict_log_density(X, 10.0 * y, 0.0), model.predict_log_density(X, 10.0 * y)) == 0.0
 
     def test_fixed_noise_stays_and_targets_far_from_zero_are_said(self):
         model = SparsePEPRegressor(n_inducing=5, noise_variance=1e-9, fixed=["log_noise_variance"], training=LBFGS(max_iter=3, tol=1e9), random_state=0)
@@ -97,20 +86,6 @@ class TestEstimators:
         one_column = SparsePEPRegressor(**options).fit(X, y[:, None])
         assert one_column.predict(X).shape == (30, 1)
 
-@pytest.mark.parametrize("likelihood", [Gaussian(), StudentT(), Poisson(), NegativeBinomial()], ids=lambda kind: type(kind).__name__)
-def test_scales_of_weighted_targets_are_those_of_repeated_ones(likelihood):
-    targets = np.round(np.exp(y + 1)) if type(likelihood).__name__ in ("Poisson", "NegativeBinomial") else y
-    repeated, weighted = likelihood.latent_variance(targets[rows]), likelihood.latent_variance(targets, copies)
-    assert error(weighted, repeated) < 1e-12 and error(weighted, likelihood.latent_variance(targets)) > 1e-3
-    again, once = likelihood.within_range(targets[rows]), likelihood.within_range(targets, copies)
-    assert all(error(getattr(once, name), value) < 1e-12 for name, value in vars(again).items())
-
-
-def test_kmeans_of_weighted_rows_looks_where_the_weight_is():
-    weight = np.where(X[:, 0] < 1.0, 100.0, 1.0)
-    Z = kmeans_points(X, 5, np.random.default_rng(0), weight)
-    assert np.sum(Z[:, 0] < 1.2) > np.sum(kmeans_points(X, 5, np.random.default_rng(0))[:, 0] < 1.2)
-
 
 class TestDistinctRows:
     @pytest.mark.parametrize(
@@ -120,11 +95,12 @@ class TestDistinctRows:
             (SparsePEPRegressor, {"power": "held_out", "standardize": True}, np.column_stack([y, y**2])),
             (SparsePEPClassifier, {}, np.where(y > 0, "up", "down")),
             (SparsePEP, {"likelihood": "student_t"}, y),
+            (SparsePEP, {"likelihood": "negative_binomial"}, np.round(np.exp(y + 1))),
         ],
-        ids=["regressor", "outputs", "classifier", "student-t"],
+        ids=["regressor", "outputs", "classifier", "student-t", "counts"],
     )
     def test_weights_and_repeats_train_to_the_same_bits(self, estimator, more, targets):
-        """Whatever the order of the rows, and k-means included."""
+        """Whatever the order of the rows, and k-means and the scales of the targets included."""
         order = rng.permutation(len(rows))
         options = {"n_inducing": 5, "training": LBFGS(max_iter=6, tol=1e9), "random_state": 0} | more
         longer = estimator(**options).fit(X[rows][order], targets[rows][order])

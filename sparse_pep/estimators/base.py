@@ -189,7 +189,10 @@ class PowerEPEstimator(Arguments):
             limit = TimeLimit(getattr(self._trainer, "max_time", None))
             seed = seeded(self.random_state).randint(2**31)
             rng, of_blocks = np.random.default_rng(seed), np.random.default_rng((seed, 1))  # the first is the same without blocks
+            X = [X] if isinstance(X, Observation) else X
             if not first and self._model.kernel.of_functionals and not isinstance(X, list):
+                if self._source_of(X) is not None:
+                    raise ValueError("`partial_fit` of a model of observations needs a table in memory, or a list of observations; got a source.")
                 X, y = [Value(self._numbers(X), y)], None
             data = self._rows_of(X, y, sample_weight, known_variance, rng, of_blocks, first)
             found, n_before, n_new = {}, 0, None
@@ -257,7 +260,7 @@ class PowerEPEstimator(Arguments):
         """
         if isinstance(X, list) and any(isinstance(one, Observation) for one in X):
             data = self._values_of(X, y, rng, first)
-            return replace(data, finish=partial(functionals, self, X, sample_weight, known_variance, rng, of_blocks))
+            return self._observed(data, X, sample_weight, known_variance, rng, of_blocks, first)
         kinds = {} if self.column_types == "from_dtype" else self.column_types
         types = kinds if first else self.columns_
         source = source_of(X, y, sample_weight, known_variance, isinstance(self, ClassifierMixin), types)
@@ -301,9 +304,18 @@ class PowerEPEstimator(Arguments):
             n_rows, outputs = data.rows.n_data, data.few.y.shape[1:]
             raise ValueError(f"`y` must have shape {(n_rows, *self._outputs)}, with the outputs of `fit`; got {(n_rows, *outputs)}.")
         if self.monotone and first:
-            names = getattr(self, "feature_names_in_", ()) if self.columns_ is None else self.columns_.names
-            return with_signs(self, data, list(names), rng, of_blocks)
+            rows = data.few if isinstance(data.rows, Source) else data.rows
+            columns = [np.broadcast_to(column, rows.n_data) for column in (rows.weight, rows.known_variance)]
+            return self._observed(data, [Value(rows.X, rows.y)], *columns, rng, of_blocks, first)
         return data
+
+    def _observed(self, data, observations, sample_weight, known_variance, rng, of_blocks, first) -> Data:
+        """The data of a fit to observations, of which `data` are the values, with the signs that `monotone` asks for."""
+        columns = sample_weight, known_variance
+        if self.monotone and first:
+            names = getattr(self, "feature_names_in_", ()) if self.columns_ is None else self.columns_.names
+            observations, *columns = with_signs(self, data, observations, *columns, list(names), rng)
+        return replace(data, finish=partial(functionals, self, observations, *columns, rng, of_blocks))
 
     def _values_of(self, observations: Sequence[Observation], y: ArrayLike | None, rng: np.random.Generator, first: bool) -> Data:
         """The inputs and targets among observations from which scales, classes and starting values are taken, in the user's

@@ -8,7 +8,7 @@ __all__ = []
 # %% ../../nbs/internals/estimators/fitting.ipynb #b5685820
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from ..local import LocalRows, local_gain, local_rows
 from ..means import ZeroMean, starting_mean
 from ..model import Model, model_bounds, model_evidence, model_leave_one_out, model_predict, predictive_log_density
 from ..numerics.validation import require_each, shown
-from ..observations import SIGN, Observation, Observed, SlopeSign, Value
+from ..observations import SIGN, Observation, Observed, SlopeSign
 from ..priors import check_priors, log_prior, weak_priors
 from ..shards import Rows
 from ..streaming import Memory
@@ -334,7 +334,7 @@ def functionals(
     if encoding.likelihood.n_latent > 1 or encoding.likelihood.codes:
         raise ValueError(f"observations need a likelihood of one function without groups of rows; got {type(encoding.likelihood).__name__}.")
     kinds = {None: encoding.likelihood, "gaussian": Gaussian(), "probit": Probit()}
-    own = next((one for one in observations if one.likelihood is None), None)
+    own = min((one for one in observations if one.likelihood is None), key=lambda one: (one.noise_variance is not None, one.code), default=None)
     parts, rows, known = [GaussianByRow(0.0) if own is not None and own.noise_variance else encoding.likelihood], [], []
     for one in observations:
         likelihood, noise, y = kinds[one.likelihood], one.noise_variance, vars(one)["y"]
@@ -427,19 +427,22 @@ MOST_SIGNS = 30  # signs that are observed along a column while everything is tr
 ADDED = {"weight": 1.0, "known_variance": 0.0}  # of rows of signs
 
 
-def with_signs(options: Arguments, data: Data, names: Sequence[str], rng: np.random.Generator, of_blocks: np.random.Generator) -> Data:
-    """The data of a table as values of f, with signs of its slopes at centres of the inputs as further observations."""
+def with_signs(
+    options: Arguments, data: Data, observations: Sequence[Observation], weight: ArrayLike | None, known_variance: ArrayLike | None,
+    names: Sequence[str], rng: np.random.Generator,
+) -> tuple[Sequence[Observation], ArrayLike | None, ArrayLike | None]:
+    """The observations with signs of slopes at centres of the inputs as further ones, and weights and known variances of all."""
     rows, found = data.rows, []
-    if isinstance(rows, Source) or rows.blocks is not None or rows.power is not None:
-        raise ValueError("`monotone` needs a table in memory, no `blocks` and one `power`; otherwise give observations, with SlopeSign among them.")
+    if isinstance(rows, Source) or options.blocks is not None or np.ndim(options.power):
+        raise ValueError("`monotone` needs data in memory, no `blocks` and one `power`; otherwise give observations, with SlopeSign among them.")
     for name, sign in options.monotone.items():
         column = names.index(name) if name in names else name
         if column not in range(rows.n_dims) or sign not in (-1, 1):
             raise ValueError(f"`monotone` must give 1 or -1 for columns of X, {shown(names or list(range(rows.n_dims)))}; got {shown(dict(options.monotone))}.")
         found.append(SlopeSign(kmeans_points(rows.X, MOST_SIGNS, rng), column, sign))
     more = sum(len(one.X) for one in found)
-    weight, known = (np.append(np.broadcast_to(getattr(rows, name), rows.n_data), np.full(more, fill)) for name, fill in ADDED.items())
-    return replace(data, finish=partial(functionals, options, [Value(rows.X, rows.y), *found], weight, known, rng, of_blocks))
+    columns = (None if given is None else np.append(given, np.full(more, fill)) for given, fill in zip((weight, known_variance), ADDED.values()))
+    return [*observations, *found], *columns
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #obs00005
 MOST_DOUBT, ROUNDS = 0.01, 10  # probability of a wrong slope that is tolerated, and how often signs are added

@@ -79,7 +79,7 @@ SAVED = (
     "x_mean_", "x_scale_", "x_range_", "y_mean_", "y_scale_", "log_marginal_likelihood_value_", "converged_", "n_iter_", "n_features_in_",
     "n_samples_seen_", "q_mean_", "q_cov_", "site_precision_", "site_shift_", "diagnostics_",
 )  # fmt: skip
-NOT_SAVED = ("kernel", "features", "power", "blocks", "random_state", "likelihood", "mean", "monotone", "priors", "training")
+NOT_SAVED = ("kernel", "features", "power", "blocks", "random_state", "likelihood", "mean", "priors", "training")
 
 
 def require_path(path: str | Path) -> None:
@@ -98,6 +98,7 @@ def save(model: Any, path: str | Path, extra: dict[str, Any] | None = None) -> N
     except TypeError as error:
         raise ValueError(f"`extra` may hold only arrays and values that JSON can represent: {error}.") from error
     arguments, posteriors = model.get_params(deep=False), model._posteriors
+    arguments["monotone"] = [*(model.monotone or {}).items()]  # whose keys may be numbers
     fitted = {name: getattr(model, name) for name in SAVED if hasattr(model, name)}
     fitted["diagnostics_"] = {k: v for k, v in model.diagnostics_.items() if k != "parameter_trace"}
     if hasattr(model, "classes_"):
@@ -153,7 +154,7 @@ def restored(state: dict[str, Any]) -> Any:
     priors = {name: from_config(config, "priors") for name, config in state["priors"].items()}
     training = state["training"]
     arguments = state["arguments"] | {
-        "fixed": tuple(state["arguments"]["fixed"]),
+        "fixed": tuple(state["arguments"]["fixed"]), "monotone": dict(state["arguments"]["monotone"]) or None,
         "power": state["power"],
         "blocks": state["blocks"],
         "mean": parts["mean"] if parts["mean"].parameters() else None,

@@ -80,8 +80,9 @@ def fitted_estimator(model, X, y, power, tight, blocks=None, weight=None, known_
     parts = {"kernel": model.kernel, "features": model.features, "mean": model.mean, "power": power, "blocks": blocks, "tight": tight}
     parts |= {"training": None, "jitter": 0.0}
     kind = type(model.likelihood).__name__
-    if kind == "Gaussian":
-        return SparsePEPRegressor(**parts, noise_variance=model.likelihood.noise_variance).fit(X, y, weight, known_variance)
+    if model.likelihood.sites_known:
+        noise = model.likelihood.noise_variance if kind == "Gaussian" else model.likelihood
+        return SparsePEPRegressor(**parts, noise_variance=noise).fit(X, y, weight, known_variance)
     if kind == "Softmax":
         return SparsePEPClassifier(**parts).fit(X, y.astype(int), weight)
     return SparsePEP(**parts, likelihood=model.likelihood).fit(X, y, weight)

@@ -9,7 +9,7 @@ from reference.problems import SearchedGaussian
 
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, Mixture, Wavelet
 from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, Product, RationalQuadratic, SquaredExponential, White
-from sparse_pep.likelihoods import Beta, Binomial, Gamma, Gaussian, HeteroscedasticGaussian, Logit, Mixed, NegativeBinomial, NoisyProbit, Ordinal, Poisson, Probit, StudentT, Tobit, Weibull
+from sparse_pep.likelihoods import Beta, Binomial, Gamma, Gaussian, GroupedGaussian, HeteroscedasticGaussian, Logit, Mixed, NegativeBinomial, NoisyProbit, Ordinal, Poisson, Probit, StudentT, Tobit, Weibull
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
 from sparse_pep.model import Model
 from sparse_pep.multiclass import Softmax
@@ -78,6 +78,8 @@ class Problem:
     @cached_property
     def y(self):
         rng, f = np.random.default_rng(1), F
+        if isinstance(self.likelihood, GroupedGaussian):
+            return F + 0.4 * rng.normal(size=N)
         if isinstance(self.likelihood, Mixed):
             return np.where(KINDS == SIGN, np.where(F > 0.0, 1.0, -1.0), F + 0.4 * rng.normal(size=N))
         if isinstance(self.likelihood, Softmax):
@@ -97,6 +99,11 @@ class Problem:
     def per_block(self, values):
         """One number a row, the same for all rows of a block."""
         return values[BLOCKS] if "blocks" in self.more else values
+
+    @property
+    def noise(self):
+        """The noise variance of each row."""
+        return self.likelihood.at(self.data["X"]).noise_variance + self.column("known_variance", 0.0)
 
     def column(self, name, default):
         return self.data.get(name, np.full(len(self.data["X"]), default))
@@ -129,7 +136,7 @@ class Problem:
             value = self.at_sites(fit)[0]()
             return value, abs(value)
         rows, labels = self.copies(self.column("weight", 1.0).astype(int))
-        noise, power = self.likelihood.noise_variance + self.column("known_variance", 0.0)[rows], self.column("power", self.common_power)[rows]
+        noise, power = self.noise[rows], self.column("power", self.common_power)[rows]
         (Kuu, Kuf, Kff), targets = self.covariances(fit.jitter), np.atleast_2d(self.data["y"].T - self.mean(self.data["X"]).T)
         parts = [highprec.log_evidence(Kuu, Kuf[:, rows], Kff[np.ix_(rows, rows)], y[rows], noise, labels, power, self.tight) for y in targets]
         return np.sum(parts, axis=0)
@@ -174,10 +181,12 @@ PROBLEMS = {
     "gaussian, functionals of blurs": Problem(GAUSSIAN, 0.0, kernel=Observed(SE, 2), features=GaussianBlur(Z, [0.3, 0.5])),
     "gaussian, functionals of derivatives": Problem(GAUSSIAN, 0.7, kernel=Observed(SE, 2), features=Derivative(Z, [-1, 0, 1, 1, 0])),
     "gaussian, functionals in blocks": Problem(GAUSSIAN, 0.5, kernel=Observed(SE, 2), more="blocks weight"),
+    "gaussian, functionals of two noises": Problem(GroupedGaussian((0.2, 0.5), 5), 0.6, kernel=Observed(SE, 2), more="weight known"),
+    "gaussian, tight functionals of two noises": Problem(GroupedGaussian((0.2, 0.5), 5), 0.0, kernel=Observed(M32 * SE, 2), more="tight blocks"),
     "gaussian, slopes": Problem(GAUSSIAN, 0.4, kernel=Observed(Matern52(1.2, [0.9, 1.2]), 2), more="known"),
     "gaussian, slopes, tight": Problem(GAUSSIAN, 0.0, kernel=Observed(SE * Constant(1.1), 2), more="tight weight"),
     # sites that are searched for
-    "mixed": Problem(Mixed((GAUSSIAN, Probit())), PRIVATE, kernel=Observed(SE, 2), more="weight"),
+    "mixed": Problem(Mixed((StudentT(4.0, 0.3), Probit())), PRIVATE, kernel=Observed(SE, 2), more="weight"),
     "mixed, power 0": Problem(Mixed((GAUSSIAN, Probit())), 0.0, kernel=Observed(SE, 2)),
     "mixed, blocks": Problem(Mixed((GAUSSIAN, Probit())), 0.5, kernel=Observed(SE, 2), more="blocks"),
     "searched gaussian": Problem(SearchedGaussian(0.2), PRIVATE, more="weight"),

@@ -199,7 +199,7 @@ def test_lower_bounds_have_their_order(name):
     tight = adapter.evidence(problem.model, in_memory(**data), 0.0, tol=1e-11, tight=True).log_evidence
     assert plain < tight
     if problem.gaussian:
-        K, noise = problem.kernel(problem.inputs), problem.likelihood.noise_variance + problem.data.get("known_variance", 0.0)
+        K, noise = problem.kernel(problem.inputs), problem.noise
         targets = np.atleast_2d(problem.y.T - problem.mean(problem.inputs).T)
         exact = sum(dense.exact_log_evidence(K, y, noise) for y in targets)
         joint = adapter.evidence(problem.model, rows, 0.0, tight=True).log_evidence  # of whole blocks
@@ -219,7 +219,7 @@ def test_a_row_left_out_is_predicted_from_the_others(name):
     fit = adapter.evidence(problem.model, others, problem.common_power, **problem.options)
     expected = adapter.predict(problem.model, fit.posteriors, problem.inputs[n : n + 1])
     assert error(mean[..., n : n + 1], expected[0], 1.0) < 1e-9 and error(var[..., n : n + 1], expected[1]) < 1e-9
-    noise = problem.likelihood.noise_variance + problem.data.get("known_variance", np.zeros(N))[n] + expected[1][..., 0]
+    noise = problem.noise[n] + expected[1][..., 0]
     target = problem.y[n]
     assert error(density[n], np.sum(-0.5 * (np.log(2 * np.pi * noise) + (target - np.squeeze(expected[0])) ** 2 / noise))) < 1e-9
 
