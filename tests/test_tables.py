@@ -153,10 +153,10 @@ def test_what_was_read_of_a_parquet_file_does_not_stay_in_memory(here, monkeypat
     assert len(held) == 25 and max(held) < 1_200_000
 
 
-def test_without_pyarrow_parquet_names_the_extra(here, monkeypatch):
+def test_without_pyarrow_parquet_says_what_to_install(here, monkeypatch):
     written(FRAME[["a", "b"]], here / "t.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match=r"install pyarrow: pip install pyarrow"):
+    with pytest.raises(ValueError, match="t.parquet' needs pyarrow: pip install"):
         read_table("t.parquet")
 
 

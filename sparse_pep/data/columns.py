@@ -65,13 +65,13 @@ class Labels(NamedTuple):
 Cells = np.ndarray | Labels
 
 # %% ../../nbs/internals/data/columns.ipynb #54f9b0e9
-def pyarrow_for(path: Any) -> ModuleType:
-    """pyarrow with its reader of Parquet. ValueError, which names the extra to install, if it is missing."""
+def pyarrow_for(what: str) -> ModuleType:
+    """pyarrow with its reader of Parquet. ValueError, which says what to install, if it is missing."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ValueError(f"`path`: to read or write {shown(path)} install pyarrow: pip install pyarrow.") from None
+        raise ValueError(f"{what} needs pyarrow: pip install pyarrow.") from None
     return pyarrow
 
 # %% ../../nbs/internals/data/columns.ipynb #4a12787e

@@ -296,7 +296,7 @@ def csv_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFra
 @contextmanager
 def opened_parquet(file: TableFile) -> Iterator[Any]:
     """A Parquet file opened by pyarrow. ValueError if it cannot be read."""
-    arrow = pyarrow_for(file.name)
+    arrow = pyarrow_for(f"`path`: {shown(file.name)}")
     try:
         with arrow.parquet.ParquetFile(file.content, buffer_size=1 << 20, pre_buffer=False) as opened:
             yield opened
