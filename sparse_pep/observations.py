@@ -32,7 +32,7 @@ def scaled(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 # %% ../nbs/22_observations.ipynb #26b829c1
 def product_of_pairs(g: np.ndarray, h: np.ndarray, slopes: bool) -> np.ndarray:
-    """The numbers k (3, n) for the product of two kernels, Equation 22.3 of the site."""
+    """The numbers k (3, n) for the product of two kernels, Equation 22.5 of the site."""
     return np.array([g[0] * h[0], g[0] * h[1] + g[1] * h[0], g[2] * h[0] + 2 * g[1] * h[1] + g[0] * h[2]]) if slopes else g * h
 
 
@@ -104,7 +104,7 @@ def variances_vjp(kernel: Kernel, A: Windows) -> tuple[np.ndarray, Callable]:
 # %% ../nbs/22_observations.ipynb #20be377a
 @dataclass(frozen=True, eq=False, repr=False)
 class Observed(Kernel):
-    """The covariance of functionals of a function with the kernel `kernel`, of `n_dims` inputs D.
+    """The covariance of functionals of a function with the kernel `kernel`, of `n_dims` inputs D. Equation 22.2 of the site.
 
     A row of 2D + 2 numbers describes a functional: D inputs, a vector of D numbers, the number of its kind in `NAMES`,
     and the number of its group, which the likelihood uses. A row of D numbers is a function value.

@@ -43,6 +43,9 @@ def test_exact_numbers_of_observations(kind, tolerance, case):
     np.testing.assert_allclose(model.log_marginal_likelihood_value_, exact["log_z"], rtol=tolerance)
     np.testing.assert_allclose([mean[0] for mean, _ in found], exact["mean"], rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose([var[0] for _, var in found], exact["var"], rtol=tolerance)
+    gradient = model.log_marginal_likelihood_gradient()
+    for name, key in (("kernel.log_variance", "log_variance"), ("kernel.log_lengthscale", "log_lengthscales"), ("features.Z", "Z")):
+        np.testing.assert_allclose(gradient[name], exact.get("grad", {key: gradient[name]})[key], rtol=tolerance, atol=tolerance)
 
 
 # What rows of every kind have in an estimator, beside values; with scales s of the inputs and t of the targets
