@@ -118,7 +118,7 @@ def random_likelihood(rng, name=None):
     own, y, variance, mean = {
         "Gaussian": ({"noise_variance": unit**2 * 10.0 ** rng.uniform(-4, 1)}, unit * normal, unit**2, 0.0),
         "Probit": ({}, labels, 1.0, 0.0),
-        "Mixed": ({"parts": (likelihoods.Gaussian(10.0 ** rng.uniform(-4, 1)), likelihoods.Probit())}, labels, 1.0, 0.0),
+        "Mixed": ({"parts": (likelihoods.Gaussian(10.0 ** rng.uniform(-2.5, 1)), likelihoods.Probit())}, labels, 1.0, 0.0),
         "Logit": ({}, labels, 1.0, 0.0),
         "NoisyProbit": ({"flip": 10.0 ** rng.uniform(-6, -1)}, labels, 1.0, 0.0),
         "Poisson": ({}, counts, 1.0, 0.0),
