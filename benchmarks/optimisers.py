@@ -1,16 +1,19 @@
-"""Other ways to train: L-BFGS with other histories and variables, and starts on a sample of the rows.
+"""Other ways to train: L-BFGS with other histories and variables, starts on a sample of the rows, inducing points that come later.
 
     python -m benchmarks.optimisers paths     # writes nbs/about/benchmarks/paths.csv
-    python -m benchmarks.optimisers starts    # and starts.csv
+    python -m benchmarks.optimisers starts    # starts.csv
+    python -m benchmarks.optimisers points    # points.csv
 
-needs the data sets that `sparse_pep.datasets` reads. All runs have Gaussian noise, 50 inducing points, power 0.5 and one thread;
-seconds are those of the processor. `paths` trains on 2000 rows for 500 evaluations and writes how many each way needed until the
-objective was 0.02 and 0.005 nats per row below the best of all ways (empty if it was not). `starts` trains on 20 000 rows until the
-default rule ends it, and writes seconds, the objective in nats per row, and the RMSE and log density of test rows.
+needs the data sets that `sparse_pep.datasets` reads. All runs have Gaussian noise, power 0.5 and one thread; seconds are those of the
+processor, and scores are the objective in nats per row, and RMSE and log density of test rows. `paths` trains 50 inducing points on
+2000 rows for 500 evaluations and writes how many each way needed until the objective was 0.02 and 0.005 nats per row below the best of
+all ways (empty if it was not). `starts` trains 50 inducing points on 20 000 rows until the default rule ends it, and `same` is when the first way, all rows, was as high as this one was in the end. `points` trains 200
+inducing points on 6000 rows for 120 iterations and then adds others, or trains more of them from the start for as long.
 """
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,15 +27,16 @@ from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_predict, predictive_log_density
 from sparse_pep.numerics.threads import one_blas_thread
 from sparse_pep.shards import Rows
-from sparse_pep.training import FEWEST_AND_MOST, LAST, Objective, WarmEvidence, units_of
+from sparse_pep.training import FEWEST_AND_MOST, LAST, LBFGS, Objective, TimeLimit, WarmEvidence, units_of
 
 INDUCING, POWER, JITTER, TOL, EVALUATIONS = 50, 0.5, 1e-8, 5e-4, 500
 PATHS = "concrete", "kin8nm", "pol", "elevators"
 STARTS = "kin40k", "keggundirected"
+POINTS = "kin8nm", "pol"
 FOLDER = Path(__file__).parents[1] / "nbs/about/benchmarks"
 
 
-def problem(name: str, n_rows: int) -> tuple[Model, Rows, np.ndarray, np.ndarray]:
+def problem(name: str, n_rows: int, n_inducing: int = INDUCING) -> tuple[Model, Rows, np.ndarray, np.ndarray]:
     """The default start for some training rows of split 0, standardised, the rows, and test inputs and targets."""
     data, rng = load_regression(name), np.random.default_rng(0)
     X, y, (train, test) = np.asarray(data.X, float), np.asarray(data.y, float), data.splits[0]
@@ -40,21 +44,22 @@ def problem(name: str, n_rows: int) -> tuple[Model, Rows, np.ndarray, np.ndarray
     scale = X[train].std(axis=0)
     X, y = (X - X[train].mean(axis=0)) / np.where(scale > 0.0, scale, 1.0), (y - y[train].mean()) / y[train].std()
     rows = Rows(np.ascontiguousarray(X[train]), y[train])
-    points = InducingPoints(training.kmeans_points(rows.X, INDUCING, rng))
+    points = InducingPoints(training.kmeans_points(rows.X, n_inducing, rng))
     start = Model(training.initial_kernel(rows.X, rows.y), points, Gaussian(1.0))
     return training.starting_lengthscale(start, rows), rows, X[test], y[test]
 
 
 class Run:
-    """One run of L-BFGS. Its variables are the parameters in their units, or v with parameters start + `root` v; with
-    `relative`, inducing inputs are measured in the present lengthscales. `most` evaluations replace the default rule.
+    """One run of L-BFGS. Its variables are the parameters in their units, or v with parameters start + `root` v; if `relative` is
+    not 0, the unit of inducing inputs is this number of present lengthscales. `most` evaluations replace the default rule.
     """
 
-    def __init__(self, model: Model, rows: Rows, root=None, relative: bool = False, memory: int = 50, fixed=(), tol=TOL, most=None, max_iter=10**6):
+    def __init__(self, model: Model, rows: Rows, root=None, relative: float = 0.0, memory: int = 50, fixed=(), tol=TOL, most=None, max_iter=10**6):
         self.objective, self.rows = Objective(model, WarmEvidence(rows, POWER, JITTER), fixed), rows
         self.units, self.root, self.relative, self.tol, self.most = units_of(self.objective.trained), root, relative, tol, most
         self.places, self.lengths = self.mask("features.Z"), self.mask("kernel.log_lengthscale")
-        self.best, self.path, self.heights, self.worst = (-np.inf, None), [], [], np.inf
+        self.units = np.where(self.places & (relative > 0.0), relative or 1.0, self.units)
+        self.best, self.path, self.times, self.heights, self.worst = (-np.inf, None), [], [], [], np.inf
         v = np.zeros(len(self.units)) if root is not None else self.variables(self.objective.start) / self.units
         rules = {"maxcor": memory, "ftol": 0.0, "gtol": 1e-3 * tol * rows.n_data, "maxiter": max_iter, "maxfun": most or 10**6}
         with one_blas_thread():
@@ -83,11 +88,13 @@ class Run:
     def __call__(self, v: np.ndarray) -> tuple[float, np.ndarray]:
         """Minus objective and gradient, as in `training.Ascent`."""
         vector = self.units * v if self.root is None else self.objective.start + self.root @ v
+        self.times.append(time.process_time())
         if self.relative:
             vector[self.places] *= self.lengthscales(vector)
         try:
             value, slope, _ = self.objective(vector)
         except np.linalg.LinAlgError:
+            self.path.append(self.best[0] / self.rows.n_data)
             return -self.worst + 1e3 * (1.0 + abs(self.worst)), np.zeros(len(v))
         self.worst, slope = min(self.worst, value), slope.copy()
         if value > self.best[0]:
@@ -113,6 +120,14 @@ class Run:
         return vectors * np.sqrt(np.maximum(values, 1e-12 * values[-1]))
 
 
+def scores(model: Model, rows: Rows, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """The objective per row, and what test rows score."""
+    fit = model_evidence(model, rows, POWER, JITTER)
+    mean, var = model_predict(model, fit.posteriors, X)
+    density = np.mean(predictive_log_density(model.likelihood, y, mean, var))
+    return {"objective": fit.log_evidence / rows.n_data, "rmse": np.sqrt(np.mean((mean - y) ** 2)), "log_density": density}
+
+
 def doubled(model: Model, rows: Rows, pick) -> Run:
     """Samples that double from 20 rows for each inducing point, each with what the last has learnt of the second derivatives."""
     size, root = 20 * INDUCING, None
@@ -127,7 +142,7 @@ def starts_of(name: str) -> list[dict]:
     """What each start on a sample ends with."""
     model, rows, X, y = problem(name, 20_000)
     pick = lambda size: rows.at(np.sort(np.random.default_rng(0).choice(rows.n_data, size, replace=False)))
-    small, lines = 30 * INDUCING, []
+    small, every, lines = 30 * INDUCING, None, []
 
     def after_sample(keep: bool = False, **asked) -> Run:
         first = Run(model, pick(small))
@@ -144,10 +159,10 @@ def starts_of(name: str) -> list[dict]:
         begin = time.process_time()
         run = work()
         seconds = time.process_time() - begin
-        fit = model_evidence(run.model, rows, POWER, JITTER)
-        mean, var = model_predict(run.model, fit.posteriors, X)
-        density = np.mean(predictive_log_density(run.model.likelihood, y, mean, var))
-        lines.append({"set": name, "rows": rows.n_data, "way": way, "seconds": seconds, "objective": fit.log_evidence / rows.n_data, "rmse": np.sqrt(np.mean((mean - y) ** 2)), "log_density": density})
+        every = run if way == "all rows" else every
+        there = np.flatnonzero(np.array(every.path) >= run.path[-1])
+        same = every.times[there[0]] - every.times[0] if len(there) else np.nan
+        lines.append({"set": name, "rows": rows.n_data, "way": way, "seconds": seconds, "same": same, **scores(run.model, rows, X, y)})
     return lines
 
 
@@ -156,7 +171,7 @@ def paths_of(name: str) -> list[dict]:
     model, rows, _, _ = problem(name, 2000)
     ways = {
         "now: history of 50": {}, "history of 20": {"memory": 20}, "history of 100": {"memory": 100},
-        "inducing inputs in lengthscales": {"relative": True},
+        **{f"inducing inputs in {unit} lengthscales": {"relative": unit} for unit in (0.5, 1.0, 2.0)},
     }  # fmt: skip
     paths = {way: np.array(Run(model, rows, most=EVALUATIONS, **asked).path) for way, asked in ways.items()}
     first = Run(model, rows, fixed=("features.Z",), most=40, max_iter=30)
@@ -168,8 +183,47 @@ def paths_of(name: str) -> list[dict]:
     return lines
 
 
+class ProcessorLimit(TimeLimit):
+    """A limit of the seconds of the processor."""
+
+    @property
+    def passed(self) -> bool:
+        return time.process_time() - self.begun >= self.seconds
+
+
+def points_of(name: str) -> list[dict]:
+    """Few inducing points and more of them later, and more of them from the start."""
+    model, rows, X, y = problem(name, 6000, 200)
+    lines, rng, begin = [], np.random.default_rng(1), time.process_time()
+
+    def line(way: str, model: Model, seconds: float) -> None:
+        lines.append({"set": name, "way": way, "inducing": len(model.features), "seconds": seconds, **scores(model, rows, X, y)})
+
+    few = training.train(model, rows, POWER, training=LBFGS(max_iter=120)).model
+    first = time.process_time() - begin
+    line("few", few, first)
+    for n_inducing in (1000, 2000):
+        begin = time.process_time()
+        more = replace(few, features=InducingPoints(training.greedy_points(few.kernel, rows.X, n_inducing, first=few.features.Z)))
+        chosen = time.process_time() - begin
+        model_evidence(more, rows, POWER, JITTER)
+        line("greedy ones later", more, first + time.process_time() - begin)
+        if n_inducing == 1000:
+            begin, fixed = time.process_time(), ("features.Z", "kernel.log_lengthscale")
+            refitted = training.train(more, rows, POWER, training=LBFGS(max_iter=6), fixed=fixed).model
+            total = first + chosen + time.process_time() - begin
+            line("greedy ones later, variance and noise refitted", refitted, total)
+            places = np.vstack([few.features.Z, rows.X[rng.choice(rows.n_data, n_inducing - 200, replace=False)]])
+            line("random ones later, with this variance and noise", replace(refitted, features=InducingPoints(places)), total)
+    for n_inducing in (400, 600):
+        model, begin = problem(name, 6000, n_inducing)[0], time.process_time()
+        limit = ProcessorLimit(total, begin)
+        line("all from the start", training.train(model, rows, POWER, limit=limit).model, time.process_time() - begin)
+    return lines
+
+
 if __name__ == "__main__":
     (task,) = sys.argv[1:]
-    names, work = {"paths": (PATHS, paths_of), "starts": (STARTS, starts_of)}[task]
+    names, work = {"paths": (PATHS, paths_of), "starts": (STARTS, starts_of), "points": (POINTS, points_of)}[task]
     lines = [line for name in names for line in work(name)]
     pd.DataFrame(lines).to_csv(FOLDER / f"{task}.csv", index=False, float_format="%.5g")
