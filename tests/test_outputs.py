@@ -108,7 +108,7 @@ def test_a_noise_variance_for_each_output_is_noise_of_known_variance(way, tmp_pa
 
 
 @pytest.mark.filterwarnings("ignore:training stopped")
-@pytest.mark.parametrize("way", [{"training": LBFGS(tol=0.1)}, {"training": Adam(batch_size=30, learning_rate=0.1, n_epochs=15)}])
+@pytest.mark.parametrize("way", [{"training": LBFGS(tol=0.1)}, {"training": Adam(batch_size=30, learning_rate=0.1, n_epochs=30)}])
 def test_the_noise_of_each_output_is_trained(way):
     noisy = ALL + 0.5 * ROWS[:, 2] * np.random.default_rng(3).normal(size=len(ALL))
     low, high = regressor(noise_variance=GroupedGaussian((0.1, 0.1), 2), **way).fit(ROWS, noisy).noise_std_
