@@ -21,9 +21,12 @@ from ..multiclass import Softmax
 from ..shards import Rows
 
 # %% auto #0
-__all__ = ['SparsePEP']
+__all__ = ['OF_GROUPS', 'SparsePEP']
 
 # %% ../../nbs/internals/estimators/general.ipynb #98307893
+OF_GROUPS = "GroupedGaussian", "GaussianByRow", "Mixed"  # made for groups of rows, not by name
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparsePEP(RealTargets):
     """A sparse Gaussian process model with any likelihood except those of several classes, by Power EP.
@@ -77,7 +80,7 @@ class SparsePEP(RealTargets):
         """The likelihood at the start of training. By the name "ordinal" it has the cut points that
         the targets suggest. ValueError if it is one of several classes.
         """
-        likelihood = likelihood_named(self.likelihood, LIKELIHOODS)
+        likelihood = likelihood_named(self.likelihood, {name: kind for name, kind in LIKELIHOODS.items() if name not in OF_GROUPS})
         if isinstance(likelihood, Softmax):
             raise ValueError(f"`likelihood` 'softmax' has {likelihood.n_latent} latent functions: use SparsePEPClassifier.")
         if likelihood.codes:
