@@ -1031,7 +1031,7 @@ def judged(history: np.ndarray, n_data: float, tol: float) -> tuple[bool, str]:
     message = f"the last quarter of {n_epochs} epochs {gained} nats per data point"
     return abs(rise) <= tol, message + "; a lower `learning_rate` may help" * (rise < -tol)
 
-# %% ../nbs/internals/estimators/diagnostics.ipynb #5b0e7d11
+# %% ../nbs/internals/estimators/diagnostics.ipynb #ff874763
 MOST_DOUBLINGS = 7  # of the noise variance
 SMALLEST = 1e-12  # mean square of the targets, in units of their variance under the model
 

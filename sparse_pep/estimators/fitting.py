@@ -33,7 +33,7 @@ from ..observations import SIGN, Observation, Observed, SlopeSign
 from ..priors import check_priors, log_prior, weak_priors
 from ..shards import Rows
 from ..streaming import Memory
-from ..training import LOG_LIMIT, SAMPLE_ROWS, TimeLimit, advised_power, check_fixed, greedy_points, held_out_power, initial_kernel, kmeans_points, starting_lengthscale, train, weight_of
+from ..training import LOG_LIMIT, SAMPLE_ROWS, Adam, TimeLimit, advised_power, check_fixed, greedy_points, held_out_power, initial_kernel, kmeans_points, starting_lengthscale, train, weight_of
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #1dd93ae9
 @dataclass(frozen=True, eq=False)
@@ -115,12 +115,11 @@ class Data:
 
     def encoded(self, encoding: Encoding) -> "Data":
         """The same data, encoded for the model."""
-        few = encoding.piece(self.few)
-        sample = few if self.sample is self.few else encoding.piece(self.sample)
-        if isinstance(self.rows, Source):
-            return replace(self, few=few, sample=sample, rows=EncodedSource(self.rows, encoding))
-        data = replace(self, few=few, sample=sample, rows=few if self.inverse is None else encoding.piece(self.rows))
-        return data if self.finish is None else self.finish(encoding, data)
+        of_source = isinstance(self.rows, Source)
+        rows = EncodedSource(self.rows, encoding) if of_source else encoding.piece(self.rows)  # first: an error names the user's row
+        few = encoding.piece(self.few) if of_source or self.inverse is not None else rows
+        data = replace(self, rows=rows, few=few, sample=few if self.sample is self.few else encoding.piece(self.sample))
+        return data if of_source or self.finish is None else self.finish(encoding, data)
 
     def asked(self, jitter: float = 1e-8, tight: bool = False, training: bool = False) -> dict[str, Any]:
         """The keyword arguments for the data in calls of evidence, gradient and training: all rows,
@@ -156,20 +155,20 @@ def counted(piece: Rows, sample_weight: ArrayLike | None, known_variance: ArrayL
     return piece if keep_all else piece.at(rows)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #d210d070
-def distinct_rows(piece: Rows) -> tuple[Rows, np.ndarray | None]:
+def distinct_rows(piece: Rows, in_order: bool = False) -> tuple[Rows, np.ndarray | None]:
     """The distinct rows of a piece, sorted and with their total weights, and the number (N,) of the
     distinct row that each row equals.
 
-    Training on them gives the same bits in whatever order the rows were. More than 20000 rows, of which none is repeated and none
-    has a weight, keep their order, and so do rows in blocks: these are the piece itself and None. Rows with different known variances
-    or powers are distinct. The cost is that of sorting one number per row, or as many columns as are needed to distinguish them.
+    Training on them gives the same bits in whatever order the rows were. Where none is repeated and none has a weight, more than
+    20000 rows keep their order, and so do all with `in_order`, and rows in blocks: these are the piece itself and None. Rows with
+    different known variances or powers are distinct. The cost is that of sorting one number per row, or as many columns as are needed to distinguish them.
     """
     if piece.blocks is not None:  # a row that stood for two would have another weight than its block
         return piece, None
     y = piece.y if piece.y.dtype.kind in "fiu" else np.unique(piece.y, return_inverse=True)[1]
     columns = [*np.ascontiguousarray(piece.X.T), *np.atleast_2d(y.T)]
     columns += filter(np.ndim, (piece.known_variance, piece.power))
-    if np.ndim(piece.weight) == 0 and len(y) > SAMPLE_ROWS:  # one number a row, hardly ever the same for different rows
+    if np.ndim(piece.weight) == 0 and (in_order or len(y) > SAMPLE_ROWS):  # one number a row, hardly ever the same for different rows
         mixed = np.zeros(len(y))
         for column, factor in zip(columns, np.random.default_rng(0).normal(size=len(columns))):
             mixed += factor * column  # elementwise, so that equal rows give equal sums
@@ -225,7 +224,8 @@ def rows_of_arrays(
         rows = rows._replace(power=power if np.ndim(power) else None)
         rows = rows if sample_weight is None and known_variance is None else counted(rows, sample_weight, known_variance)
         power = power if rows.power is None else rows.power
-        few, inverse = (rows, None) if options.tight else distinct_rows(rows)  # there, weights are no copies
+        in_order = isinstance(options._trainer, Adam)  # whose batches are those of the rows of a source
+        few, inverse = (rows, None) if options.tight else distinct_rows(rows, in_order)  # there, weights are no copies
     else:
         rows = counted(rows, sample_weight, known_variance, keep_all=True)
         blocks = partition_of(options.blocks, rows._replace(power=power if np.shape(power) == (len(X),) else None), of_blocks)
