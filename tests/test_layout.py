@@ -194,15 +194,15 @@ def test_an_edge_out_of_a_folder_is_seen():
 
 # A budget is lowered when something leaves, and never raised: a new feature names what leaves for it.
 BUDGETS = {
-    "lines": 17290,
-    "code_lines": 10745,
-    "lines_of_tests": 13410,
+    "lines": 17155,
+    "code_lines": 10683,
+    "lines_of_tests": 13409,
     "entered_by_regressor": 129,
-    "entered_by_classifier": 163,
-    "entered_by_command_line": 203,
+    "entered_by_classifier": 162,
+    "entered_by_command_line": 202,
     "constructor_arguments": 19,
-    "options_of_fit": 25,
-    "public_names": 148,
+    "options_of_fit": 24,
+    "public_names": 145,
     "floors": 11,
     "circles": 0,
     "modules": 44,
