@@ -202,7 +202,7 @@ BUDGETS = {
     "entered_by_command_line": 202,
     "constructor_arguments": 19,
     "options_of_fit": 24,
-    "public_names": 145,
+    "public_names": 144,
     "floors": 11,
     "circles": 0,
     "modules": 44,

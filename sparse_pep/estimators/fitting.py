@@ -161,7 +161,7 @@ def distinct_rows(piece: Rows, in_order: bool = False) -> tuple[Rows, np.ndarray
 
     Training on them gives the same bits in whatever order the rows were. Where none is repeated and none has a weight, more than
     20000 rows keep their order, and so do all with `in_order`, and rows in blocks: these are the piece itself and None. Rows with
-    different known variances or powers are distinct. The cost is that of sorting one number per row, or as many columns as are needed to distinguish them.
+    different known variances or powers are distinct. The cost is that of sorting one number per row, or the columns that are needed.
     """
     if piece.blocks is not None:  # a row that stood for two would have another weight than its block
         return piece, None

@@ -21,12 +21,12 @@ from ..multiclass import Softmax
 from ..shards import Rows
 
 # %% auto #0
-__all__ = ['OF_GROUPS', 'SparsePEP']
+__all__ = ['SparsePEP']
 
-# %% ../../nbs/internals/estimators/general.ipynb #98307893
+# %% ../../nbs/internals/estimators/general.ipynb #98307892
 OF_GROUPS = "GroupedGaussian", "GaussianByRow", "Mixed"  # made for groups of rows, not by name
 
-
+# %% ../../nbs/internals/estimators/general.ipynb #98307893
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparsePEP(RealTargets):
     """A sparse Gaussian process model with any likelihood except those of several classes, by Power EP.

@@ -131,11 +131,11 @@ def save(model: Any, path: str | Path, extra: dict[str, Any] | None = None) -> N
     write_archive(path, state, FORMAT, FORMAT_VERSION)
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #4ea84655
-def require_finite(value: object, name: str) -> None:
+def require_finite_parts(value: object, name: str) -> None:
     """Raise a ValueError unless all numbers in a part of a state, at any depth, are finite. `name` is the part's, for messages."""
     if isinstance(value, dict):
         for key, part in value.items():
-            require_finite(part, key)
+            require_finite_parts(part, key)
     elif value is not None and np.asarray(value).dtype.kind not in "US" and not np.all(np.isfinite(value)):
         raise ValueError(f"its `{name}` must hold finite numbers; got {shown(value)}.")
 
@@ -147,8 +147,8 @@ def restored(state: dict[str, Any]) -> Any:
     if state["estimator"] not in ESTIMATORS:
         raise ValueError(f"its `estimator` must be one of {', '.join(ESTIMATORS)}; got {shown(state['estimator'])}.")
     for name in ("posterior", "latent", "rows", "power", "blocks"):
-        require_finite(state[name], name)
-    require_finite({name: value for name, value in state["fitted"].items() if name[:2] in ("x_", "y_", "q_")}, "fitted")
+        require_finite_parts(state[name], name)
+    require_finite_parts({name: value for name, value in state["fitted"].items() if name[:2] in ("x_", "y_", "q_")}, "fitted")
     kind, fitted = getattr(import_module(Arguments.__module__.rpartition(".")[0]), state["estimator"]), state["fitted"]
     parts = {name: from_config(state[name], name) for name in ("kernel", "features", "likelihood", "mean")}
     priors = {name: from_config(config, "priors") for name, config in state["priors"].items()}
