@@ -15,7 +15,7 @@ from sparse_pep.datasets import Dataset, data_directory, load_classification, lo
 from sparse_pep.estimators import SparsePEPRegressor
 from sparse_pep.estimators.base import PowerEPEstimator
 
-POWERS = (0.0, 0.01, 0.1, 0.2, 0.4, 0.5, 0.6, 0.8, 1.0)
+POWERS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.5, 0.6, 0.8, 0.9, 1.0)
 FIVE_POWERS = (0.0, 0.2, 0.5, 0.8, 1.0)
 ENDS = (0.0, 0.5, 1.0)
 REGRESSION = tuple("boston concrete energy kin8nm naval yacht power wine_red".split())

@@ -40,11 +40,17 @@ class Study:
         return folder / f"{self.name}.parts" / f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.json"
 
 
-def do_job(fit: Callable[..., list[dict]], settings: dict, job: dict, path: Path) -> None:
+def commit_here() -> str:
+    """The commit that is checked out, with "-dirty" if files differ from it; empty where there is no git."""
+    words = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
+    return subprocess.run(words, cwd=Path(__file__).parent, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def do_job(fit: Callable[..., list[dict]], settings: dict, job: dict, path: Path, commit: str) -> None:
     """Do one job, and write its rows completely or not at all. The column `converged` says what warnings would."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rows = [job | row for row in fit(job, **settings)]
+        rows = [job | row | {"commit": commit} for row in fit(job, **settings)]
     beside = path.with_suffix(f".{os.getpid()}")
     beside.write_text(json.dumps(rows, default=lambda value: value.item()))
     beside.replace(path)
@@ -56,7 +62,7 @@ def run_study(study: Study, folder: Path, workers: int | None = None) -> tuple[p
     Returns all rows, in the order of the jobs, and a line for each job that ended with a numerical error or a lack of memory;
     other errors stop the study. Several workers use one thread of BLAS each; a single one is this process, with all threads.
     """
-    workers = workers or os.cpu_count() or 1
+    workers, commit = workers or os.cpu_count() or 1, commit_here()
     paths = [study.path(folder, job) for job in study.jobs]
     paths[0].parent.mkdir(parents=True, exist_ok=True)
     left = [(job, path) for job, path in zip(study.jobs, paths) if not path.exists()]
@@ -64,7 +70,7 @@ def run_study(study: Study, folder: Path, workers: int | None = None) -> tuple[p
         os.environ.update(dict.fromkeys(THREADS, "1"))  # read by BLAS when a process starts
     errors, context = [], get_context("spawn")
     with ThreadPoolExecutor(1) if workers == 1 else ProcessPoolExecutor(workers, context) as pool:
-        futures = {pool.submit(do_job, study.fit, study.settings, *one): one[0] for one in left}
+        futures = {pool.submit(do_job, study.fit, study.settings, *one, commit): one[0] for one in left}
         done = as_completed(futures)
         try:
             for future in tqdm(done, study.name, len(paths), initial=len(paths) - len(left), disable=None):
@@ -79,8 +85,7 @@ def run_study(study: Study, folder: Path, workers: int | None = None) -> tuple[p
     rows.to_csv(folder / f"{study.name}.csv", index=False)
     versions = {name: version(name) for name in ("sparse_pep", "numpy", "scipy", "scikit-learn")}
     notes = {"study": study.name, "settings": study.settings, "jobs": len(paths), "jobs_done": sum(path.exists() for path in paths)}
-    git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    notes |= {"versions": {"python": platform.python_version()} | versions, "commit": git.stdout.strip(), "date": str(date.today())}
+    notes |= {"versions": {"python": platform.python_version()} | versions, "commits": rows["commit"].unique().tolist() if len(rows) else [], "date": str(date.today())}
     (folder / f"{study.name}.json").write_text(json.dumps(notes, indent=1) + "\n")
     return rows, errors
 
