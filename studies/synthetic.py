@@ -5,8 +5,9 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from scipy.spatial import cKDTree
 
-from sparse_pep import SparsePEPRegressor
+from sparse_pep import LBFGS, SparsePEPRegressor
 from sparse_pep.datasets import smll, smse
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
@@ -15,8 +16,16 @@ from studies.pictures import plot_against_inducing
 from studies.runner import Study
 from studies.statistics import paired
 
-DIMENSIONS, NOISE_VARIANCE = 5, 0.04
-ROWS_OF = {"sparse": 500, "exact": 500, "true": 500, "exact 1000": 1000, "true 1000": 1000}  # "true": not trained
+DIMENSIONS, NOISE_VARIANCE, N = 5, 0.04, 500
+ROWS_OF = {"exact": 500, "true": 500, "exact 1000": 1000, "true 1000": 1000}  # "true": not trained
+PARAMETERS = ("kernel.log_variance", "kernel.log_lengthscale", "log_noise_variance")
+FIXED = {  # what is not trained: the parameters are then the true ones, and the inducing points k-means centres
+    "sparse": (),
+    "points fixed": ("features.Z",),
+    "parameters true": PARAMETERS,
+    "parameters true, points fixed": (*PARAMETERS, "features.Z"),
+}
+ITERATIONS = 20, 100, 1000  # of fits that start with an inducing point at each row
 
 
 @lru_cache(maxsize=2)
@@ -32,38 +41,59 @@ def draw(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def model_of(job: dict, X: np.ndarray, lengthscale: np.ndarray) -> SparsePEPRegressor:
     """The estimator that a job asks for, before training."""
-    if job["method"] == "sparse":
-        return SparsePEPRegressor(standardize=False, power=job["power"], n_inducing=job["M"], random_state=job["seed"])
-    exact = SparsePEPRegressor(power=1.0, features=InducingPoints(X), fixed=("features.Z",))
-    if job["method"].startswith("true"):
-        exact.set_params(kernel=SquaredExponential(1.0, lengthscale), noise_variance=NOISE_VARIANCE, training=None)
-    return exact
+    method, _, steps = job["method"].partition(" after ")
+    true = {"kernel": SquaredExponential(1.0, lengthscale), "noise_variance": NOISE_VARIANCE}
+    if method in ROWS_OF:
+        exact = SparsePEPRegressor(power=1.0, features=InducingPoints(X), fixed=("features.Z",), standardize=False)
+        return exact.set_params(training=None, **true) if method.startswith("true") else exact
+    options = true if method.startswith("parameters true") else {}
+    training = LBFGS(max_iter=int(steps), tol=1e-8) if steps else LBFGS()
+    fixed = FIXED.get(method, ())
+    return SparsePEPRegressor(
+        power=job["power"], n_inducing=job["M"], fixed=fixed, training=training, random_state=job["seed"], standardize=False, **options
+    )
+
+
+@lru_cache(maxsize=2)
+def exact_predictions(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance (500,) of the test targets under the exact process with the true parameters."""
+    X, y, lengthscale = draw(seed)
+    mean, std = model_of({"method": "true"}, X[:N], lengthscale).fit(X[:N], y[:N]).predict(X[N : 2 * N], return_std=True)
+    return mean, std**2
 
 
 def fit(job: dict) -> list[dict]:
-    """The row of one fit, with scores on the test rows and on the training rows."""
-    X, y, lengthscale = draw(int(job["data"].removeprefix("draw")))
-    train = np.r_[0:500, 1000:1500][: ROWS_OF[job["method"]]]
+    """The row of one fit, with scores on the test rows and on the training rows.
+
+    `divergence` is the mean of KL(exact ‖ found) over the test targets, and `moved` the median distance of an inducing point from
+    the nearest training row.
+    """
+    X, y, lengthscale = draw(seed := int(job["data"].removeprefix("draw")))
+    train, test = np.r_[0:N, 1000:1500][: ROWS_OF.get(job["method"], N)], np.arange(N, 1000)
     model = model_of(job, X[train], lengthscale)
-    row = fitted(model, X[train], y[train])
-    for end, there in (("", np.arange(500, 1000)), ("_train", train)):
+    row = fitted(model, X[train], y[train]) | {"noise_std": float(model.noise_std_)}
+    for end, there in (("_train", train), ("", test)):
         mean, std = model.predict(X[there], return_std=True)
         row |= {f"smse{end}": smse(y[there], mean), f"smll{end}": smll(y[there], mean, std**2, y[train])}
-    return [row]
+    (exact_mean, exact_var), var = exact_predictions(seed), std**2
+    row["divergence"] = 0.5 * float(np.mean(np.log(var / exact_var) + (exact_var + (mean - exact_mean) ** 2) / var - 1.0))
+    return [row | {"moved": float(np.median(cKDTree(X[train]).query(model.features_.Z)[0]))}]
 
 
 def study(size: str) -> Study:
-    """Several draws, each with all powers and the exact process."""
+    """Several draws, each with all powers and the exact process; then all but the points, the parameters or neither trained; then M = N."""
     draws, powers, counts = {
         "quick": (2, ENDS, (10, 50)),
         "standard": (10, POWERS, (5, 10, 20, 50, 100, 200)),
         "full": (30, POWERS, (5, 10, 20, 50, 100, 200, 500)),
     }[size]
-    jobs = []
-    for name in [f"draw{k:02d}" for k in range(draws)]:
-        jobs += [job | {"method": "sparse"} for job in grid_of([name], 1, powers, counts)]
+    jobs, names = [], [f"draw{k:02d}" for k in range(draws)]
+    for name in names:
+        jobs += [job | {"method": method} for job in grid_of([name], 1, powers, counts) for method in FIXED]
         key = {"data": name, "split": 0, "power": None}
-        jobs += [key | {"M": ROWS_OF[m], "seed": 0, "method": m} for m in list(ROWS_OF)[1 : 3 if size == "quick" else None]]
+        jobs += [key | {"M": n, "seed": 0, "method": method} for method, n in list(ROWS_OF.items())[: 2 if size == "quick" else None]]
+    if size != "quick":
+        jobs += [job | {"method": f"M = N after {steps}"} for job in grid_of(names, 1, (0.5, 0.8, 1.0), (N,)) for steps in ITERATIONS]
     return Study(study_name("synthetic", size), jobs, fit)
 
 
