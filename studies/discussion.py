@@ -1,6 +1,10 @@
 """Two conjectures of the paper's discussion and protocol: noise that varies, and training with sites that have not converged."""
 
+from collections.abc import Iterable
+
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 from scipy.stats import norm
 
 from sparse_pep import LBFGS, Adam, SparsePEP, SparsePEPClassifier
@@ -42,3 +46,27 @@ def study(size: str) -> Study:
     jobs = [job | {"method": "one noise"} for job in noisy] + [job | {"method": "noise of its own"} for job in noisy if job["power"] == 0.5]
     labels = grid_of(CLASSIFICATION if at_hand() else ["breast_cancer"], n_splits, ENDS, (50,))
     return Study(study_name("discussion", size), jobs + [job | {"method": name} for job in labels for name in TRAINING], fit)
+
+
+def losses(rows: pd.DataFrame, methods: Iterable[str], score: str = "nll") -> pd.DataFrame:
+    """Mean scores over splits: a row for each data set and M, a column for each method and power."""
+    return rows[rows["method"].isin(methods)].pivot_table(index=["data", "M"], columns=["method", "power"], values=score, sort=False)
+
+
+def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Mean log losses: of one noise variance and of noise that may vary, of training to convergence and in batches."""
+    return {"noise that may vary": losses(rows, LIKELIHOODS).round(3), "two ways to train": losses(rows, TRAINING).round(3)}
+
+
+def figures(rows: pd.DataFrame) -> dict[str, Figure]:
+    """The log losses of both tables, a line for each data set."""
+    figure = Figure(figsize=(12.0, 4.0), layout="constrained")
+    for ax, methods in zip(figure.subplots(1, 2), (LIKELIHOODS, TRAINING)):
+        table = losses(rows, methods)
+        for k, ((name, M), one) in enumerate(table.iterrows()):
+            ax.plot(range(len(one)), one - one.iloc[0], "osD^v<>P*Xd"[k % 11] + "-", lw=0.8, label=f"{name}, M = {M}")
+        ax.set_xticks(range(len(table.columns)), [f"{method},\npower {power:g}" for method, power in table.columns], fontsize=8)
+        ax.axhline(0.0, color="0.6", lw=0.8)
+        ax.set_ylabel(f"log loss less that of\n{table.columns[0][0]}, power {table.columns[0][1]:g}")
+        ax.legend(fontsize=7)
+    return {"losses": figure}
