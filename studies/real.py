@@ -1,5 +1,6 @@
 """Regression and classification of real data sets: the two studies differ in their data sets, likelihoods and scores."""
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -36,6 +37,7 @@ SHIPPED = {"regression": ("diabetes",), "classification": ("breast_cancer",)}
 SMALL = {"regression": ("boston", "yacht"), "classification": ("crabs", "sonar")}
 AS_IN_THE_PAPER = ("australian_a1", "breast_with_id")
 COUNTS = {"regression": (5, 10, 20, 50, 100, 200), "classification": (10, 20, 50, 100)}
+PAIRS = (0.5, 0.0), (0.5, 1.0), (1.0, 0.0)
 MOST_POINTS = {"naval": 50, "kin8nm": 100, "power": 100}  # in the standard size
 
 
@@ -86,9 +88,24 @@ def pair_figure(kind: str, rows: pd.DataFrame) -> Figure:
     """Scores of powers 0.5, 1 and 0 against each other, one row of axes for each score."""
     figure = Figure(figsize=(12.0, 8.6), layout="constrained")
     for score, axes in zip(SCORES[kind], figure.subplots(2, 3)):
-        for ax, pair in zip(axes, ((0.5, 0.0), (0.5, 1.0), (1.0, 0.0))):
+        for ax, pair in zip(axes, PAIRS):
             plot_pairs(paired(rows, score, pair), score, ax)
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=8)
+    return figure
+
+
+def each_set_figure(rows: pd.DataFrame, score: str) -> Figure:
+    """The same for one score, with a row of axes for each data set and a colour for each M."""
+    names = pd.unique(rows["data"])
+    figure = Figure(figsize=(9.0, 2.3 * len(names)), layout="constrained")
+    for name, axes in zip(names, figure.subplots(len(names), 3, squeeze=False)):
+        for ax, pair in zip(axes, PAIRS):
+            a, b = pair
+            one = paired(rows[rows["data"] == name], score, pair).droplevel(["data", "split"])
+            ax.scatter(one[b], one[a], s=12, c=np.log(one.index), cmap="viridis")
+            ax.axline((one[b].median(), one[b].median()), slope=1.0, color="black", lw=0.8)
+            ax.set(xlabel=f"{score.upper()}, power {b:g}", ylabel=f"power {a:g}", title=name)
+            ax.title.set_fontsize(9)
     return figure
 
 
@@ -120,5 +137,6 @@ def inducing_figure(rows: pd.DataFrame, score: str) -> Figure:
 def figures(kind: str, rows: pd.DataFrame) -> dict[str, Figure]:
     """Pairs of powers, scores against M, and ranks if there are several data sets."""
     rows = compared_sets(rows)
-    found = {"pairs": pair_figure(kind, rows)} | {score: inducing_figure(rows, score) for score in SCORES[kind]}
+    found = {"pairs": pair_figure(kind, rows)} | {score: inducing_figure(rows, score) for score in (*SCORES[kind], "log_marginal_likelihood")}
+    found |= {f"{score} of each set": each_set_figure(rows, score) for score in SCORES[kind]}
     return found | ({"ranks": rank_figure(kind, rows)} if rows["data"].nunique() > 2 else {})

@@ -90,6 +90,15 @@ def run_study(study: Study, folder: Path, workers: int | None = None) -> tuple[p
     return rows, errors
 
 
+def provenance(path: str | Path) -> str:
+    """When and by which commits a table of results was made, and whether the package has changed since (where there is git)."""
+    notes = json.loads(Path(path).with_suffix(".json").read_text())
+    made = f"{notes['jobs_done']} jobs, the last on {notes['date']}, by commit {' and '.join(notes['commits'])}"
+    words = ["git", "diff", "--quiet", notes["commits"][0].removesuffix("-dirty"), "--", "sparse_pep"]
+    same = subprocess.run(words, cwd=Path(__file__).parents[1], capture_output=True, check=False).returncode
+    return made + {0: "; the package is the same", 1: "; files of the package have changed since"}.get(same, "")
+
+
 def read_results(path: str | Path) -> pd.DataFrame:
     """The table of results of a study; `yes` and `no` are True and False."""
     table = pd.read_csv(path)

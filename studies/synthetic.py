@@ -25,6 +25,7 @@ FIXED = {  # what is not trained: the parameters are then the true ones, and the
     "parameters true": PARAMETERS,
     "parameters true, points fixed": (*PARAMETERS, "features.Z"),
 }
+SCORES = "log_marginal_likelihood", "smse", "smll"
 ITERATIONS = 20, 100, 1000  # of fits that start with an inducing point at each row
 
 
@@ -99,19 +100,48 @@ def study(size: str) -> Study:
 
 def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Means over draws for each power and M, and for the exact process."""
-    rows = rows.assign(method=rows["power"].map("{:g}".format).where(rows["method"] == "sparse", rows["method"]))
+    shown = rows.assign(method=rows["power"].map("{:g}".format).where(rows["method"] == "sparse", rows["method"]))
+    shown = shown[(rows["method"] == "sparse") | rows["method"].isin(ROWS_OF)]
     specs = {"log_marginal_likelihood": ".1f", "smse": ".4f", "smll": ".4f"}
-    found = {f"{score} by method and M": mean_table(rows, "method", "M", score, spec) for score, spec in specs.items()}
+    found = {f"{score} by method and M": mean_table(shown, "method", "M", score, spec) for score, spec in specs.items()}
     specs = {"runs": "d"} | dict.fromkeys(("smse", "smse_train", "smll", "smll_train"), ".4f")
     return found | {"the exact GP": means_of(rows[rows["power"].isna()], ["method"], specs)}
 
 
+def trace_figure(rows: pd.DataFrame) -> Figure:
+    """Scores against M: a row of axes for each score, a column for each power, a line for each draw and a thick one for their mean."""
+    powers = np.unique(rows["power"])
+    figure = Figure(figsize=(12.0, 5.4), layout="constrained")
+    for score, axes in zip(SCORES, figure.subplots(3, len(powers), sharex=True, sharey="row", squeeze=False)):
+        for power, ax in zip(powers, axes):
+            lines = rows[rows["power"] == power].pivot_table(index="M", columns="data", values=score)
+            ax.plot(lines, color="0.6", lw=0.6)
+            ax.plot(lines.mean(axis=1), color="C3", lw=1.6)
+            ax.set(xscale="log", title=f"power {power:g}" if score == SCORES[0] else "")
+        axes[0].set_ylabel(score.replace("log_marginal_likelihood", "log evidence"))
+    return figure
+
+
+def trained_figure(rows: pd.DataFrame) -> Figure:
+    """Exact processes with trained parameters against those with the true ones, a point for each draw."""
+    figure = Figure(figsize=(9.0, 2.8), layout="constrained")
+    for score, ax in zip(SCORES, figure.subplots(1, 3)):
+        one = rows.pivot_table(index="data", columns="method", values=score)
+        for ending, n in (("", 500), (" 1000", 1000)):
+            if "true" + ending in one:
+                ax.plot(one["true" + ending], one["exact" + ending], "o", ms=4, label=f"{n} rows")
+        ax.axline((one["true"].median(), one["true"].median()), slope=1.0, color="black", lw=0.8)
+        ax.set(xlabel="true parameters", ylabel="trained", title=score.replace("log_marginal_likelihood", "log evidence"))
+    ax.legend()
+    return figure
+
+
 def figures(rows: pd.DataFrame) -> dict[str, Figure]:
-    """Mean scores against M, with a line for each power and a dotted one for the exact process."""
+    """Mean scores against M, with a line for each power and a dotted one for the exact process; each draw; and the exact processes."""
     sparse, exact = (rows[rows["method"] == name] for name in ("sparse", "exact"))
     figure = Figure(figsize=(12.0, 4.3), layout="constrained")
-    for ax, score in zip(figure.subplots(1, 3), ("log_marginal_likelihood", "smse", "smll")):
+    for ax, score in zip(figure.subplots(1, 3), SCORES):
         plot_against_inducing(paired(sparse, score), score, ax)
         ax.axhline(exact[score].mean(), color="0.4", linestyle=":", label="exact GP")
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=10)
-    return {"scores": figure}
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    return {"scores": figure, "traces": trace_figure(sparse), "trained": trained_figure(rows[rows["power"].isna()])}
