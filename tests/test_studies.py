@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from sparse_pep.kernels import SquaredExponential  # noqa: E402
-from studies import banana, beyond, ionosphere, mnist, real, synthetic  # noqa: E402
+from studies import banana, beyond, ionosphere, mnist, real, starts, synthetic  # noqa: E402
 from studies.__main__ import NAMES, import_module, main  # noqa: E402
 from studies.runner import Study, read_results, run_study  # noqa: E402
 
@@ -86,6 +86,20 @@ def test_committed_results_are_those_of_the_jobs_with_their_tables_and_figures(n
     assert all(len(table) for table in script.tables(rows).values())
     for figure in script.figures(rows).values():
         figure.canvas.draw()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sampled_rows_fitted_again_are_those_committed(name, data_dir, monkeypatch):
+    """To within three standard deviations of the log evidence over ten starts, the median of which is taken."""
+    monkeypatch.setenv("SPARSE_PEP_DATA", str(data_dir))
+    script = import_module(f"studies.{name}")
+    study, rows = script.study("standard"), read_results(RESULTS / f"{name}.csv")
+    spread = 3.0 * starts.spreads(read_results(RESULTS / "starts.csv"))["log_marginal_likelihood"].groupby("power").median()
+    committed = rows.groupby(list(study.jobs[0]), dropna=False)[["log_marginal_likelihood", "seconds"]].last().reset_index()
+    brief = pd.DataFrame(study.jobs).reset_index().merge(committed).query("seconds < 1.0")
+    for _, row in brief.sample(min(3, len(brief)), random_state=0).iterrows():
+        again = study.fit(study.jobs[row["index"]], **study.settings)[-1]["log_marginal_likelihood"]
+        assert again == pytest.approx(row["log_marginal_likelihood"], abs=spread.get(row["power"], spread.max()), rel=0.0)
 
 
 # ---- what a job computes --------------------------------------------------------------------------------------------
