@@ -91,12 +91,14 @@ def run_study(study: Study, folder: Path, workers: int | None = None) -> tuple[p
 
 
 def provenance(path: str | Path) -> str:
-    """When and by which commits a table of results was made, and whether the package has changed since (where there is git)."""
+    """What made a table of results, and whether files of the package have changed since (where there is git)."""
     notes = json.loads(Path(path).with_suffix(".json").read_text())
-    made = f"{notes['jobs_done']} jobs, the last on {notes['date']}, by commit {' and '.join(notes['commits'])}"
-    words = ["git", "diff", "--quiet", notes["commits"][0].removesuffix("-dirty"), "--", "sparse_pep"]
-    same = subprocess.run(words, cwd=Path(__file__).parents[1], capture_output=True, check=False).returncode
-    return made + {0: "; the package is the same", 1: "; files of the package have changed since"}.get(same, "")
+    if not notes.get("commits"):
+        return "made before results named their commits, by an older version of the package"
+    words = ["git", "diff", "--quiet", notes["commits"][0].removesuffix("-dirty"), "--", "sparse_pep/*.py"]
+    changed = subprocess.run(words, cwd=Path(__file__).parents[1], capture_output=True, check=False).returncode
+    said = {0: "with the package as it is", 1: "files of the package have changed since"}
+    return "; ".join(filter(None, [f"made until {notes['date']} by commit {', '.join(notes['commits'])}", said.get(changed)]))
 
 
 def read_results(path: str | Path) -> pd.DataFrame:
