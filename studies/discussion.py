@@ -13,7 +13,7 @@ from studies.common import CLASSIFICATION, ENDS, LARGE, REGRESSION, at_hand, fit
 from studies.runner import Study
 
 LIKELIHOODS = {"one noise": "gaussian", "noise of its own": "heteroscedastic_gaussian"}
-TRAINING = {"converged": LBFGS(max_iter=2000, tol=1e-4), "batches": Adam(batch_size=100)}
+TRAINING = {"converged": LBFGS(), "batches": Adam(batch_size=100)}
 
 
 def varying(seed: int) -> tuple[np.ndarray, ...]:

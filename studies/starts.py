@@ -8,9 +8,9 @@ from studies.common import CLASSIFICATION, ENDS, LARGE, REGRESSION, at_hand, kin
 from studies.runner import Study
 
 
-def fit(job: dict, max_iter: int, tol: float) -> list[dict]:
+def fit(job: dict) -> list[dict]:
     """The row of one fit; `nll` is the standardised mean log loss in regression."""
-    (row,) = real.fit(job, kind_of(job["data"]), max_iter, tol)
+    (row,) = real.fit(job, kind_of(job["data"]))
     return [{{"smse": "error", "smll": "nll"}.get(name, name): value for name, value in row.items()}]
 
 
@@ -21,7 +21,7 @@ def study(size: str) -> Study:
     counts = (10,) if size == "quick" else (10, 50)
     keys = [(name, seed, M, power) for seed in range(n_starts) for name in sets for M in counts for power in powers]
     jobs = [{"data": name, "split": 0, "power": power, "M": M, "seed": seed} for name, seed, M, power in keys]
-    return Study(study_name("starts", size), jobs, fit, {"max_iter": 2000, "tol": 1e-4})
+    return Study(study_name("starts", size), jobs, fit)
 
 
 def spreads(rows: pd.DataFrame) -> pd.DataFrame:
