@@ -20,6 +20,7 @@ LABELS = ("usps_3v5", "late flights")
 LATE = 15.0  # minutes
 SECONDS = {"hflights": 2.0, "late flights": 2.0}  # times the budget: the largest sets
 SCORED = 12, 5  # points of a trace, and of one with many rows, where each costs a search
+PATH = 60  # points with the objective alone
 MANY = 100_000
 
 
@@ -50,15 +51,15 @@ def start_of(X: np.ndarray, n_inducing: int, noise_variance: float) -> Start:
 
 
 def scored(objective: Objective, best: list, n_points: int, score) -> list[dict]:
-    """The scores at some places of a trace, evenly spread over the logarithm of time, the last among them."""
-    when = np.log([seconds for seconds, _, _ in best])
-    wanted = np.linspace(when[0], when[-1], n_points)
-    places = sorted({int(np.searchsorted(when, time_ - 1e-12)) for time_ in wanted})
-    rows = []
-    for i in places:
-        seconds, value, argument = best[i]
-        objective(objective.vector_of(argument))
-        rows.append({"seconds": seconds, "objective": value, **score(objective)})
+    """Places of a trace, evenly spread over the logarithm of time, the last among them; some have scores."""
+    when, rows = np.log([seconds for seconds, *_ in best]), []
+    few, many = ({int(np.searchsorted(when, time_ - 1e-12)) for time_ in np.linspace(when[0], when[-1], n)} for n in (n_points, PATH))
+    for i in sorted(few | many):
+        seconds, value, argument, evaluation = best[i]
+        rows.append({"evaluation": evaluation, "seconds": seconds, "objective": value})
+        if i in few:
+            objective(objective.vector_of(argument))
+            rows[-1] |= score(objective)
     return rows
 
 

@@ -94,7 +94,7 @@ class Objective:
 
 class Recorded:
     """A function that returns (value, more). `trace` has the seconds since `begin` and the value of each call; with a `limit` in
-    seconds, `best` has (seconds, value, argument) of the calls that were lower than all before, and calls end when time is up.
+    seconds, `best` has (seconds, value, argument, number) of the calls that were lower than all before, and calls end when time is up.
     """
 
     def __init__(self, function: Callable, sign: float = 1.0, begin: float | None = None, limit: float | None = None):
@@ -108,7 +108,8 @@ class Recorded:
         self.trace.append((when, value))
         if self.limit is not None:
             if not self.best or value < self.best[-1][1]:
-                self.best.append((when, value, np.copy(argument) if isinstance(argument, np.ndarray) else argument))
+                kept = np.copy(argument) if isinstance(argument, np.ndarray) else argument
+                self.best.append((when, value, kept, len(self.trace)))
             if when > self.limit:
                 raise TimeIsUp
         return answer

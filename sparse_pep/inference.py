@@ -270,4 +270,4 @@ def energy_gradient(fit: Fit) -> Gradient:
         trace = np.vdot(whitened[0][1], sums.precision[0])
         likelihood_bar = likelihood_bar + 0.5 * fit.posteriors[0].b[0].size * trace
     mean_bar = found.mean_bar + projection.mean_bar
-    return Gradient(Kuu_bar, found.pulled, np.atleast_1d(likelihood_bar), np.atleast_1d(mean_bar))
+    return Gradient(Kuu_bar, found.pulled, np.array(likelihood_bar, ndmin=1), np.array(mean_bar, ndmin=1))

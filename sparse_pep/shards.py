@@ -214,7 +214,7 @@ def moved(state: SiteState, step: Step) -> SiteState:
 
 # %% ../nbs/10_shards.ipynb #5ea1c021
 KEPT_V = 25_000_000  # entries of V that a shard keeps from one question to the next: 200 MB
-KEPT_KUF = 5_000_000  # and of Kuf, which the pull-backs hold: 40 MB
+KEPT_KUF = 12_500_000  # and of Kuf, which the pull-backs hold: 100 MB
 
 
 @dataclass(eq=False)
@@ -395,7 +395,7 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
         precision=mirror(S), shift=s, terms=terms, n_clipped=sum(shard.clipped.values()), n_rows=int(counted.sum()),
         unexplained=float(counted @ shard.dff), prior=float(counted @ shard.kff), weight=float(shard.weight.sum()),
         trace=float(shard.weight @ (shard.dff / shard.noise)) if shard.known else 0.0,
-        lowest=Largest(np.full(C, -np.inf) if shard.known else -shard.state.sites[0].min(axis=1)),
+        lowest=Largest(np.zeros(C) - np.inf if shard.known else -shard.state.sites[0].min(axis=1)),
         private=Largest(1.0 if partly else float(shard.kappa.max(initial=0.0))),
     )  # fmt: skip
     return shard.sums

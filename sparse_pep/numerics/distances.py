@@ -16,14 +16,12 @@ from .linalg import thin_product
 # %% ../../nbs/internals/numerics/distances.ipynb #ef0f4421
 EXPANSION_LIMIT = 1e3  # largest ‖a‖² of a near point: an expanded square then errs by about 1e-12
 
-
-
 # %% ../../nbs/internals/numerics/distances.ipynb #a8a15177
 class Pairs:
     """All pairs of M points A (M, D) and n points B (n, D), or of the points A among themselves if B is None,
     then with `B` as A itself. With `centred` the mean of A becomes the origin, which is faster.
 
-    `norms` are ‖aₘ‖² (M,) and ‖bₙ‖² (n,). The square ‖a‖² + ‖b‖² − 2aᵀb loses digits for pairs of two far
+    `norms` are ‖aₘ‖² (M,) and ‖bₙ‖² (n,), `ones` as many ones. The square ‖a‖² + ‖b‖² − 2aᵀb loses digits for pairs of two far
     points, whose index in a matrix (M, n) is `doubtful`, as `numpy.ix_` has it, or None: it keeps
     enough for all if it `expands`, and if most pairs are doubtful, all are computed `by_differences`.
     """
@@ -37,6 +35,7 @@ class Pairs:
         a2 = np.einsum("mn,mn->m", A, A)
         b2 = a2 if self.B is A else np.einsum("mn,mn->m", B, B)
         self.norms: tuple[np.ndarray, np.ndarray] = a2, b2
+        self.ones: tuple[np.ndarray, np.ndarray] = (one := np.ones(len(A)), one if self.B is A else np.ones(len(self.B)))
         self.expands: bool = bool(a2.max(initial=0.0) <= EXPANSION_LIMIT and b2.max(initial=0.0) <= EXPANSION_LIMIT)
         self.doubtful: tuple[np.ndarray, ...] | None = None
         self.by_differences: bool = False
@@ -65,9 +64,8 @@ class Pairs:
         if self.B is self.A or self.by_differences:
             K = -0.5 * cdist(self.A, self.B, "sqeuclidean")
             return float(variance) * np.exp(K, out=K)
-        a2, b2 = self.norms
-        left = np.concatenate([self.A.T, [np.log(variance) - 0.5 * a2, np.ones(len(a2))]]).T
-        K = left @ np.concatenate([self.B.T, [np.ones(len(b2)), -0.5 * b2]])
+        left = np.concatenate([self.A.T, [np.log(variance) - 0.5 * self.norms[0], self.ones[0]]]).T
+        K = left @ np.concatenate([self.B.T, [self.ones[1], -0.5 * self.norms[1]]])
         if self.doubtful is not None:
             a, b = self.doubtful
             K[a, b] = np.log(variance) - 0.5 * cdist(self.A[a[:, 0]], self.B[b[0]], "sqeuclidean")
@@ -87,7 +85,7 @@ class Pairs:
         if self.doubtful is not None:
             near = W.copy(order="K")
             near[self.doubtful] = 0.0
-        rows, columns = near @ np.ones(len(B)), np.ones(len(A)) @ near
+        rows, columns = near @ self.ones[1], self.ones[0] @ near
         WB = thin_product(near, B)
         first = WB - A * rows[:, None]
         second = columns @ (B * B) - (A * (WB + first)).sum(axis=0)
