@@ -1017,31 +1017,23 @@ class Waves(Features):
 # %% ../nbs/04_interdomain.ipynb #5d7b2c2b
 @dataclass(frozen=True, eq=False)
 class Fourier(Waves):
-    """Inner products of f with waves on an interval, in the Hilbert space of a one-dimensional
-    Matérn kernel: u = ⟨cos(ω(x − a)), f⟩ for every frequency ω, then ⟨sin(ω(x − a)), f⟩ for
-    those that are not 0. Equation 4.14 of the site.
+    """Inner products of f with waves on an interval, in the Hilbert space of a one-dimensional Matérn kernel: u = ⟨cos(ω(x − a)), f⟩
+    for every frequency ω, then ⟨sin(ω(x − a)), f⟩ for those that are not 0. Equation 4.14 of the site.
 
     Attributes
     ----------
     a, b : float
         Ends of the interval, a < b, units of x. It should hold the data.
     frequencies : int or ndarray (F,)
-        ω, radians per unit of x, not negative and distinct. A whole number F stands for the F
-        lowest frequencies that fit the interval, 2πj/(b − a) with j from 0, which make
-        M = 2F − 1 features.
-
-    Notes
-    -----
-    The variances of the features grow like a power of the frequency (2, 4 and 6 for Matérn
-    1/2, 3/2 and 5/2). Scaled to variance 1, the features are well conditioned.
+        ω, radians per unit of x, not negative and distinct. A whole number F stands for the F lowest frequencies that fit
+        the interval, 2πj/(b − a) with j from 0, which make M = 2F − 1 features.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sparse_pep.features import Fourier
     >>> from sparse_pep.kernels import Matern32
     >>> features = Fourier(0.0, 1.0, 2)  # a constant, a cosine and a sine
-    >>> print(features.Kuf(Matern32(), np.array([[0.0], [0.25], [0.5]])).round(3))
+    >>> print(features.Kuf(Matern32(), [[0.0], [0.25], [0.5]]).round(3))
     [[ 1.  1.  1.]
      [ 1.  0. -1.]
      [ 0.  1.  0.]]
@@ -1076,12 +1068,10 @@ class Fourier(Waves):
         if X.shape[1] != 1:
             raise ValueError(f"`X` must have one column for Fourier features; it has {X.shape[1]} columns.")
         p, lam = decay_rate(kernel)
-        arrays = waves_at(p, lam, self.frequencies, self.a, self.b, X[:, 0])
-        K, dx, dlam = (self.real(array) for array in arrays)
+        K, dx, dlam = map(self.real, waves_at(p, lam, self.frequencies, self.a, self.b, X[:, 0]))
 
         def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-            X_bar = np.sum(K_bar * dx, axis=0)[:, None]
-            return stationary_gradient(kernel, 0.0, np.array([-np.vdot(K_bar, dlam)])), X_bar
+            return stationary_gradient(kernel, 0.0, np.array([-np.vdot(K_bar, dlam)])), np.sum(K_bar * dx, axis=0)[:, None]
 
         return K, pull
 
@@ -1183,8 +1173,7 @@ class Mixture(Parts):
             gradients, own = [], [[] for _ in self.features]
             for (i, j), pull_block in pulls.items():
                 bar = K_bar[rows[i], rows[j]]
-                bar = bar if i == j else bar + K_bar[rows[j], rows[i]].T
-                gradient, *bars = pull_block(bar)
+                gradient, *bars = pull_block(bar if i == j else bar + K_bar[rows[j], rows[i]].T)
                 gradients.append(gradient)
                 for index, part in zip((i, j), bars):
                     own[index].append(part)
@@ -1207,5 +1196,4 @@ class Mixture(Parts):
         return numbered([part.parameters() for part in self.features])
 
     def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Mixture":
-        """A copy with these parameters, named as in `parameters()`."""
         return Mixture(with_numbered(self.features, parameters))
