@@ -79,9 +79,8 @@ class ActiveColumns(Parametric):
 class Kernel(ActiveColumns):
     """A covariance function k(x, x′).
 
-    Subclasses are frozen dataclasses whose fields are the parameters. They define `vjp`, and also `diag_vjp` unless k(x, x) is
-    the variance everywhere. `trained` names the fields that are trained, as logarithms (see `numerics.parameters`). Those that
-    are named in `vectors` as well may have one value for each dimension.
+    Subclasses are frozen dataclasses whose fields are the parameters. They define `vjp`, and `diag_vjp` unless k(x, x) is the
+    variance everywhere. `trained` names the fields that are trained, as logarithms; those in `vectors` may be one per dimension.
 
     Examples
     --------
@@ -101,7 +100,6 @@ class Kernel(ActiveColumns):
 
     def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back.
-
         The pull-back takes K_bar (M, n) and returns the derivatives of Σ K_bar ∘ K: a dictionary with the keys of `parameters()`,
         and an array (M, D) with respect to X1. X2 is held constant; if it is None, both arguments of k move with X1.
         """
@@ -112,17 +110,19 @@ class Kernel(ActiveColumns):
         return np.stack([self.vjp(x)[0] for x in X])
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
-        """The diagonal (N,) of k(X, X), and its pull-back, which takes kff_bar (N,) to a dictionary with the keys of
-        `parameters()`. This one is for k(x, x) = variance; other kernels define their own.
-        """
-        kff, none = np.zeros(len(X)) + self.variance, {name: 0.0 * value for name, value in self.parameters().items()}
-        return kff, lambda kff_bar: none | {"log_variance": kff_bar @ kff}
+        """The diagonal (N,) of k(X, X), here the variance, and its pull-back from kff_bar (N,) to the keys of `parameters()`."""
+        kff, parameters = np.zeros(len(X)) + self.variance, self.parameters()
+        none = dict(zip(parameters, map(np.zeros_like, parameters.values())))
+
+        def pull(kff_bar: np.ndarray) -> dict[str, np.ndarray]:
+            return none | {"log_variance": kff_bar @ kff}
+
+        return kff, pull
 
     def __call__(self, X1: ArrayLike, X2: ArrayLike | None = None) -> np.ndarray:
         """The covariance matrix k(X1, X2) (M, n). With X1 alone it is the covariance of f(X1) with itself (M, M)."""
         X1 = inputs_2d(X1, "X1")
-        X2 = None if X2 is None else inputs_2d(X2, "X2")
-        if X2 is not None and X1.shape[1] != X2.shape[1]:
+        if X2 is not None and (X2 := inputs_2d(X2, "X2")).shape[1] != X1.shape[1]:
             raise ValueError(f"`X2` must have as many columns as `X1`, {X1.shape[1]}; got {X2.shape[1]}.")
         return self.vjp(X1, X2)[0]
 
