@@ -786,7 +786,8 @@ def per_dimension(value: ArrayLike, Z: np.ndarray, name: str) -> np.ndarray:
 # %% ../nbs/04_interdomain.ipynb #172aa421
 @dataclass(frozen=True, eq=False)
 class GaussianBlur(WindowFeatures):
-    """Local averages of f: u_m = ∫ N(x; z_m, diag width²) f(x) dx.
+    """Local averages of f: u_m = ∫ N(x; z_m, diag width²) f(x) dx, or with kernels without a closed form the mean of f at
+    32 points (or more in more than 16 dimensions) that are spread like the window, Equation 4.11 of the site.
 
     Attributes
     ----------

@@ -192,9 +192,9 @@ def test_an_edge_out_of_a_folder_is_seen():
 
 # A budget is lowered when something leaves, and never raised: a new feature names what leaves for it.
 BUDGETS = {
-    "lines": 17142,
-    "code_lines": 10675,
-    "lines_of_tests": 13407,
+    "lines": 17131,
+    "code_lines": 10672,
+    "lines_of_tests": 13406,
     "entered_by_regressor": 129,
     "entered_by_classifier": 162,
     "entered_by_command_line": 202,
