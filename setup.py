@@ -35,9 +35,10 @@ setup(
     package_data={"sparse_pep": ["py.typed"]},
     install_requires=settings["requirements"].split(),
     extras_require={
-        "dev": settings["dev_requirements"].split(),
+        "dev": settings["dev_requirements"].split() + settings["notebooks_requirements"].split(),
         "tables": settings["tables_requirements"].split(),
         "distributed": settings["distributed_requirements"].split(),
+        "notebooks": settings["notebooks_requirements"].split(),
     },
     cmdclass={"build_py": Build},
     # nbdev finds its index by this entry point

@@ -55,7 +55,7 @@ def anchor(heading):
 def read_map(root):
     """The entries, a dictionary each, with `derivations`, (notebook, heading) pairs, and `labels_here`, those of our equations."""
     with open(Path(root) / "docs" / "paper_map.csv", encoding="utf-8", newline="") as file:
-        entries = list(csv.DictReader(file, delimiter="|"))
+        entries = list(csv.DictReader(file, delimiter="|", restval=""))
     nbs, sections, labelled = Path(root) / "nbs", defaultdict(list), defaultdict(list)
     for path in sorted(nbs.rglob("*.ipynb"), key=lambda path: (len(path.parts), path)):
         for heading, keys in headings_and_tags(path):
@@ -64,6 +64,9 @@ def read_map(root):
         for line in filter(LABEL.search, lines_of(path)):
             for key in " ".join(TAG.findall(line)).split():
                 labelled[key].append(LABEL.search(line)[1])
+    for entry in entries:  # claims name their pages, and a word that stands there
+        pages = [page.partition("=")[0] for page in entry["pages"].split(";") if page]
+        sections[entry["key"]] += [(page, headings_and_tags(nbs / f"{page}.ipynb")[1][0]) for page in pages]
     return [entry | {"derivations": sections[entry["key"]], "labels_here": labelled[entry["key"]]} for entry in entries]
 
 
@@ -76,7 +79,8 @@ def as_table(entries, nbs):
         ours = ours or " ".join(f"page {match[1]}" if (match := CHAPTER.match(notebook)) else notebook.rpartition("/")[2] for notebook, _ in entry["derivations"][:1])
         function, test = entry["function"], entry["test"].replace("tests/", "").replace(".py::", " ")
         code = "<br>".join(dict.fromkeys(" ".join(map(breakable, text.split())) for text in (function, test)))
-        paper = f"({entry['number']}) " * bool(entry["number"]) + breakable(entry["key"]) * (not entry["number"] or "display-" not in entry["key"])
+        number, name = entry["number"], entry["labels"].partition(" ")[0] or entry["key"] * (not entry["number"])
+        paper = (f"({number}) " if number[:1].isdigit() else f"{number} ") + breakable(name) * bool(name)
         lines.append(f"| {paper} | {ours} | {entry['says']} | {links} | {code} | {', '.join(entry['errata'].split())} |")
     return "\n".join(lines)
 

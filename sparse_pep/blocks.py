@@ -61,10 +61,7 @@ class Partition:
         """
         power, N, B = as_floats(power, "power"), len(self.labels), len(self)
         if power.shape not in ((), (B,), (N,)):
-            raise ValueError(
-                f"`power` must be a number, or one for each of {B} blocks or {N} data points; got "
-                f"shape {power.shape}."
-            )
+            raise ValueError(f"`power` must be a number, or one for each of {B} blocks or {N} data points; got shape {power.shape}.")
         if not np.all((power >= 0.0) & (power <= 1.0)):
             raise ValueError(f"`power` must be in [0, 1] everywhere; got {power}.")
         if power.shape == (B,) and B < N:
@@ -301,6 +298,21 @@ def add_symmetric_product(S: np.ndarray, G: np.ndarray, V: np.ndarray) -> None:
     for start, stop in zip(edges, edges[1:]):
         S[start:stop, :stop] += G[start:stop] @ V[:stop].T
 
+# %% ../nbs/12_blocks.ipynb #e47b80d3
+def with_inner_sites(
+    half: np.ndarray, mu: np.ndarray, D: np.ndarray, site: tuple[np.ndarray, np.ndarray], inner: tuple[np.ndarray, np.ndarray], weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means (K, G, b) and variances (G, b) of f in G blocks whose sites of `weight` (G,) are replaced by all inner sites, Equation
+    12.18 of the site. `half` (G, M, b) is L_B⁻¹V_b, mu (G, b, K) the means, `site` T, ν, and `inner` τ̃ (G, b), ν̃ (K, G, b).
+    """
+    (T, nu), (precision, shift), w = site, inner, weight[:, None, None]
+    A, one = half.transpose(0, 2, 1) @ half, np.eye(half.shape[2])
+    gain = A @ np.linalg.inv(one - w * T @ A)
+    m, C = mu + gain @ (w * (T @ mu - nu)), gain + D  # given the sites of the other blocks
+    lifted = one + C * precision[:, None, :]
+    mean = np.linalg.solve(lifted, m + C @ np.moveaxis(shift, 0, -1))
+    return np.moveaxis(mean, -1, 0), np.einsum("gkk->gk", np.linalg.solve(lifted, C))
+
 # %% ../nbs/12_blocks.ipynb #5ea1c031
 KEPT_SITES = 2_000_000  # entries of the D_b: they and R are kept for the gradient up to 32 MB
 
@@ -370,8 +382,7 @@ class BlockMarginals(BlockSites):
         parts = zip(blocks.members, self.blocks_of(c, i), blocks.views(V), blocks.views(VT))
         for rows, (T, shift, *_, each), own, out in parts:
             weight = self.weight[rows[:, 0]]
-            scale = np.sqrt(weight) if self.known else weight
-            np.matmul(own, scale[:, None, None] * T, out=out)
+            np.matmul(own, (np.sqrt(weight) if self.known else weight)[:, None, None] * T, out=out)
             terms += weight @ each
             shifts.append(shift.reshape(-1, *self.y.shape[1:]))
         if self.known:
@@ -398,8 +409,8 @@ class BlockMarginals(BlockSites):
         return mean, var
 
     def left_out(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points (Equation 12.18 of the site), its own
-        block's included but not those of copies of it. The mean is NaN where the remaining density is not a distribution.
+        """Mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points, those of its own block included but not
+        those of copies of it. The mean is NaN where the remaining density is not a distribution.
         """
         precision, shift = np.atleast_2d(self.state.sites[0]), np.atleast_2d(self.state.sites[1])
         mean, var = np.empty(shift.shape), np.empty(precision.shape)
@@ -409,14 +420,10 @@ class BlockMarginals(BlockSites):
                 half, at = solve_lower(posterior.B, V), slice(c, None if self.known else c + 1)
                 mu, pairs = half.T @ posterior.b, self.outer_pairs(c, i)
                 parts = zip(blocks.members, blocks.columns, blocks.views(half), pairs, left)
-                for rows, columns, own, (T, nu), D in parts:
-                    A, m = own.transpose(0, 2, 1) @ own, mu[columns].reshape(nu.shape)
-                    weight, one = self.weight[rows[:, :1], None], np.eye(rows.shape[1])
-                    gain = A @ np.linalg.inv(one - weight * T @ A)
-                    m, C = m + gain @ (weight * (T @ m - nu)), gain + (D if self.known else D @ D.transpose(0, 2, 1))  # of others
-                    lifted = one + C * precision[c, rows][:, None, :]
-                    mean[at, rows] = np.moveaxis(np.linalg.solve(lifted, m + C @ np.moveaxis(shift[at, rows], 0, -1)), -1, 0)
-                    var[c, rows] = np.einsum("gkk->gk", np.linalg.solve(lifted, C))
+                for rows, columns, own, pair, D in parts:
+                    D, m = D if self.known else D @ D.transpose(0, 2, 1), mu[columns].reshape(pair[1].shape)
+                    inner = precision[c, rows], shift[at, rows]
+                    mean[at, rows], var[c, rows] = with_inner_sites(own, m, D, pair, inner, self.weight[rows[:, 0]])
         proper = np.all((precision * var < 1.0) & (var > 0.0), axis=0)
         mean, var = cavity(mean, var, np.where(proper, precision, 0.0), np.where(proper, shift, 0.0), 1.0)
         return np.where(proper, mean, np.nan), var

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from .features import Features, InducingPoints, Mixture, Windows, cross_vjp, windows_of
+from .features import Features, InducingPoints, Mixture, Windows, cross_vjp, integrable, windows_of
 from .kernels import Constant, Kernel, Linear, Matern12, Matern32, Matern52, Periodic, Product, SquaredExponential, Sum
 from .model import Model
 from .numerics.linalg import Factor, solve_lower
@@ -94,10 +94,6 @@ def expanded(kernel: Kernel) -> list[Product]:
         return [Product(tuple(k for term in terms for k in term.kernels)) for terms in parts]
     return [Product((kernel,))]
 
-
-
-
-
 # %% ../nbs/21_draws.ipynb #e141cd22
 def waves_seen(windows: Windows, xi: np.ndarray) -> np.ndarray:
     """The inducing variables (M, J), complex, of the waves exp(iξᵀx) with frequencies `xi` (J, D)."""
@@ -130,16 +126,16 @@ class PriorDraws:
         turned = [waves @ (1j * xi[:, None] * self.amplitudes) for xi in self.frequencies.T]
         return np.stack(turned, axis=-1).real + self.slopes.T
 
-    def inducing(self, features: Features) -> np.ndarray:
-        """The inducing variables (M, F). Raises NotImplementedError if those of a wave have no
-        closed form.
+    def inducing(self, features: Features, kernel: Kernel) -> np.ndarray:
+        """The inducing variables (M, F). Raises NotImplementedError if those of a wave have no closed form, or if the
+        kernel's covariances of windows are sums over points, which those of a wave are not.
         """
         seen = []
         for part in parts_of(features):
             windows = windows_of(part)
-            if windows is None:
+            if windows is None or not (windows.plain or integrable(kernel)):
                 raise NotImplementedError(
-                    f"draws as functions have no closed form with {type(part).__name__} features; use `sample_f` for draws at given inputs."
+                    f"draws as functions have no closed form with {type(part).__name__} features and this kernel; use `sample_f` for draws at given inputs."
                 )
             seen.append(waves_seen(windows, self.frequencies))
         u = (np.vstack(seen) @ self.amplitudes).real
@@ -216,8 +212,6 @@ class SampledFunctions:
         width = len(self.prior.frequencies) + len(self.weights)
         return [(X[rows] - self.x_mean) / self.x_scale for rows in chunk_slices(len(X), width)]
 
-
-
     def _slopes(self, X: np.ndarray) -> np.ndarray:
         """The derivatives at a few inputs."""
         found, first = self.prior.gradient(X), 0
@@ -243,7 +237,7 @@ def sampled_functions(
     outputs = posteriors[0].b.shape[1:]
     n_functions = len(posteriors) * np.prod(outputs, dtype=int)
     prior = prior_draws(model.kernel, len(x_scaling[0]), n_functions * n, n_features, rng)
-    prior_u = prior.inducing(model.features).reshape(-1, n_functions, n)
+    prior_u = prior.inducing(model.features, model.kernel).reshape(-1, n_functions, n)
     weights = weights_on_u(posteriors, prior_u, rng).reshape(len(prior_u), -1)
     shape = (n,) if len(posteriors) == 1 and not outputs else (n_functions, n)
     return SampledFunctions(model, prior, weights, shape, *x_scaling, *y_scaling)

@@ -9,13 +9,14 @@ __all__ = ['Features', 'InducingPoints', 'GaussianBlur', 'Wavelet', 'Derivative'
 import math  # noqa: F401
 from collections.abc import Callable
 from dataclasses import dataclass, replace  # noqa: F401
-from functools import reduce  # noqa: F401
+from functools import cache, reduce  # noqa: F401
 from itertools import product  # noqa: F401
 from operator import mul  # noqa: F401
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri  # noqa: F401
 
 from .kernels import Constant, Kernel, Linear, Matern12, Matern32, Matern52, Product, SquaredExponential, Sum, White  # noqa: F401
 from .numerics.distances import Pairs, moments_of_differences, quadratic_of_differences  # noqa: F401
@@ -425,9 +426,6 @@ def level_gradient(own: Windows, gradient: dict[str, Any], change: np.ndarray) -
     return {"Z": gradient["Z"], "log_width": gradient["log_width"] + through * own.frequency, "frequency": through}
 
 # %% ../nbs/04_interdomain.ipynb #1bbc3eee
-SLOPES = {SquaredExponential: 1.0, Matern32: 3.0, Matern52: 5.0 / 3.0, Constant: 0.0}  # variance of a slope, in units of variance/ℓ²
-
-
 def radial_series(kernel: Kernel, pairs: Pairs) -> Callable[[int], np.ndarray]:
     """The function of j that returns Fⱼ (M, n), where F₀ = k(r) and Fⱼ₊₁ = Fⱼ′/r, for kernels that have slopes. A term that
     is infinite at r = 0 is set to 0 there.
@@ -585,6 +583,54 @@ def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndar
 
     return sum(matrices), pull
 
+# %% ../nbs/04_interdomain.ipynb #7d1c0a42
+@cache
+def normal_points(D: int) -> np.ndarray:
+    """E points (E, D) with mean 0 and covariance I, spread as N(0, I) is; E = 32, or more in more than 16 dimensions."""
+    from scipy.stats.qmc import Sobol
+
+    E = max(32, 2 ** (2 * D - 1).bit_length())
+    even = ndtri(Sobol(D, scramble=False).random(E) + 0.5 / E)
+    basis, R = np.linalg.qr(even - even.mean(axis=0))
+    return math.sqrt(E) * np.sign(np.diag(R)) * basis
+
+
+def as_points(A: Windows) -> tuple[Windows, np.ndarray, np.ndarray]:
+    """The E points of each window, as windows of width 0 (AE), their differences from the centre (A, E, D), and the complex
+    wave there over E (A, E). A window without a width has one point.
+    """
+    wide = A.width.any(axis=0)
+    t = normal_points(int(wide.sum())) @ np.eye(len(wide))[wide] if wide.any() else np.zeros((1, len(wide)))
+    step, many = A.width[:, None] * t, A.take(np.repeat(np.arange(len(A.centre)), len(t)))
+    wave = np.exp(1j * (np.einsum("aqd,ad->aq", step, A.frequency) + A.phase[:, None])) / len(t)
+    still = {name: 0.0 * getattr(many, name) for name in ("width", "frequency", "phase")}
+    return replace(many, centre=many.centre + step.reshape(many.centre.shape), **still), step, wave
+
+
+def points_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
+    """Covariances (M, n) of windows that are replaced by sums over points, Equation 4.11 of the site, and their pull-back.
+    Cost: that of points, times E for each side that has a width, in time and memory.
+    """
+    for W in (A, B):
+        if W.width[:, kernel.codes].any():
+            raise ValueError(f"`width` of {W.kind} must be 0 in column {kernel.codes[0]}, which holds codes that have no average.")
+    (a, step_A, wave_A), (b, step_B, wave_B) = as_points(A), as_points(B)
+    c, e = wave_A.real, wave_B.real
+    G, pull_G = pair_vjp(kernel, a, a if one_set else b, one_set)
+    G = G.reshape(*c.shape, *e.shape)
+    half = np.einsum("mqnr,nr->mqn", G, e)
+
+    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        left = K_bar[:, None] * c[:, :, None]
+        gradient, *bars = pull_G(np.einsum("mqn,nr->mqnr", left, e).reshape(c.size, e.size))
+        weights = np.einsum("mn,mqn->mq", K_bar, half), np.einsum("mqn,mqnr->nr", left, G)
+        for W, step, wave, own, bar in zip((A, B), (step_A, step_B), (wave_A, wave_B), bars, weights):
+            at, turn = own["Z"].reshape(step.shape), -np.einsum("aq,aqd->ad", bar * wave.imag, step)
+            own |= {"Z": at.sum(axis=1), "log_width": np.sum(at * step, axis=1) + W.frequency * turn, "frequency": turn}
+        return gradient, *bars
+
+    return np.einsum("mqn,mq->mn", half, c), pull
+
 # %% ../nbs/04_interdomain.ipynb #f0c653fe
 def product_vjp(kernel: Product, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of points or derivatives under a product of kernels, and their pull-back: by the product
@@ -615,7 +661,7 @@ def product_vjp(kernel: Product, A: Windows, B: Windows) -> tuple[np.ndarray, Ca
 def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows A with windows B (with A themselves if `one_set`), and
     their pull-back to the parameters of the kernel, of A and of B. Levels are left to
-    `windows_vjp`. Raises NotImplementedError if there is no closed form.
+    `windows_vjp`. Raises NotImplementedError for slopes of a kernel that has none in closed form.
     """
     plain = A.plain and B.plain
     sloped = bool(A.sloped.any() or B.sloped.any())
@@ -632,13 +678,16 @@ def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.
         return linear_vjp(kernel, A, B)
     if isinstance(kernel, White) and not sloped:
         return np.zeros((len(A.centre), len(B.centre))), lambda K_bar: ({"log_variance": 0.0}, no_gradient(A), no_gradient(B))
-    raise no_closed_form(B.kind if A.kind == "InducingPoints" else A.kind, kernel)
+    if plain:
+        kind, table = B.kind if A.kind == "InducingPoints" else A.kind, "the table on the page about inter-domain features"
+        raise NotImplementedError(f"{kind} has no closed form with the kernel {type(kernel).__name__}; use function values, or a kernel from {table}.")
+    return points_vjp(kernel, A, B, one_set)
 
 
-def no_closed_form(kinds: str, kernel: Kernel) -> NotImplementedError:
-    """The error for a pair without a closed form."""
-    table = "the table on the page about inter-domain features"
-    return NotImplementedError(f"{kinds} has no closed form with the kernel {type(kernel).__name__}; use function values, or a kernel from {table}.")
+def integrable(kernel: Kernel) -> bool:
+    """Whether windows that have a width have a closed form."""
+    closed = isinstance(kernel, SquaredExponential | Constant | Linear | White)
+    return closed or (isinstance(kernel, Sum) and all(map(integrable, kernel.kernels)))
 
 # %% ../nbs/04_interdomain.ipynb #41c8d8c1
 def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
@@ -666,6 +715,8 @@ def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[n
                     own = own if factor is None else level_gradient(W.take(rows), own, np.sum(bar * part, axis=axis))
                     for name in total:
                         total[name][rows] += own[name]
+        for total in totals:
+            total["Z"][:, kernel.codes] = 0.0  # codes stay as they are
         return added(gradients), *totals
 
     return 0.5 * (K + K.T) if one_set else K, pull
@@ -735,7 +786,8 @@ def per_dimension(value: ArrayLike, Z: np.ndarray, name: str) -> np.ndarray:
 # %% ../nbs/04_interdomain.ipynb #172aa421
 @dataclass(frozen=True, eq=False)
 class GaussianBlur(WindowFeatures):
-    """Local averages of f: u_m = ∫ N(x; z_m, diag width²) f(x) dx.
+    """Local averages of f: u_m = ∫ N(x; z_m, diag width²) f(x) dx, or with kernels without a closed form the mean of f at
+    32 points (or more in more than 16 dimensions) that are spread like the window, Equation 4.11 of the site.
 
     Attributes
     ----------
@@ -917,7 +969,7 @@ def state_at_start(p: int, lam: float, omega: np.ndarray, g: np.ndarray) -> tupl
 # %% ../nbs/04_interdomain.ipynb #6d790401
 def waves_at(p: int, lam: float, omega: np.ndarray, a: float, b: float, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """exp(iω(x − a)) for all frequencies and all x (N,), continued outside [a, b] with the
-    covariance of a Matérn process, Equation 4.17 of the site; its derivatives in x and in log γ. All (F, N), complex.
+    covariance of a Matérn process, Equation 4.18 of the site; its derivatives in x and in log γ. All (F, N), complex.
     """
     inside = np.clip(x, a, b)
     phi = np.exp(1j * np.outer(omega, inside - a))
@@ -966,31 +1018,23 @@ class Waves(Features):
 # %% ../nbs/04_interdomain.ipynb #5d7b2c2b
 @dataclass(frozen=True, eq=False)
 class Fourier(Waves):
-    """Inner products of f with waves on an interval, in the Hilbert space of a one-dimensional
-    Matérn kernel: u = ⟨cos(ω(x − a)), f⟩ for every frequency ω, then ⟨sin(ω(x − a)), f⟩ for
-    those that are not 0. Equation 4.13 of the site.
+    """Inner products of f with waves on an interval, in the Hilbert space of a one-dimensional Matérn kernel: u = ⟨cos(ω(x − a)), f⟩
+    for every frequency ω, then ⟨sin(ω(x − a)), f⟩ for those that are not 0. Equation 4.14 of the site.
 
     Attributes
     ----------
     a, b : float
         Ends of the interval, a < b, units of x. It should hold the data.
     frequencies : int or ndarray (F,)
-        ω, radians per unit of x, not negative and distinct. A whole number F stands for the F
-        lowest frequencies that fit the interval, 2πj/(b − a) with j from 0, which make
-        M = 2F − 1 features.
-
-    Notes
-    -----
-    The variances of the features grow like a power of the frequency (2, 4 and 6 for Matérn
-    1/2, 3/2 and 5/2). Scaled to variance 1, the features are well conditioned.
+        ω, radians per unit of x, not negative and distinct. A whole number F stands for the F lowest frequencies that fit
+        the interval, 2πj/(b − a) with j from 0, which make M = 2F − 1 features.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from sparse_pep.features import Fourier
     >>> from sparse_pep.kernels import Matern32
     >>> features = Fourier(0.0, 1.0, 2)  # a constant, a cosine and a sine
-    >>> print(features.Kuf(Matern32(), np.array([[0.0], [0.25], [0.5]])).round(3))
+    >>> print(features.Kuf(Matern32(), [[0.0], [0.25], [0.5]]).round(3))
     [[ 1.  1.  1.]
      [ 1.  0. -1.]
      [ 0.  1.  0.]]
@@ -1025,12 +1069,10 @@ class Fourier(Waves):
         if X.shape[1] != 1:
             raise ValueError(f"`X` must have one column for Fourier features; it has {X.shape[1]} columns.")
         p, lam = decay_rate(kernel)
-        arrays = waves_at(p, lam, self.frequencies, self.a, self.b, X[:, 0])
-        K, dx, dlam = (self.real(array) for array in arrays)
+        K, dx, dlam = map(self.real, waves_at(p, lam, self.frequencies, self.a, self.b, X[:, 0]))
 
         def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-            X_bar = np.sum(K_bar * dx, axis=0)[:, None]
-            return stationary_gradient(kernel, 0.0, np.array([-np.vdot(K_bar, dlam)])), X_bar
+            return stationary_gradient(kernel, 0.0, np.array([-np.vdot(K_bar, dlam)])), np.sum(K_bar * dx, axis=0)[:, None]
 
         return K, pull
 
@@ -1132,8 +1174,7 @@ class Mixture(Parts):
             gradients, own = [], [[] for _ in self.features]
             for (i, j), pull_block in pulls.items():
                 bar = K_bar[rows[i], rows[j]]
-                bar = bar if i == j else bar + K_bar[rows[j], rows[i]].T
-                gradient, *bars = pull_block(bar)
+                gradient, *bars = pull_block(bar if i == j else bar + K_bar[rows[j], rows[i]].T)
                 gradients.append(gradient)
                 for index, part in zip((i, j), bars):
                     own[index].append(part)
@@ -1156,5 +1197,4 @@ class Mixture(Parts):
         return numbered([part.parameters() for part in self.features])
 
     def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Mixture":
-        """A copy with these parameters, named as in `parameters()`."""
         return Mixture(with_numbered(self.features, parameters))

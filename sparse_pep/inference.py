@@ -70,8 +70,7 @@ class Search:
     least: float = np.inf  # the same with a lower limit, from which the change may grow tenfold
     trace: list[float] = field(default_factory=list)  # log Z of all good states
     converged: bool = False  # whether the search has converged
-    size: float = 1.0  # the present step size η
-    shortest: float = 1.0  # the smallest so far
+    size: float = 1.0  # the step size η, which only falls
     best: float = np.inf  # the smallest change so far
     highest: float = -1e300  # the highest log Z so far
     stalled: int = 0  # successive sweeps without progress in either
@@ -86,29 +85,26 @@ class Search:
             return False
         self.last, self.change, self.least = state, change, max(change, self.tol, self.relative)
         self.trace.append(state.log_evidence)
-        first, value = self.trace[-2:][0], self.trace[-1]
+        first, value = self.trace[-2:][0], state.log_evidence
         steady = abs(value - first) <= self.tol * (1.0 + abs(first)) or change <= 1e-3 * self.tol
         sharp = self.relative == self.finest or state.projection.error.value <= self.finest
         self.converged = change <= self.tol and steady and sharp
         self.relative = min(max(1e-3 * change, self.finest), FINEST_AND_COARSEST[1])
         if self.tight and state.projection.weight:  # v at which log Z is highest; 1 where less does not help
-            mean = np.reshape(state.projection.curvature, (-1, 1)) / state.projection.weight
-            self.scale = 1.0 / (1.0 - np.minimum(mean, 0.0))
+            self.scale = 1.0 / (1.0 - np.minimum(np.reshape(state.projection.curvature, (-1, 1)) / state.projection.weight, 0.0))
             self.converged &= bool(np.max(np.abs(self.scale - state.scale)) <= self.tol)
         return True
 
     def shorten(self, factor: float) -> None:
         """Multiply the step size by `factor`, down to `SHORTEST` at the least; the next `PATIENCE` steps are plain."""
         self.size, self.plain = max(factor * self.size, SHORTEST), PATIENCE
-        self.shortest = min(self.shortest, self.size)
 
     def next_step(self) -> Step:
         """The step from the last good state: with the coefficients γ of Equation 11.4 of the site, or plain after it was shortened."""
-        projection, log_evidence = self.last.projection, self.last.log_evidence
-        progress = self.change < 0.995 * self.best
-        progress |= not log_evidence <= self.highest + 1e-3 * abs(self.highest)
+        projection, value = self.last.projection, self.last.log_evidence
+        progress = self.change < 0.995 * self.best or not value <= self.highest + 1e-3 * abs(self.highest)
         self.stalled = 0 if progress or self.plain else self.stalled + 1
-        self.best, self.highest = min(self.best, self.change), max(self.highest, log_evidence)
+        self.best, self.highest = min(self.best, self.change), max(self.highest, value)
         if self.stalled == PATIENCE:
             self.stalled, self.best = 0, self.change
             self.shorten(0.6)
@@ -184,7 +180,7 @@ def fixed_point(
         start, shift = None if data.known else data.state.sites, shift if shift.ndim == 2 else shift[None]
         own = start, data.dff, precision[None] if data.known else precision, shift, data.own_sites
     return Fit(
-        *state, usable, search.converged, sweep, search.change, search.shortest, np.array(search.trace),
+        *state, usable, search.converged, sweep, search.change, search.size, np.array(search.trace),
         Kuu.jitter, bool(np.isfinite(smallest)), -smallest, worst, shards, *own,
     )
 

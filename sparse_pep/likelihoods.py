@@ -20,15 +20,12 @@ from .numerics.validation import as_floats, is_number, shown
 from .quadrature import STRICT, Accuracy, Tilted, from_line, gaussian_average, interpolated, inverse_cdf, moments_at, tilted_moments, to_line
 from .sites import gaussian_tilted
 
-# %% ../nbs/08_likelihoods.ipynb #5ea1c001
-QUANTILES = Accuracy(3e-7, floor=1.0)
-
-
+# %% ../nbs/08_likelihoods.ipynb #09cd3c24
 def typed_name(name: str) -> str:
     """The name of a class as a user types it: "student_t" for StudentT."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
-
+# %% ../nbs/08_likelihoods.ipynb #5ea1c001
 class Density(Parametric):
     """What is known of p(y|f): which targets it accepts, its logarithm with two derivatives, its parameters, its range."""
 
@@ -80,8 +77,7 @@ class Density(Parametric):
 
     def terms(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         """The results of `log_density` and `slopes`."""
-        found = self.log_density(y, f)
-        return (*found, *self.slopes(y, f)) if self.parameters() else found
+        return (*self.log_density(y, f), *(self.slopes(y, f) if self.parameters() else ()))
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
         """Starting value of the prior variance of f in training, from y (N,) with weights (N,), units f²."""
@@ -137,26 +133,14 @@ class Projection(Density):
         return out
 
 # %% ../nbs/08_likelihoods.ipynb #996c0157
-class Likelihood(Projection):
-    """Base class of likelihoods p(y|f): frozen dataclasses that define `log_density` and `predict`."""
+QUANTILES = Accuracy(3e-7, floor=1.0)  # of quantiles that are interpolated
+
+
+class Predictive(Projection):
+    """The distribution of a new target for f ~ N(mean, var): its moments, its density, its quantiles and draws from it."""
 
     mean_from_mean = False  # whether the mean that `predict` returns depends on the mean of f only
     whole = False  # whether y is a whole number
-
-    def at(self, X: np.ndarray, known_variance: float | np.ndarray = 0.0) -> "Likelihood":
-        """The likelihood of data points with the inputs X (N, D): the same one, unless it has `codes`."""
-        return self
-
-    def part(self, k: int) -> "Likelihood":
-        """The likelihood of the k-th group of rows: the same one, unless it has `codes`."""
-        return self
-
-    def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "Likelihood":
-        """The same with its noise variance clipped to between a thousandth of `latent_variance` and the whole."""
-        if not self.noise_field:
-            return self
-        largest, noise = self.latent_variance(y, weight), getattr(self, self.noise_field)
-        return replace(self, **{self.noise_field: np.clip(noise, 1e-3 * largest, largest)})
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of y for f ~ N(mean, var), each (S,)."""
@@ -207,6 +191,25 @@ class Likelihood(Projection):
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One random draw of y for each entry of f, of the shape of f."""
         raise NotImplementedError
+
+# %% ../nbs/08_likelihoods.ipynb #bf2da2ec
+class Likelihood(Predictive):
+    """Base class of likelihoods p(y|f): frozen dataclasses that define `log_density` and `predict`."""
+
+    def at(self, X: np.ndarray, known_variance: float | np.ndarray = 0.0) -> "Likelihood":
+        """The likelihood of data points with the inputs X (N, D): the same one, unless it has `codes`."""
+        return self
+
+    def part(self, k: int) -> "Likelihood":
+        """The likelihood of the k-th group of rows: the same one, unless it has `codes`."""
+        return self
+
+    def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "Likelihood":
+        """The same with its noise variance clipped to between a thousandth of `latent_variance` and the whole."""
+        if not self.noise_field:
+            return self
+        largest, noise = self.latent_variance(y, weight), getattr(self, self.noise_field)
+        return replace(self, **{self.noise_field: np.clip(noise, 1e-3 * largest, largest)})
 
 # %% ../nbs/08_likelihoods.ipynb #f04d8e03
 def whole_numbers(y: np.ndarray, most: float) -> np.ndarray:
@@ -481,6 +484,16 @@ class NegativeBinomial(Counts):
         share = rng.gamma(self.dispersion, 1 / self.dispersion, np.shape(f))
         return self.draw(rate_of(f) * share, rng)
 
+# %% ../nbs/08_likelihoods.ipynb #c9bf7c7d
+def quartile_variance(y: np.ndarray, weight: np.ndarray | None = None) -> float:
+    """The variance of the normal distribution whose quartiles are as far apart as those of y (N,) with weights (N,)."""
+    order, copies = np.argsort(y), np.ones(len(y)) if weight is None else weight
+    after = np.cumsum(copies[order])
+    before = after - copies[order]
+    places = np.column_stack([before, np.maximum(after - 1.0, before)]).ravel()
+    ends = np.interp(np.array([0.25, 0.75]) * (after[-1] - 1.0), places, np.repeat(y[order], 2))
+    return (float(ends[1] - ends[0]) / 1.349) ** 2  # N(0, 1) has quartiles 1.349 apart
+
 # %% ../nbs/08_likelihoods.ipynb #d89099cf
 @dataclass(frozen=True)
 class StudentT(Likelihood):
@@ -504,15 +517,7 @@ class StudentT(Likelihood):
         return y
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
-        """Variance of y, estimated from its quartiles, which outliers hardly change."""
-        order, copies = np.argsort(y), np.ones(len(y)) if weight is None else weight
-        after = np.cumsum(copies[order])
-        before = after - copies[order]
-        places = np.column_stack([before, np.maximum(after - 1.0, before)]).ravel()
-        quarters = np.array([0.25, 0.75]) * (after[-1] - 1.0)
-        ends = np.interp(quarters, places, np.repeat(y[order], 2))
-        middle = float(ends[1] - ends[0]) / 1.349  # the distance between the quartiles of N(0, 1)
-        return middle**2 or super().latent_variance(y, weight)
+        return quartile_variance(y, weight) or super().latent_variance(y, weight)
 
     def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "StudentT":
         largest = self.latent_variance(y, weight)
@@ -645,12 +650,10 @@ class Weibull(Positive):
         """One random duration, observed to its end, for each entry of f, of the shape of f."""
         return rate_of(f) * rng.weibull(self.shape, size=np.shape(f))
 
-# %% ../nbs/08b_positive.ipynb #fbdda20f
+# %% ../nbs/08b_positive.ipynb #47499c7c
 @dataclass(frozen=True)
-class Tobit(Likelihood):
-    """Gaussian noise of variance `noise_variance` > 0, y = f + noise, cut off at the limits `low` and `high` (None:
-    no such limit): a target at or beyond a limit says only that f + noise is at or beyond it.
-    """
+class CutOffGaussian(Likelihood):
+    """Measurements with Gaussian noise that are cut off at limits: what is reported, and on which side it was cut off."""
 
     trained: ClassVar[tuple[str, ...]] = ("noise_variance",)
     positive: ClassVar[tuple[str, ...]] = ("noise_variance",)
@@ -670,20 +673,33 @@ class Tobit(Likelihood):
         """The limits, infinite where there is none."""
         return -np.inf if self.low is None else self.low, np.inf if self.high is None else self.high
 
-    @property
-    def width(self) -> float:
-        return float(np.sqrt(self.noise_variance))
-
     def check(self, y: ArrayLike) -> np.ndarray:
         return np.clip(super().check(y), *self.limits)
-
-    def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
-        return y
 
     def side(self, y: np.ndarray) -> np.ndarray:
         """−1 for y at the lower limit, 1 at the upper, 0 between; of the shape of y."""
         low, high = self.limits
         return (y >= high) * 1.0 - (y <= low)
+
+    def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+        return np.clip(Gaussian(self.noise_variance).quantile(q, mean, var), *self.limits)
+
+    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return np.clip(Gaussian(self.noise_variance).sample(f, rng), *self.limits)
+
+# %% ../nbs/08b_positive.ipynb #fbdda20f
+@dataclass(frozen=True)
+class Tobit(CutOffGaussian):
+    """Gaussian noise of variance `noise_variance` > 0, y = f + noise, cut off at the limits `low` and `high` (None:
+    no such limit): a target at or beyond a limit says only that f + noise is at or beyond it.
+    """
+
+    @property
+    def width(self) -> float:
+        return float(np.sqrt(self.noise_variance))
+
+    def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+        return y
 
     def closed(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         return self.side(y) == 0.0
@@ -714,12 +730,6 @@ class Tobit(Likelihood):
         inside = 1.0 - beyond[0] - beyond[1] + x[0] * density[0] - x[1] * density[1]
         second = x[0] ** 2 * beyond[0] + x[1] ** 2 * beyond[1] + inside
         return mean + std * first, std**2 * np.maximum(second - first**2, 0.0)
-
-    def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-        return np.clip(Gaussian(self.noise_variance).quantile(q, mean, var), *self.limits)
-
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return np.clip(Gaussian(self.noise_variance).sample(f, rng), *self.limits)
 
 # %% ../nbs/08b_positive.ipynb #648fddd0
 @dataclass(frozen=True)
@@ -804,12 +814,11 @@ def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) ->
     at_high = np.where(mirror, at_left, at_right)
     return ell, np.where(mirror, -slope, slope), curvature, -at_low, at_high
 
-# %% ../nbs/08c_bounded.ipynb #2d2d0fe0
+# %% ../nbs/08c_bounded.ipynb #5f635cf4
 @dataclass(frozen=True)
-class Ordinal(Likelihood):
-    """Ordered classes y = 0, 1, …: y is the number of `cut_points`, increasing and trained, below f + standard Gaussian noise."""
+class CutPoints(Likelihood):
+    """Classes 0, 1, … between increasing cut points, with the parameters from which these follow."""
 
-    closed_powers: ClassVar[tuple[float, float]] = (1.0, 1.0)
     cut_points: tuple[float, ...] = (0.0,)
 
     def __post_init__(self) -> None:
@@ -819,7 +828,7 @@ class Ordinal(Likelihood):
         object.__setattr__(self, "cut_points", tuple(points.tolist()))
 
     @classmethod
-    def from_targets(cls, y: ArrayLike) -> "Ordinal":
+    def from_targets(cls, y: ArrayLike) -> "CutPoints":
         """The likelihood for the classes 0, ..., max(y), whose cut points give the frequencies in y (N,): a start of training."""
         y = as_floats(y, "y")
         bad = y[~whole_numbers(y, 9999.0)]
@@ -832,13 +841,25 @@ class Ordinal(Likelihood):
         named = {f"log_cut_distance_{k}": step for k, step in enumerate(np.log(np.diff(self.cut_points)), 2)}
         return {"first_cut_point": np.asarray(self.cut_points[0])} | named
 
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Ordinal":
+    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "CutPoints":
         first, *steps = (parameters[name] for name in self.parameters())
-        return Ordinal(np.cumsum([first, *np.exp(steps)]))
+        return type(self)(np.cumsum([first, *np.exp(steps)]))
 
     def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
         most = len(self.cut_points)
         return whole_numbers(y, most), f"whole numbers from 0 to {most}, as many as `cut_points` and one (see `Ordinal.from_targets`),"
+
+    def through_ends(self, y: np.ndarray, slope: np.ndarray, at_low: np.ndarray, at_high: np.ndarray) -> list[Any]:
+        """∂ℓ/∂θ for each of `parameters()`, from ℓ′ and the derivatives with respect to the ends."""
+        ends = ((y + 1 >= i) * at_high + (y >= i) * at_low for i in range(2, len(self.cut_points) + 1))
+        return [-slope, *(distance * end for distance, end in zip(np.diff(self.cut_points), ends))]
+
+# %% ../nbs/08c_bounded.ipynb #2d2d0fe0
+@dataclass(frozen=True)
+class Ordinal(CutPoints):
+    """Ordered classes y = 0, 1, …: y is the number of `cut_points`, increasing and trained, below f + standard Gaussian noise."""
+
+    closed_powers: ClassVar[tuple[float, float]] = (1.0, 1.0)
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         points, k = np.array(self.cut_points), y.astype(int)  # the middle of the ends that are finite
@@ -850,11 +871,6 @@ class Ordinal(Likelihood):
         low, high = ends[k], ends[k + 1]
         ell, slope, curvature, *at_ends = log_normal_interval((low - f) / std, (high - f) / std, (high - low) / std)
         return ell, slope / std, curvature / std**2, *(end / std for end in at_ends)
-
-    def through_ends(self, y: np.ndarray, slope: np.ndarray, at_low: np.ndarray, at_high: np.ndarray) -> list[Any]:
-        """∂ℓ/∂θ for each of `parameters()`, from ℓ′ and the derivatives with respect to the ends."""
-        ends = ((y + 1 >= i) * at_high + (y >= i) * at_low for i in range(2, len(self.cut_points) + 1))
-        return [-slope, *(distance * end for distance, end in zip(np.diff(self.cut_points), ends))]
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         return self.parts(y, f, 1.0)[:3]
@@ -941,6 +957,17 @@ class Beta(Likelihood):
 # %% ../nbs/08c_bounded.ipynb #5a1505d6
 LIKELIHOODS = LIKELIHOODS | {kind.__name__: kind for kind in (Ordinal, Beta)}
 
+# %% ../nbs/09b_heteroscedastic.ipynb #ceda134c
+def integrated_over_f(y: np.ndarray, noise: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray) -> tuple[np.ndarray, ...]:
+    """ẑ for the noise variance e^ξ and f ~ N(mean, var), Equation 9b.1 of the site, its two derivatives in ξ (Equations 9b.2
+    and 9b.3 of the site) and κ⁻¹, each of the shape to which the arguments broadcast.
+    """
+    log_z, d1, d2 = gaussian_tilted(y, noise, mean, var, power)
+    share = noise * d1**2
+    slope = 0.5 * (share - 1.0 - var * d2)
+    bend = 0.5 * (share * (1.0 + 2.0 * noise * d2) - var * noise * d2**2)
+    return log_z, slope, bend, -d2
+
 # %% ../nbs/09b_heteroscedastic.ipynb #c6ba17c8
 @dataclass(frozen=True)
 class HeteroscedasticGaussian(Likelihood):
@@ -968,22 +995,15 @@ class HeteroscedasticGaussian(Likelihood):
         return np.exp(np.clip(log_v, -LARGEST_LOG_RATE, LARGEST_LOG_RATE))
 
     def at_g(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, g: np.ndarray) -> tuple[Any, ...]:
-        """ẑ at g, Equation 9b.1 of the site, its two derivatives in g, κ⁻¹ and its square, ∂ẑ/∂ log γ, of the broadcast shape."""
-        noise, gain = self.noise(g), self.gain
-        log_z, d1, d2 = gaussian_tilted(y, noise, mean, var, power)
-        share = noise * d1**2
-        slope = 0.5 * gain * (share - 1.0 - var * d2)
-        bend = 0.5 * gain**2 * (share * (1.0 + 2.0 * noise * d2) - var * noise * d2**2)
-        return log_z, slope, bend, -d2, d2**2, slope * g
+        """ẑ at g, its two derivatives in g, κ⁻¹ and its square, ∂ẑ/∂ log γ, of the broadcast shape."""
+        log_z, slope, bend, inverse = integrated_over_f(y, self.noise(g), mean, var, power)
+        return log_z, self.gain * slope, self.gain**2 * bend, inverse, inverse**2, self.gain * slope * g
 
     def tilted(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT) -> Tilted:
         """z (N,), d1, d2 (2, N), error (N,) and averages ∂z/∂ log σ², ∂z/∂ log γ (2, N) at independent cavities (2, N) of f, g."""
         power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
         (m, m_g), (s, s_g), gain = mean, var, self.gain
-
-        def everything(rows: np.ndarray, g: np.ndarray) -> tuple[Any, ...]:
-            return self.at_g(*(part[rows][:, None] for part in (y, m, s, power)), g)
-
+        everything = lambda rows, g: self.at_g(*(part[rows][:, None] for part in (y, m, s, power)), g)
         with np.errstate(divide="ignore"):  # -inf at power 0, where the mode is the centre
             bend = np.log(power * (s + (y - m) ** 2 / 40.0) / self.base_variance) / gain
         peak = np.log(((y - m) ** 2 + s) / self.base_variance) / gain
@@ -999,10 +1019,7 @@ class HeteroscedasticGaussian(Likelihood):
 
     def average_cdf(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """P(Y ≤ y) (S,): given g, the target is Gaussian with the variance of f and of the noise."""
-
-        def given_g(rows: np.ndarray, g: np.ndarray) -> np.ndarray:
-            return ndtr((y - mean[0])[rows][:, None] / np.sqrt(var[0][rows][:, None] + self.noise(g)))
-
+        given_g = lambda rows, g: ndtr((y - mean[0])[rows][:, None] / np.sqrt(var[0][rows][:, None] + self.noise(g)))
         return gaussian_average(given_g, mean[1], var[-1], 0.6 / self.gain)
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -83,9 +83,9 @@ def apart(D: Pair, share: np.ndarray) -> Pair:
     found[:, :b] = share * D[0][:, :b]
     return found, D[1]
 
-# %% ../nbs/20_local.ipynb #0676fc72
+# %% ../nbs/20_local.ipynb #3ded61dc
 @dataclass(frozen=True, eq=False)
-class LocalRows:
+class FittedRows:
     """The training rows of a fit and their sites on f, from which local predictions are made."""
 
     X: np.ndarray  # (N, D)
@@ -110,6 +110,10 @@ class LocalRows:
     def n_bytes(self) -> int:
         """The memory that the fields take."""
         return sum(np.asarray(part).nbytes for part in self.parts().values() if part is not None)
+
+# %% ../nbs/20_local.ipynb #0676fc72
+class LocalRows(FittedRows):
+    """The rows of a fit, with a search for those that a test point needs."""
 
     @cached_property
     def members(self) -> list[np.ndarray]:

@@ -8,15 +8,14 @@ __all__ = ['Observation', 'Value', 'Slope', 'SlopeSign', 'Mean', 'Difference']
 # %% ../nbs/22_observations.ipynb #27b002d2
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .features import SLOPES, Windows, inverse_squares, no_closed_form, per_dimension, points, sorted_windows, stationary_gradient, windows_vjp
-from .kernels import Constant, Kernel, Linear, Periodic, Product, SquaredExponential, Stationary, Sum, White
-from .numerics.parameters import added, numbered
+from .features import Windows, integrable, per_dimension, points, windows_vjp
+from .kernels import Kernel
+from .numerics.parameters import added
 from .numerics.validation import inputs_2d, is_number, require_finite, shown
 
 # %% ../nbs/22_observations.ipynb #3031aab1
@@ -30,75 +29,22 @@ def scaled(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     vector, code = X[:, D : 2 * D], X[:, 2 * D :]
     return np.hstack([(X[:, :D] - mean) / scale, np.where(code[:, :1] == SIGN, vector, vector / scale), code])
 
-# %% ../nbs/22_observations.ipynb #26b829c1
-def product_of_pairs(g: np.ndarray, h: np.ndarray, slopes: bool) -> np.ndarray:
-    """The numbers k (3, n) for the product of two kernels, Equation 22.5 of the site."""
-    return np.array([g[0] * h[0], g[0] * h[1] + g[1] * h[0], g[2] * h[0] + 2 * g[1] * h[1] + g[0] * h[2]]) if slopes else g * h
-
-
-def product_of_pairs_bar(bar: np.ndarray, h: np.ndarray, slopes: bool) -> np.ndarray:
-    """The adjoint of `product_of_pairs` with respect to g."""
-    return np.array([bar[0] * h[0] + bar[1] * h[1] + bar[2] * h[2], bar[1] * h[0] + 2 * bar[2] * h[1], bar[2] * h[0]]) if slopes else bar * h
-
-# %% ../nbs/22_observations.ipynb #26b829c3
+# %% ../nbs/22_observations.ipynb #26b829c5
 TILE = 64  # rows whose covariance matrix is computed for the sake of its diagonal
 
 
-def pair_variances(kernel: Kernel, A: Windows, other: np.ndarray) -> tuple[np.ndarray, Callable]:
-    """The numbers k (3, n) of the values at points and the values at `other` (n, D), or of the values and slopes of
-    derivatives, along `other`; the first is also the variance of averages. With their pull-back to the kernel's parameters.
-    Cost O(nD).
-    """
-    slopes, X, none = bool(A.sloped.any()), A.centre, np.zeros(len(A.centre))
-    if isinstance(kernel, Sum) or (isinstance(kernel, Product) and A.plain):
-        parts, pulls = zip(*(pair_variances(part, A, other) for part in kernel.kernels))
-        if isinstance(kernel, Sum):
-            return sum(parts), lambda bar: numbered([pull(bar) for pull in pulls])
-        times, others = partial(product_of_pairs, slopes=slopes), [parts[:k] + parts[k + 1 :] for k in range(len(parts))]
-        return reduce(times, parts), lambda bar: numbered(
-            [pull(product_of_pairs_bar(bar, reduce(times, rest), slopes) if rest else bar) for pull, rest in zip(pulls, others)]
-        )
-    (one, pull_one), linear = kernel.diag_vjp(X), isinstance(kernel, Linear)
-    if not A.plain and isinstance(kernel, Linear | White):
-        return np.array([linear * one, none, none]), lambda bar: pull_one(linear * bar[0])
-    if linear:
-        (two, pull_two), (gap, pull_gap) = kernel.diag_vjp(other), kernel.diag_vjp(X - other)
-        pull_linear = lambda bar: added([pull_one(bar[0] + 0.5 * bar[1]), pull_two(bar[2] + 0.5 * bar[1]), pull_gap(-0.5 * bar[1])])
-        return np.array([one, 0.5 * (one + two - gap), two]), pull_linear
-    if slopes or not A.plain:
-        if type(kernel) not in (SLOPES if A.plain else (SquaredExponential, Constant)):
-            raise no_closed_form(A.kind, kernel)
-        P = inverse_squares(kernel, X)
-        tau, parts = 1.0 + 2.0 * P * A.width**2, SLOPES[type(kernel)] * float(kernel.variance) * P * other**2
-        one, two = one / np.sqrt(np.prod(tau, axis=1)), parts.sum(axis=1)
-        return np.array([one, none, two]), lambda bar: stationary_gradient(
-            kernel, bar[0] @ one + bar[2] @ two, (bar[0] * one) @ (1.0 - 1.0 / tau) - 2.0 * bar[2] @ parts
-        )
-    two, pull_two = kernel.diag_vjp(other)
-    if isinstance(kernel, Stationary | Periodic | Constant | White):
-        K, pull_K = kernel.vjp(X - other, np.zeros((1, X.shape[1])))
-        across, pull_across = K[:, 0], lambda bar: pull_K(bar[:, None])[0]
-    else:
-        tiles = [slice(first, first + TILE) for first in range(0, len(X), TILE)]
-        blocks, pulls = zip(*(kernel.vjp(X[rows], other[rows]) for rows in tiles))
-        across = np.concatenate([np.diag(K) for K in blocks])
-        pull_across = lambda bar: added([pull(np.diag(bar[rows]))[0] for pull, rows in zip(pulls, tiles)])
-    return np.array([one, across, two]), lambda bar: added([pull_one(bar[0]), pull_across(bar[1]), pull_two(bar[2])])
-
-# %% ../nbs/22_observations.ipynb #26b829c5
 def variances_vjp(kernel: Kernel, A: Windows) -> tuple[np.ndarray, Callable]:
-    """The variances (n,) of windows, which have no frequencies, and their pull-back to the kernel's parameters. Cost O(nD)."""
+    """The variances (n,) of windows and their pull-back to the kernel's parameters. Cost O(nD) for values, and `TILE` times as much for others."""
     var, pulls = np.zeros(len(A.centre)), []
-    for rows, own, factor in sorted_windows(A):
-        slopes = bool(own.sloped.any())
-        if own.plain and not slopes and factor is None:
-            part, pull = kernel.diag_vjp(own.centre)
-        else:
-            share = np.array([1.0, -2.0, 0.0] if factor is not None else [0.0, 0.0, 1.0] if slopes else [1.0, 0.0, 0.0])
-            k, pull_k = pair_variances(kernel, own, own.direction if factor is None else A.centre[rows])
-            part, pull = share @ k, lambda bar, pull_k=pull_k, share=share: pull_k(np.outer(share, bar))
-        var[rows] += part
-        pulls.append((rows, pull))
+    value = ~(A.width.any(axis=1) | A.sloped | (A.level != 0.0))
+    if value.any():
+        var[value], pull_values = kernel.diag_vjp(A.centre[value])
+        pulls.append((value, pull_values))
+    others, size = np.flatnonzero(~value), TILE if integrable(kernel) or not A.width.any() else TILE // 8
+    for rows in (others[first : first + size] for first in range(0, len(others), size)):
+        K, pull = windows_vjp(kernel, A.take(rows))
+        var[rows] = np.diag(K)
+        pulls.append((rows, lambda bar, pull=pull: pull(np.diag(bar))[0]))
     return var, lambda bar: added([pull(bar[rows]) for rows, pull in pulls])
 
 # %% ../nbs/22_observations.ipynb #20be377a

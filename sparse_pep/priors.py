@@ -45,9 +45,6 @@ class Prior:
         """The smallest and the largest value that θ may have."""
         return -np.inf, np.inf
 
-
-
-
 # %% ../nbs/16b_priors.ipynb #457a917c
 @dataclass(frozen=True, eq=False)
 class Normal(Prior):

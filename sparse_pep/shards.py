@@ -212,11 +212,11 @@ def moved(state: SiteState, step: Step) -> SiteState:
     bad = ~np.isfinite(mixed).all(axis=0) | (mixed[0] < np.minimum(plain[0], 0.0))
     return SiteState(np.where(bad, plain, mixed), state.sites, points, residuals)
 
-# %% ../nbs/10_shards.ipynb #5ea1c021
+# %% ../nbs/10_shards.ipynb #b44178c3
 KEPT_V = 25_000_000  # entries of V that a shard keeps from one question to the next: 200 MB
 KEPT_KUF = 12_500_000  # and of Kuf, which the pull-backs hold: 100 MB
 
-
+# %% ../nbs/10_shards.ipynb #5ea1c021
 @dataclass(eq=False)
 class ShardRows:
     """n rows that are stored together, with a model: their data, their chunks and what is kept of these."""

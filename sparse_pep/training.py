@@ -837,7 +837,7 @@ def step_lengths(parameters: dict[str, np.ndarray], X: np.ndarray) -> np.ndarray
         units.append(np.broadcast_to(spread[: np.shape(value)[-1]] if places else 1.0, np.shape(value)))
     return to_vector(units)
 
-
+# %% ../nbs/19_stochastic.ipynb #15d56b9f
 def decay(progress: float) -> float:
     """The factor of the learning rate after a fraction `progress` of all steps."""
     return 0.5 * (1.0 + np.cos(np.pi * progress))

@@ -17,7 +17,7 @@ from sparse_pep.datasets import data_directory
 from studies.common import convergence
 from studies.runner import run_study
 
-NAMES = "snelson banana ionosphere mnist synthetic regression classification discussion starts private beyond kin40k coverage".split()
+NAMES = "snelson banana ionosphere mnist synthetic regression classification discussion starts private beyond kin40k coverage cube forms".split()
 
 
 def main(words: list[str] | None = None) -> int:

@@ -21,7 +21,7 @@ ENDS = (0.0, 0.5, 1.0)
 REGRESSION = tuple("boston concrete energy kin8nm naval yacht power wine_red".split())
 CLASSIFICATION = tuple("australian breast crabs iono pima sonar".split())
 LARGE = ("kin8nm", "naval", "power")
-KEYS = ("data", "split", "power", "M", "method", "log_std", "log_lengthscale", "blocks", "tight")
+KEYS = ("data", "split", "power", "M", "method", "log_std", "log_lengthscale", "blocks", "tight", "tol", "form")
 
 
 def at_hand() -> bool:

@@ -85,7 +85,7 @@ def random_kernel(rng, X, Z, scale, variance, functionals=False):
 
 
 def random_features(rng, kernel, X, Z, scale):
-    """Features that the kernel has closed forms for, most often other ones than inducing points."""
+    """Features that the kernel allows, most often other ones than inducing points."""
     D, M = Z.shape[1], len(Z)
     widths, frequencies = scale * rng.uniform(0.1, 1.0, D), rng.uniform(0.0, 2.0, D) / scale
     some = [

@@ -77,6 +77,7 @@ REFUSED = {
     "Fourier features": (
         lambda: SparsePEPRegressor(kernel=Matern32(), features=Fourier(0.0, 10.0, 4), training=None).fit(X[:, :1], y).sample_functions(), NotImplementedError, "Fourier"
     ),
+    "sums over points": (lambda: fixed(Matern32(), features=GaussianBlur(X[:4], 0.3)).sample_functions(), NotImplementedError, "GaussianBlur"),
     "local prediction": (lambda: fixed(local=20).sample_functions(), ValueError, "`local`"),
     "a rough kernel": (lambda: fixed(Matern12() + SquaredExponential()).sample_functions().gradient(TEST), ValueError, "Matern12"),
     "another number of columns": (lambda: fixed().sample_functions()(TEST[:, :1]), ValueError, "`X`"),

@@ -57,12 +57,15 @@ def listed(*starts):
 def test_an_entry_leads_somewhere(key):
     entry = BY_KEY[key]
     assert entry["says"] and entry["derivations"], f"no notebook has the tag <!-- paper: {key} -->"
-    for notebook, heading in entry["derivations"]:
-        headings = [one for one, _ in headings_and_tags(ROOT / "nbs" / f"{notebook}.ipynb")]
-        assert heading in headings, f"{notebook} has no section {heading!r}"
+    pages = {notebook: (ROOT / "nbs" / f"{notebook}.ipynb").read_text(encoding="utf-8") for notebook, _ in entry["derivations"]}
     if entry["function"] != "-":
         module, names = re.fullmatch(r"((?:[a-z]+\.(?=[a-z]+\.))?[a-z]+)\.(.+)", entry["function"]).groups()
-        attrgetter(names)(importlib.import_module(f"sparse_pep.{module}"))
+        study = module.startswith("studies")
+        attrgetter(names)(importlib.import_module(module if study else f"sparse_pep.{module}"))
+        named = r"import .*\bfigures\b" if study else rf"\b{names.rpartition('.')[2]}\b"  # a page draws the figures of its study
+        assert "about/errata" in pages or any(re.search(named, text) for text in pages.values()), f"no page of {key} names {entry['function']}"
+    assert not key.startswith("fig:") or any("#| fig-alt" in text for text in pages.values())
+    assert all(word in pages[page] for page, _, word in (one.partition("=") for one in entry["pages"].split(";") if one))
     if entry["test"] != "-":
         path, name = entry["test"].split("::")
         assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8")
@@ -76,7 +79,7 @@ def test_keys_are_unique_and_tags_are_entries_of_the_list():
             assert set(keys) <= set(BY_KEY), f"{path.name}, {heading!r}"
 
 
-OTHERS = ("fig:", "tab:", "rem:", "remark:", "pep:", "extension:", "summary:", "section:")
+OTHERS = ("fig:", "tab:", "rem:", "remark:", "pep:", "extension:", "summary:", "section:", "claim:")
 
 
 def test_every_display_label_remark_figure_table_and_step_of_the_paper_is_listed(paper):
@@ -85,9 +88,10 @@ def test_every_display_label_remark_figure_table_and_step_of_the_paper_is_listed
     ours = {label for labels in listed("") for label in labels}
     theirs = {label for label in re.findall(r"\\label\{([^}]*)\}", paper) if not re.match("(sec|subsec|app):", label)}
     assert ours == theirs
-    assert environments(paper, "figure") == listed("fig:")
-    assert environments(paper, "table") == listed("tab:")
-    assert len(environments(paper, "remark")) == len(listed("rem:", "remark:"))
+    for kind, starts in (("figure", ["fig:"]), ("table", ["tab:"]), ("remark", ["rem:", "remark:"])):
+        assert environments(paper, kind) == listed(*starts)
+        numbers = [entry["number"] for entry in ENTRIES if entry["key"].startswith(tuple(starts))]
+        assert numbers == [f"{kind} {number}" for number in range(1, len(numbers) + 1)]  # as LaTeX counts
     assert without_lists(paper)[1] == len(listed("pep:", "extension:", "summary:"))
 
 
@@ -113,7 +117,7 @@ def test_numbers_are_those_of_the_paper(paper):
         numbered = sum("\\nonumber" not in line for line in lines) * (not star)
         found |= dict.fromkeys(re.findall(r"\\label\{([^}]*)\}", body), str(count + 1) + f"–{count + numbered}" * (numbered > 1))
         count += numbered
-    ranges = [[int(end) for end in entry["number"].split("–")] for entry in ENTRIES if entry["number"]]
+    ranges = [[int(end) for end in entry["number"].split("–")] for entry in ENTRIES if entry["number"][:1].isdigit()]
     assert sorted(number for ends in ranges for number in range(ends[0], ends[-1] + 1)) == list(range(1, count + 1))
     assert not [entry for entry in ENTRIES for label in entry["labels"].split() if label in found and found[label] != entry["number"]]
 

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tokenize
@@ -105,23 +106,9 @@ def graph_of(nodes):
     return {name: edges_of(ast.Module(nodes(tree_of(name)), []), folders[name]) - {name} for name in modules()}
 
 
-@cache
-def imports():
-    """The modules that each module imports."""
-    return graph_of(lambda tree: tree.body)
-
-
 def place(module):
     """Where a module stands in the order."""
     return ORDER.index(module.split(".")[0])
-
-
-def violations():
-    """Edges that go upwards, or that lead from inference to covariances."""
-    for module, imported in imports().items():
-        for other in imported:
-            if place(other) > place(module) or (module in INFERENCE and other in COVARIANCES):
-                yield module, other
 
 
 def test_every_module_has_a_place():
@@ -129,19 +116,30 @@ def test_every_module_has_a_place():
     assert not [module for module in modules() if module.split(".")[0] not in ORDER]
 
 
-def test_imports_go_downwards():
-    new = set(violations())
+def test_imports_go_downwards_and_from_inference_not_to_covariances():
+    edges = [(module, other) for module, found in graph_of(lambda tree: tree.body).items() for other in found]
+    new = [(a, b) for a, b in edges if place(b) > place(a) or (a in INFERENCE and b in COVARIANCES)]
     assert not new, f"imports that the layout forbids: {sorted(new)}"
 
 
+@cache
+def code_cells():
+    """The code cells of each page of the derivation, in the order of the pages."""
+    cells = {path.stem: json.loads(path.read_text(encoding="utf-8"))["cells"] for path in sorted((ROOT / "nbs").glob("[0-9]*_*.ipynb"))}
+    return {page: ["".join(cell["source"]) for cell in own if cell["cell_type"] == "code"] for page, own in cells.items()}
+
+
 def test_the_pages_of_the_derivation_are_in_the_order_of_their_modules():
-    exported = []
-    for path in sorted((ROOT / "nbs").glob("[0-9]*_*.ipynb")):
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        exported += re.findall(r"^#\| default_exp (\S+)", "\n".join("".join(cell["source"]) for cell in cells), flags=re.MULTILINE)
+    text = "\n".join("\n".join(cells) for cells in code_cells().values())
+    exported = list(dict.fromkeys(re.findall(r"^#\| default_exp (\S+)", text, flags=re.MULTILINE)))  # some modules have two pages
     assert len(exported) > 10
-    exported = list(dict.fromkeys(exported))  # some modules have two pages
     assert exported == sorted(exported, key=place)
+
+
+def test_cells_of_the_derivation_are_lessons():
+    for page, cells in code_cells().items():
+        lengths, exported = ([len(cell.splitlines()) for cell in cells if mark in cell] for mark in ("", "#| export"))
+        assert max(exported, default=0) <= 60 and statistics.median(lengths) <= 8, page
 
 
 ESTIMATORS = [name for name in modules() if name.split(".")[0] == "estimators"]
@@ -194,9 +192,9 @@ def test_an_edge_out_of_a_folder_is_seen():
 
 # A budget is lowered when something leaves, and never raised: a new feature names what leaves for it.
 BUDGETS = {
-    "lines": 17155,
-    "code_lines": 10683,
-    "lines_of_tests": 13409,
+    "lines": 17131,
+    "code_lines": 10672,
+    "lines_of_tests": 13406,
     "entered_by_regressor": 129,
     "entered_by_classifier": 162,
     "entered_by_command_line": 202,

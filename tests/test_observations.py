@@ -11,7 +11,7 @@ from reference.compare import error
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import Fourier, InducingPoints
-from sparse_pep.kernels import Matern12, Matern32, Matern52, Periodic, SquaredExponential, White
+from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential, White
 from sparse_pep.observations import Difference, Mean, Slope, SlopeSign, Value
 
 
@@ -109,14 +109,13 @@ def test_every_estimator_takes_them_beside_its_own_targets(kind):
             assert 0.8 < np.mean((low[:, None] <= draws) & (draws <= high[:, None])) and model.sample_f(X, 3).shape == (12, 3)
 
 
-VALUES, SLOPES, MEANS = Value(X, F), KINDS["slopes"](ALL), KINDS["averages"](ALL)
+VALUES, SLOPES = Value(X, F), KINDS["slopes"](ALL)
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
         *((lambda kernel=kernel: fitted([SLOPES], kernel=kernel), f"Slope .* {type(kernel).__name__}") for kernel in (Matern12(), Periodic(), White())),
-        *((lambda kernel=kernel: fitted([MEANS], kernel=kernel), f"Mean .* {type(kernel).__name__}") for kernel in (Matern52(), Matern12() * White())),
         (lambda: fitted([Value(X[:, :1], F)], kernel=Matern32(), features=Fourier(-3.0, 3.0, 4)), "Fourier .* slopes"),
         *((lambda name=name: fitted([VALUES, SLOPES], **{name: "auto"}), f"`{name}`") for name in ("local", "mean")),
         (lambda: fitted([ArraySource(X, F), SLOPES]), "list of observations"),

@@ -8,7 +8,7 @@ from reference import energy, highprec
 from reference.problems import SearchedGaussian
 
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, Mixture, Wavelet
-from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, Product, RationalQuadratic, SquaredExponential, White
+from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, SquaredExponential, White
 from sparse_pep.likelihoods import Beta, Binomial, Gamma, Gaussian, GroupedGaussian, HeteroscedasticGaussian, Logit, Mixed, NegativeBinomial, NoisyProbit, Ordinal, Poisson, Probit, StudentT, Tobit, Weibull
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
 from sparse_pep.model import Model
@@ -69,11 +69,8 @@ class Problem:
 
     @property
     def inputs(self):
-        """X, or rows of functionals; without averages for kernels that have none in closed form."""
-        if not self.kernel.of_functionals:
-            return X
-        averages = ROWS[:, 4] == MEAN
-        return np.where((averages & isinstance(self.kernel.kernel, Matern52 | Product))[:, None] & (np.arange(6) == 4), SLOPE, ROWS)
+        """X, or rows of functionals."""
+        return ROWS if self.kernel.of_functionals else X
 
     @cached_property
     def y(self):
