@@ -94,8 +94,7 @@ def study(size: str) -> Study:
         key = {"data": name, "split": 0, "power": None}
         jobs += [key | {"M": n, "seed": 0, "method": method} for method, n in list(ROWS_OF.items())[: 2 if size == "quick" else None]]
     if size != "quick":
-        whole = grid_of(names, 1, (0.5, 0.8, 1.0), (N,))
-        jobs += [job | {"method": f"M = N after {n}"} for job in whole for n in (ITERATIONS if job["power"] == 1.0 else ITERATIONS[-1:])]
+        jobs += [job | {"method": f"M = N after {steps}"} for job in grid_of(names, 1, (0.5, 0.8, 1.0), (N,)) for steps in ITERATIONS]
     return Study(study_name("synthetic", size), jobs, fit)
 
 
