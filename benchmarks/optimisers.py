@@ -3,12 +3,16 @@
     python -m benchmarks.optimisers paths     # writes nbs/about/benchmarks/paths.csv
     python -m benchmarks.optimisers starts    # starts.csv
     python -m benchmarks.optimisers points    # points.csv
+    python -m benchmarks.optimisers variables # variables.csv
+    python -m benchmarks.optimisers starts hflights     # again, rows of other sets stay
 
-needs the data sets that `sparse_pep.datasets` reads. All runs have Gaussian noise, power 0.5 and one thread; seconds are those of the
+needs the data sets that `sparse_pep.datasets` reads. All runs have Gaussian noise, power 0.5 (`variables`: 0) and one thread; seconds are those of the
 processor, and scores are the objective in nats per row, and RMSE and log density of test rows. `paths` trains 50 inducing points on
 2000 rows for 500 evaluations and writes how many each way needed until the objective was 0.02 and 0.005 nats per row below the best of
-all ways (empty if it was not). `starts` trains 50 inducing points on 20 000 rows until the default rule ends it, and `same` is when the first way, all rows, was as high as this one was in the end. `points` trains 200
-inducing points on 6000 rows for 120 iterations and then adds others, or trains more of them from the start for as long.
+all ways (empty if it was not). `starts` trains 50 inducing points on 20 000 rows until the default rule ends it, and `same` is when the
+first way, all rows, was as high as this one was in the end (empty if it was not). `points` trains 200 inducing points on 6000 rows for
+120 iterations and then adds others, or trains more of them from the start for as long. `variables` trains 200 inducing points on 9000
+rows from the start of `benchmarks.fits` for 115 evaluations, with positive parameters as logarithms or as GPflow has them.
 """
 
 import sys
@@ -19,10 +23,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from scipy.optimize import minimize
+from scipy.special import expit
 
+from benchmarks.fits import scaling, start_of
 from sparse_pep import training
 from sparse_pep.datasets import load_regression
 from sparse_pep.features import InducingPoints
+from sparse_pep.kernels import Matern32
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_predict, predictive_log_density
 from sparse_pep.numerics.threads import one_blas_thread
@@ -31,8 +38,9 @@ from sparse_pep.training import FEWEST_AND_MOST, LAST, LBFGS, Objective, TimeLim
 
 INDUCING, POWER, JITTER, TOL, EVALUATIONS = 50, 0.5, 1e-8, 5e-4, 500
 PATHS = "concrete", "kin8nm", "pol", "elevators"
-STARTS = "kin40k", "keggundirected"
-POINTS = "kin8nm", "pol"
+STARTS = "kin40k", "keggundirected", "hflights"
+POINTS = "kin8nm", "pol", "kin40k"
+VARIABLES = "kin40k", "keggundirected", "pol", "elevators"
 FOLDER = Path(__file__).parents[1] / "nbs/about/benchmarks"
 
 
@@ -51,11 +59,15 @@ def problem(name: str, n_rows: int, n_inducing: int = INDUCING) -> tuple[Model, 
 
 class Run:
     """One run of L-BFGS. Its variables are the parameters in their units, or v with parameters start + `root` v; if `relative` is
-    not 0, the unit of inducing inputs is this number of present lengthscales. `most` evaluations replace the default rule.
+    not 0, the unit of inducing inputs is this number of present lengthscales. With `softplus`, positive parameters are log(1 + exp(v)),
+    not exp(v). `most` evaluations replace the default rule.
     """
 
-    def __init__(self, model: Model, rows: Rows, root=None, relative: float = 0.0, memory: int = 50, fixed=(), tol=TOL, most=None, max_iter=10**6):
-        self.objective, self.rows = Objective(model, WarmEvidence(rows, POWER, JITTER), fixed), rows
+    def __init__(
+        self, model: Model, rows: Rows, root=None, relative: float = 0.0, memory: int = 50, fixed=(), tol=TOL, most=None, max_iter=10**6,
+        softplus=False, power=POWER,
+    ):  # fmt: skip
+        self.objective, self.rows, self.softplus = Objective(model, WarmEvidence(rows, power, JITTER), fixed), rows, softplus
         self.units, self.root, self.relative, self.tol, self.most = units_of(self.objective.trained), root, relative, tol, most
         self.places, self.lengths = self.mask("features.Z"), self.mask("kernel.log_lengthscale")
         self.units = np.where(self.places & (relative > 0.0), relative or 1.0, self.units)
@@ -79,10 +91,12 @@ class Run:
         return np.tile(np.exp(vector[self.lengths]), self.places.sum() // self.lengths.sum())
 
     def variables(self, vector: np.ndarray) -> np.ndarray:
-        """The parameters with relative inducing inputs, if these are wanted."""
-        vector = vector.copy()
+        """The parameters with relative inducing inputs or inverse softplus, if these are wanted."""
+        vector, logs = vector.copy(), self.objective.logs
         if self.relative:
             vector[self.places] /= self.lengthscales(vector)
+        if self.softplus:
+            vector[logs] = np.log(np.expm1(np.exp(vector[logs])))
         return vector
 
     def __call__(self, v: np.ndarray) -> tuple[float, np.ndarray]:
@@ -91,6 +105,9 @@ class Run:
         self.times.append(time.process_time())
         if self.relative:
             vector[self.places] *= self.lengthscales(vector)
+        if self.softplus:
+            logs, own = self.objective.logs, vector[self.objective.logs]
+            vector[logs] = np.log(np.logaddexp(0.0, own))
         try:
             value, slope, _ = self.objective(vector)
         except np.linalg.LinAlgError:
@@ -104,6 +121,8 @@ class Run:
             through = (slope * vector)[self.places].reshape(-1, self.lengths.sum())
             slope[self.lengths] += through.sum(axis=0)
             slope[self.places] *= self.lengthscales(vector)
+        if self.softplus:
+            slope[logs] *= expit(own) / np.logaddexp(0.0, own)
         return -value, -(self.units * slope if self.root is None else self.root.T @ slope)
 
     def record(self, intermediate_result) -> None:
@@ -183,6 +202,23 @@ def paths_of(name: str) -> list[dict]:
     return lines
 
 
+def variables_of(name: str) -> list[dict]:
+    """The objective per row of each kind of variables after some evaluations."""
+    data = load_regression(name)
+    train, y = data.splits[0][0][:9000], np.asarray(data.y, float)
+    (mean, scale), (level, unit) = scaling(data.X[train]), scaling(y[train])
+    rows = Rows(np.ascontiguousarray((data.X[train] - mean) / scale), (y[train] - level) / unit)
+    start, now, lines = start_of(rows.X, 200, 0.1), None, []
+    model = Model(Matern32(start.variance, start.lengthscale), InducingPoints(start.Z), Gaussian(start.noise_variance))
+    for softplus, memory in ((False, 50), (False, 10), (True, 50), (True, 10)):
+        path = np.array(Run(model, rows, memory=memory, softplus=softplus, power=0.0, tol=0.0, most=115).path[:115])
+        now = path if now is None else now
+        there = 1 + np.argmax(path >= now[-1]) if path[-1] >= now[-1] else np.nan
+        key = {"set": name, "variables": "softplus" if softplus else "logarithms", "history": memory}
+        lines.append(key | {f"at {n}": path[n - 1] for n in (30, 60, 115)} | {"as high": there})
+    return lines
+
+
 class ProcessorLimit(TimeLimit):
     """A limit of the seconds of the processor."""
 
@@ -223,7 +259,10 @@ def points_of(name: str) -> list[dict]:
 
 
 if __name__ == "__main__":
-    (task,) = sys.argv[1:]
-    names, work = {"paths": (PATHS, paths_of), "starts": (STARTS, starts_of), "points": (POINTS, points_of)}[task]
-    lines = [line for name in names for line in work(name)]
-    pd.DataFrame(lines).to_csv(FOLDER / f"{task}.csv", index=False, float_format="%.5g")
+    task, *names = sys.argv[1:]
+    sets, work = {"paths": (PATHS, paths_of), "starts": (STARTS, starts_of), "points": (POINTS, points_of), "variables": (VARIABLES, variables_of)}[task]
+    for name in names or sets:
+        file, lines = FOLDER / f"{task}.csv", pd.DataFrame(work(name))
+        tables = dict(iter(pd.read_csv(file).groupby("set"))) if file.exists() else {}
+        tables[name] = lines
+        pd.concat([tables[each] for each in sets if each in tables]).to_csv(file, index=False, float_format="%.5g")
