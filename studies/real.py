@@ -81,6 +81,7 @@ def compared_sets(rows: pd.DataFrame) -> pd.DataFrame:
 def tables(kind: str, rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Means over splits and numbers of inducing points, and the claims of the paper."""
     specs = {score: ".3g" if score == "smse" else ".3f" for score in SCORES[kind]}  # an SMSE may be tiny
+    specs["log_marginal_likelihood"] = ".1f"
     found = {f"{score} by data and power": mean_table(rows, "data", "power", score, spec) for score, spec in specs.items()}
     claims = check_claims(compared_sets(rows), PAPER_CLAIMS[kind])
     return found | {"what the paper says, and what was found": claims_table(claims)}
@@ -99,7 +100,7 @@ def pair_figure(kind: str, rows: pd.DataFrame) -> Figure:
 def each_set_figure(rows: pd.DataFrame, score: str) -> Figure:
     """The same for one score, with a row of axes for each data set and a colour for each M."""
     names = pd.unique(rows["data"])
-    figure = Figure(figsize=(9.0, 2.3 * len(names)), layout="constrained")
+    figure = Figure(figsize=(9.0, 1.9 * len(names)), layout="constrained")
     for name, axes in zip(names, figure.subplots(len(names), 3, squeeze=False)):
         for ax, pair in zip(axes, PAIRS):
             a, b = pair
