@@ -1,8 +1,4 @@
-"""The paper's equations, remarks, steps, tables and figures, and where each is derived, computed and tested.
-
-`paper_map.csv` lists them in the paper's order. A notebook says which of them a section derives by a comment below the
-section's heading, `<!-- paper: key key -->`.
-"""
+"""What the paper has, in its order (`paper_map.csv`). A section names what it derives in a comment, `<!-- paper: key key -->`."""
 import csv
 import functools
 import json
@@ -54,8 +50,7 @@ def anchor(heading):
 
 def read_map(root):
     """The entries, a dictionary each, with `derivations`, (notebook, heading) pairs, and `labels_here`, those of our equations."""
-    with open(Path(root) / "docs" / "paper_map.csv", encoding="utf-8", newline="") as file:
-        entries = list(csv.DictReader(file, delimiter="|", restval=""))
+    entries = list(csv.DictReader(Path(root, "docs", "paper_map.csv").read_text("utf-8").splitlines(), delimiter="|", restval=""))
     nbs, sections, labelled = Path(root) / "nbs", defaultdict(list), defaultdict(list)
     for path in sorted(nbs.rglob("*.ipynb"), key=lambda path: (len(path.parts), path)):
         for heading, keys in headings_and_tags(path):
@@ -65,8 +60,7 @@ def read_map(root):
             for key in " ".join(TAG.findall(line)).split():
                 labelled[key].append(LABEL.search(line)[1])
     for entry in entries:  # claims name their pages, and a word that stands there
-        pages = [page.partition("=")[0] for page in entry["pages"].split(";") if page]
-        sections[entry["key"]] += [(page, headings_and_tags(nbs / f"{page}.ipynb")[1][0]) for page in pages]
+        sections[entry["key"]] += [(page, headings_and_tags(nbs / f"{page}.ipynb")[1][0]) for page in re.findall("([^;=]+)=", entry["pages"])]
     return [entry | {"derivations": sections[entry["key"]], "labels_here": labelled[entry["key"]]} for entry in entries]
 
 
@@ -77,8 +71,8 @@ def as_table(entries, nbs):
         links = ", ".join(f"[{heading}](/{notebook}.ipynb#{anchor(heading)})" for notebook, heading in entry["derivations"])
         ours = ", ".join(f"[({number})](/{page}#{label})" for label in entry["labels_here"] for page, number in [equations(nbs)[label]])
         ours = ours or " ".join(f"page {match[1]}" if (match := CHAPTER.match(notebook)) else notebook.rpartition("/")[2] for notebook, _ in entry["derivations"][:1])
-        function, test = entry["function"], entry["test"].replace("tests/", "").replace(".py::", " ")
-        code = "<br>".join(dict.fromkeys(" ".join(map(breakable, text.split())) for text in (function, test)))
+        texts = (entry[name].replace("tests/", "").replace(".py::", " ").split() for name in ("function", "test"))
+        code = "<br>".join(dict.fromkeys(" ".join(map(breakable, text)) for text in texts))
         number, name = entry["number"], entry["labels"].partition(" ")[0] or entry["key"] * (not entry["number"])
         paper = (f"({number}) " if number[:1].isdigit() else f"{number} ") + breakable(name) * bool(name)
         lines.append(f"| {paper} | {ours} | {entry['says']} | {links} | {code} | {', '.join(entry['errata'].split())} |")

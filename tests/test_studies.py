@@ -22,9 +22,6 @@ RESULTS = ROOT / "nbs" / "studies" / "results"
 FIT = {"split": 0, "seed": 0, "converged": True, "seconds": 1.0}
 
 
-# ---- jobs -----------------------------------------------------------------------------------------------------------
-
-
 def square(job, log, broken=()):
     """A job that notes that it was done; those that are broken fail."""
     with open(log, "a") as file:
@@ -104,9 +101,6 @@ def test_sampled_rows_fitted_again_are_those_committed(name, data_dir, monkeypat
         assert again == pytest.approx(row["log_marginal_likelihood"], abs=spread.get(row["power"], spread.max()), rel=0.0)
 
 
-# ---- what a job computes --------------------------------------------------------------------------------------------
-
-
 def test_the_exact_process_with_the_true_parameters_is_the_dense_one():
     job = {"data": "draw00", "split": 0, "power": None, "M": 500, "seed": 0, "method": "true"}
     (row,) = synthetic.fit(job)
@@ -127,9 +121,6 @@ def test_passes_over_digits_and_gains_of_local_prediction():
     job = {"data": "diabetes", "split": 0, "power": 0.5, "M": 20, "seed": 0, "blocks": 1, "tight": False}
     glob, local = beyond.fit(job, 30, 1e-3, 200)
     assert local["used"] in (True, False) and (local["used"] or local["nll"] == glob["nll"])
-
-
-# ---- tables and figures ---------------------------------------------------------------------------------------------
 
 
 def test_gains_beyond_the_paper_are_those_that_were_put_in():
