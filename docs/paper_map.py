@@ -68,7 +68,8 @@ def as_table(entries, nbs):
     """Markdown, with the numbers of equations in the paper and on the site."""
     lines = ["| in the paper | here | what it says | derived in | computed by, tested by | wrong |", "|---|---|---|---|---|---|"]
     for entry in entries:
-        links = ", ".join(f"[{heading}](/{notebook}.ipynb#{anchor(heading)})" for notebook, heading in entry["derivations"])
+        titles = {notebook: headings_and_tags(nbs / f"{notebook}.ipynb")[1][0] for notebook, _ in entry["derivations"]}  # without anchors
+        links = ", ".join(f"[{heading}](/{page}.ipynb{f'#{anchor(heading)}' * (heading != titles[page])})" for page, heading in entry["derivations"])
         ours = ", ".join(f"[({number})](/{page}#{label})" for label in entry["labels_here"] for page, number in [equations(nbs)[label]])
         ours = ours or " ".join(f"page {match[1]}" if (match := CHAPTER.match(notebook)) else notebook.rpartition("/")[2] for notebook, _ in entry["derivations"][:1])
         texts = (entry[name].replace("tests/", "").replace(".py::", " ").split() for name in ("function", "test"))

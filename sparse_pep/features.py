@@ -921,7 +921,7 @@ class Derivative(WindowFeatures):
         direction = (self.dims[:, None] == np.arange(self.Z.shape[1])).astype(float)
         return replace(points(self.Z), direction=direction, kind="Derivative")
 
-# %% ../nbs/04_interdomain.ipynb #68d6e127
+# %% ../nbs/04b_fourier.ipynb #68d6e127
 FOURIER_ORDER = {Matern12: 1, Matern32: 2, Matern52: 3}
 FOURIER_NOISE = {1: 2.0, 2: 4.0, 3: 16.0 / 3.0}
 
@@ -940,7 +940,7 @@ def decay_rate(kernel: Kernel) -> tuple[int, float]:
     lengthscale = float(np.ravel(kernel.columns(np.ones((1, 1)), "lengthscale") * kernel.lengthscale)[0])
     return order, math.sqrt(2 * order - 1) / lengthscale
 
-# %% ../nbs/04_interdomain.ipynb #dbe367cb
+# %% ../nbs/04b_fourier.ipynb #dbe367cb
 def waves_product(g: np.ndarray, h: np.ndarray, omega: np.ndarray, length: float) -> np.ndarray:
     """∫ Re[gₘ exp(iωₘx)] Re[hₙ exp(iωₙx)] dx from 0 to `length`, for all pairs (M, M)."""
 
@@ -951,7 +951,7 @@ def waves_product(g: np.ndarray, h: np.ndarray, omega: np.ndarray, length: float
     together = np.outer(g, h) * integral(omega[:, None] + omega)
     return 0.5 * np.real(apart + together)
 
-# %% ../nbs/04_interdomain.ipynb #43e22bb1
+# %% ../nbs/04b_fourier.ipynb #43e22bb1
 def state_at_start(p: int, lam: float, omega: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """States (J, M) of the waves Re[g exp(iωx)] at x = 0, whitened with the state's covariance
     in a Matérn process of variance 1, and their derivatives in log γ, (J, M).
@@ -966,10 +966,10 @@ def state_at_start(p: int, lam: float, omega: np.ndarray, g: np.ndarray) -> tupl
     # f″ given f has mean −γ²f/3 and variance 8γ⁴/9
     return np.array([f, slope, bend + f / np.sqrt(8.0)]), np.array([none, -slope, -2 * bend])
 
-# %% ../nbs/04_interdomain.ipynb #6d790401
+# %% ../nbs/04b_fourier.ipynb #6d790401
 def waves_at(p: int, lam: float, omega: np.ndarray, a: float, b: float, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """exp(iω(x − a)) for all frequencies and all x (N,), continued outside [a, b] with the
-    covariance of a Matérn process, Equation 4.18 of the site; its derivatives in x and in log γ. All (F, N), complex.
+    covariance of a Matérn process, Equation 4b.7 of the site; its derivatives in x and in log γ. All (F, N), complex.
     """
     inside = np.clip(x, a, b)
     phi = np.exp(1j * np.outer(omega, inside - a))
@@ -983,7 +983,7 @@ def waves_at(p: int, lam: float, omega: np.ndarray, a: float, b: float, x: np.nd
     phi[:, out], dlam[:, out] = end * sum(parts), -end * lam * h * parts[-1]
     return phi, dx, dlam
 
-# %% ../nbs/04_interdomain.ipynb #3809d7a2
+# %% ../nbs/04b_fourier.ipynb #3809d7a2
 @dataclass(frozen=True, eq=False)
 class Waves(Features):
     """Waves cos(ω(x − a)) of every frequency ω, then sin(ω(x − a)) of those that are not 0, on the interval from `a` to `b`."""
@@ -1015,11 +1015,11 @@ class Waves(Features):
         """The rows of the cosines, then of the sines (M, N), from complex waves (F, N)."""
         return np.vstack([waves.real, waves.imag[self.frequencies > 0]])
 
-# %% ../nbs/04_interdomain.ipynb #5d7b2c2b
+# %% ../nbs/04b_fourier.ipynb #5d7b2c2b
 @dataclass(frozen=True, eq=False)
 class Fourier(Waves):
     """Inner products of f with waves on an interval, in the Hilbert space of a one-dimensional Matérn kernel: u = ⟨cos(ω(x − a)), f⟩
-    for every frequency ω, then ⟨sin(ω(x − a)), f⟩ for those that are not 0. Equation 4.14 of the site.
+    for every frequency ω, then ⟨sin(ω(x − a)), f⟩ for those that are not 0. Equation 4b.3 of the site.
 
     Attributes
     ----------
@@ -1076,14 +1076,14 @@ class Fourier(Waves):
 
         return K, pull
 
-# %% ../nbs/04_interdomain.ipynb #a304f21e
+# %% ../nbs/04b_fourier.ipynb #a304f21e
 def windows_of(features: Features) -> Windows | None:
     """The features as windows, or None if they are something else."""
     if isinstance(features, InducingPoints):
         return points(features.Z)
     return features.windows() if isinstance(features, WindowFeatures) else None
 
-# %% ../nbs/04_interdomain.ipynb #079bf011
+# %% ../nbs/04b_fourier.ipynb #079bf011
 def cross_vjp(kernel: Kernel, one: Features, other: Features) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M₁, M₂) of two sets of features and their pull-back, which takes K_bar
     (M₁, M₂) to dictionaries for the kernel, for `one` and for `other`.
@@ -1112,7 +1112,7 @@ def cross_vjp(kernel: Kernel, one: Features, other: Features) -> tuple[np.ndarra
 
     return K, pull
 
-# %% ../nbs/04_interdomain.ipynb #ceb660a6
+# %% ../nbs/04b_fourier.ipynb #ceb660a6
 @dataclass(frozen=True, eq=False)
 class Parts(Features):
     """Sets of features, one after the other, and the rows of each among all."""
@@ -1138,7 +1138,7 @@ class Parts(Features):
         ends = np.cumsum([0, *map(len, self.features)])
         return [slice(*pair) for pair in zip(ends[:-1], ends[1:])]
 
-# %% ../nbs/04_interdomain.ipynb #4d67a1bb
+# %% ../nbs/04b_fourier.ipynb #4d67a1bb
 @dataclass(frozen=True, eq=False)
 class Mixture(Parts):
     """Several sets of features as one; the names of the i-th set's parameters begin with "i.".
