@@ -92,7 +92,7 @@ def at_all_rows(tables: Tables) -> Finding:
     first, last = (interval(excess(tables["synthetic"], f"M = N after {n}").xs(1.0, level="power")) for n in (20, 1000))
     return Finding(
         f"power 1, started with a point at each row: {said(first, ' nats', '+.1f')} after 20 iterations, {said(last, ' nats', '+.0f')} after 1000",
-        "holds only while training has not left its start",
+        "holds in part: until training leaves its start" if first[0] < 1.0 < last[1] else "holds",
     )
 
 
@@ -207,7 +207,8 @@ def noise_that_varies(tables: Tables) -> Finding:
     simulated = one.loc["varying"]
     words = f"simulated noise, M = 20 and 100: power 1 gains {', '.join(f'{g:.2f}' for g in simulated[0.0] - simulated[1.0])} nats on power 0, "
     words += f"a likelihood with its own noise {', '.join(f'{g:.2f}' for g in simulated[0.0] - own.loc['varying'])}"
-    return Finding(words, "holds while points are few; a heteroscedastic likelihood does better")
+    fades = (simulated[0.0] - simulated[1.0]).loc[100] < 0.5 * (simulated[0.0] - simulated[1.0]).loc[20]
+    return Finding(words, "holds in part: while points are few" if fades else "holds")
 
 
 def batches(tables: Tables) -> Finding:
