@@ -54,7 +54,7 @@ def test_jobs_are_done_once_and_failed_ones_again(tmp_path):
 
 
 def test_the_command_line(tmp_path, capsys, monkeypatch):
-    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
+    monkeypatch.setenv("SPARSE_PEP_DATA", "")  # which `--data-dir` sets, and is put back
     words = ["snelson", "--quick", "--results", str(tmp_path), "--workers", "2"]
     assert main(words) == 0
     printed, rows = capsys.readouterr().out, (tmp_path / "snelson_quick.csv").read_text()
