@@ -19,6 +19,8 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 POWERS = (0.0, 0.5, 0.8, 1.0)
 BINS = 10
 COUNTED = "flights an hour"  # counts made of hflights
+SLOW = ("student_t", "heteroscedastic_gaussian")  # likelihoods, which have a third of the rows
+MINUTES = ("naval", "yacht", "pol")  # that a fit of these sets takes with them: one split, unless the size is "full"
 
 
 @lru_cache(maxsize=1)
@@ -56,7 +58,7 @@ def fit(job: dict, max_iter: int, tol: float, most_rows: int) -> list[dict]:
     """The row of one fit: coverage, lengths, the histogram of P(Y ≤ y), and for Gaussian noise what leave-one-out
     cavities say, and the advice of the summary, as far as its first colon or comma.
     """
-    X, y, X_test, y_test = rows_of(job["data"], job["split"], most_rows)
+    X, y, X_test, y_test = rows_of(job["data"], job["split"], most_rows // 3 if job["likelihood"] in SLOW else most_rows)
     options = {"n_inducing": job["M"], "power": job["power"], "random_state": job["seed"], "training": LBFGS(max_iter=max_iter, tol=tol)}
     if job["likelihood"] == "classes":
         model = SparsePEPClassifier(**options)
@@ -101,8 +103,8 @@ def leave_one_out(model: SparsePEPRegressor, X: np.ndarray, y: np.ndarray, X_tes
 
 
 def jobs_of(size: str) -> list[dict]:
-    """The grid on five splits: Gaussian noise at every power, others at power 0.5; slow ones on one split unless the size is "full"."""
-    sets, slow = SETS if at_hand() else ("diabetes",), 5 if size == "full" else 1
+    """The grid on five splits: Gaussian noise, Student's t and noise that varies at every power, counts and classes at power 0.5."""
+    sets = SETS if at_hand() else ("diabetes",)
     if size == "quick":
         return [job | {"likelihood": "gaussian"} for job in grid_of(("boston", "yacht") if at_hand() else ("diabetes",), 1, (0.0, 1.0), (10,))]
     jobs = [job | {"likelihood": "gaussian"} for job in grid_of(sets, 5, POWERS, (50,))]
@@ -111,9 +113,8 @@ def jobs_of(size: str) -> list[dict]:
             jobs += [job | {"likelihood": likelihood} for job in grid_of((COUNTED,), 5, (0.5,), (50,))]
         jobs += [job | {"likelihood": "classes"} for job in grid_of(CLASSIFICATION, 5, (0.5,), (50,))]
         jobs += [job | {"likelihood": "gaussian"} for job in grid_of(sets, 1, (0.5,), (200,))]
-    for likelihood in ("student_t", "heteroscedastic_gaussian"):
-        jobs += [job | {"likelihood": likelihood} for job in grid_of(sets, slow, (0.5,), (50,))]
-    return jobs
+    slow = [job for name in sets for job in grid_of((name,), 1 if name in MINUTES and size == "standard" else 5, POWERS, (50,))]
+    return jobs + [job | {"likelihood": likelihood} for likelihood in SLOW for job in slow]
 
 
 def study(size: str) -> Study:
