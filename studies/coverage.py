@@ -55,8 +55,8 @@ def pit_of(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def fit(job: dict, max_iter: int, tol: float, most_rows: int) -> list[dict]:
-    """The row of one fit: coverage, lengths, the histogram of P(Y ≤ y), and for Gaussian noise what leave-one-out
-    cavities say, and the advice of the summary, as far as its first colon or comma.
+    """The row of one fit: coverage, lengths, the histogram of P(Y ≤ y), the advice of the summary, as far as its first
+    colon or comma, and for Gaussian noise what leave-one-out cavities say.
     """
     X, y, X_test, y_test = rows_of(job["data"], job["split"], most_rows // 3 if job["likelihood"] in SLOW else most_rows)
     options = {"n_inducing": job["M"], "power": job["power"], "random_state": job["seed"], "training": LBFGS(max_iter=max_iter, tol=tol)}
@@ -79,9 +79,8 @@ def fit(job: dict, max_iter: int, tol: float, most_rows: int) -> list[dict]:
     counts = np.histogram(pit_of(model, X_test, y_test), BINS, (0.0, 1.0))[0]
     row |= {f"pit_{k}": int(count) for k, count in enumerate(counts)} | {"n_test": len(y_test)}
     row |= {"nll": -float(np.mean(model.predict_log_density(X_test, y_test))), "unexplained": model.diagnostics_["unexplained_share"]}
-    if gaussian:
-        row |= leave_one_out(model, X, y, X_test, y_test) | {"advice": "; ".join(re.findall("^advice +([^:,]+)", model.summary(), re.M))}
-    return [row]
+    row |= {"advice": "; ".join(re.findall("^advice +([^:,]+)", model.summary(), re.M))}
+    return [row | leave_one_out(model, X, y, X_test, y_test) if gaussian else row]
 
 
 def leave_one_out(model: SparsePEPRegressor, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> dict:
