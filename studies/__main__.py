@@ -26,7 +26,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--quick", dest="size", action="store_const", const="quick", default="standard", help="a small version, of a minute or less")
-    sizes.add_argument("--full", dest="size", action="store_const", const="full", help="the whole grid of the paper")
+    sizes.add_argument("--full", dest="size", action="store_const", const="full", help="all splits at hand, and what else the standard size leaves out")
     parser.add_argument("--results", type=Path, default="results", help="folder of the results (default: results)")
     parser.add_argument("--data-dir", help="folder of data sets (default: the environment variable SPARSE_PEP_DATA)")
     parser.add_argument("--workers", type=int, help="number of processes (default: one for each core)")
