@@ -132,8 +132,7 @@ def test_it_stops_when_it_hardly_rises_any_more():
 
 
 def test_restarts_start_elsewhere_and_the_best_is_kept():
-    poor = Model(SquaredExponential(1e-3, [1e3]), start().features, Gaussian(1.0))  # takes everything for noise
-    fixed = {"features.Z"}
+    fixed, poor = {"features.Z"}, Model(SquaredExponential(1e-3, [1e3]), start().features, Gaussian(1.0))  # takes everything for noise
     ends = [train(poor, DATA, 0.5, training=LBFGS(max_iter=30, n_restarts=n), fixed=fixed).log_evidence for n in (0, 1, 6)]
     assert ends[0] <= ends[1] <= ends[2]
     model = disturbed(poor, np.random.default_rng(0), {"log_noise_variance"})
@@ -165,7 +164,7 @@ def test_a_diverged_fit_is_neither_compared_nor_trained_from(monkeypatch):
 def test_a_run_whose_sites_have_not_converged_is_not_the_best(monkeypatch):
     good = train(start(), DATA, 0.5, training=LBFGS(max_iter=1))
     loose = replace(good, fit=replace(good.fit, converged=False), objective=1e15)
-    monkeypatch.setattr(training, "maximise", lambda *arguments, runs=iter([loose, good, loose]): next(runs))
+    monkeypatch.setattr(training, "maximise", partial(lambda runs, *arguments: next(runs), iter([loose, good, loose])))
     assert train(start(), DATA, 0.5, training=LBFGS(n_restarts=2)) is good
 
 
