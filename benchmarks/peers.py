@@ -4,7 +4,6 @@
     python -m benchmarks.peers --python gpflow=/envs/tf/bin/python --python gpytorch=/envs/torch/bin/python
     python -m benchmarks.peers --tasks energy prediction     # again, other rows stay
     python -m benchmarks.peers --tasks fits --sets pol       # whole fits of real data, in the folder that SPARSE_PEP_DATA names
-    python -m benchmarks.peers --tasks fits --powers 0 --out nbs/about/benchmarks/two_threads     # only the bound that all train
 
 Whatever can be imported takes part; `--python` names the interpreter of a system that lives in an environment of its own, which needs
 NumPy and SciPy beside it. Each row is measured by `benchmarks.measure` in a fresh process, one after the other, with the same data,
@@ -41,7 +40,6 @@ FITS = {
     "ours": (("ours", 0.0), ("ours", 0.5), ("ours-local", 0.5)),
     "gpflow": (("gpflow", 0.0),),
     "gpytorch": (("gpytorch", 0.0),),
-    "gpjax": (("gpjax", 0.0),),
     "gpboost": (("gpboost-fitc", 1.0), ("gpboost-vecchia", 1.0), ("gpboost-vif", 1.0)),
 }  # system → variants and powers
 PREDICTS_AS = {("gpytorch", 0.0): 1.0}  # its prediction adds the variance that its bound leaves out

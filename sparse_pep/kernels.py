@@ -112,10 +112,10 @@ class Kernel(ActiveColumns):
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """The diagonal (N,) of k(X, X), here the variance, and its pull-back from kff_bar (N,) to the keys of `parameters()`."""
         kff, parameters = np.zeros(len(X)) + self.variance, self.parameters()
-        none = dict(zip(parameters, map(np.zeros_like, parameters.values())))
+        zeros = dict(zip(parameters, map(np.subtract, parameters.values(), parameters.values())))
 
         def pull(kff_bar: np.ndarray) -> dict[str, np.ndarray]:
-            return none | {"log_variance": kff_bar @ kff}
+            return zeros | {"log_variance": kff_bar @ kff}
 
         return kff, pull
 

@@ -428,18 +428,18 @@ def maximise(objective: Objective, options: LBFGS, n_data: float, limit: TimeLim
     limit = limit or TimeLimit()
     with tqdm(total=options.max_iter, disable=not progress, desc="training", unit="it") as bar:
         ascent = Ascent(objective, options.tol, n_data, limit, bar)
-        x, before, end = objective.start / ascent.units, 1, OptimizeResult(success=False, status=0, message="")
+        end, before = OptimizeResult(x=objective.start / ascent.units, success=False, status=0, message=""), 1
         bounds = (objective.limits / ascent.units).T if np.any(np.isfinite(objective.limits)) else None
-        memory = int(np.clip(HISTORY_NUMBERS // max(1, 2 * len(x)), *SHORTEST_AND_LONGEST))
+        memory = int(np.clip(HISTORY_NUMBERS // max(1, 2 * len(end.x)), *SHORTEST_AND_LONGEST))
         try:
-            ascent.record(OptimizeResult(x=x, fun=ascent(x)[0]))
-            for _ in range(2):  # the second time without the history
+            ascent.record(OptimizeResult(x=end.x, fun=ascent(end.x)[0]))
+            for again in range(1 + options.max_iter):  # without the history
                 before, left = len(ascent.trace), max(1, options.max_iter + 1 - len(ascent.trace))
                 rules = {"maxcor": memory, "maxls": 10, "ftol": 0.0, "gtol": 1e-3 * ascent.needed, "maxiter": left, "maxfun": 10**6}
-                end = minimize(ascent, x, jac=True, method="L-BFGS-B", bounds=bounds, callback=ascent.record, options=rules)
-                if end.status != STALLED or ascent.late or len(ascent.trace) > options.max_iter:
+                end = minimize(ascent, end.x, jac=True, method="L-BFGS-B", bounds=bounds, callback=ascent.record, options=rules)
+                in_vain = again and ascent.trace[-1][0] - ascent.trace[before - 1][0] < ascent.needed
+                if in_vain or end.status not in (0, STALLED) or ascent.late or len(ascent.trace) > options.max_iter:
                     break
-                x = end.x
         except KeyboardInterrupt:
             limit.interrupt(ascent.trace)
             ascent.late = True

@@ -85,8 +85,7 @@ def test_the_unit_of_inducing_inputs_lies_between_their_spread_and_their_distanc
     for features in (InducingPoints(wide), GaussianBlur(wide, [1.0, 1.0])):
         model = Model(SquaredExponential(1.0, 1.0), features, Gaussian(1.0), LinearMean(0.0, [0.0, 0.0]))
         units = from_vector(units_of(model.parameters()), model.parameters())
-        twice = wide.std(axis=0)  # 2 * 16^(-1/4) = 1
-        np.testing.assert_allclose(np.log2(units.pop("features.Z")), np.tile(np.round(np.log2(twice)), (16, 1)))
+        np.testing.assert_allclose(np.log2(units.pop("features.Z")), np.tile(np.round(np.log2(wide.std(axis=0))), (16, 1)))  # as 2 * 16^(-1/4) = 1
         assert all(np.all(unit == 1.0) for unit in units.values())
 
 
@@ -106,11 +105,9 @@ def test_training_takes_the_same_path_in_all_units(features):
 
 
 def test_where_the_latent_function_starts():
-    rng = np.random.default_rng(0)
-    y = rng.normal(size=400)
+    y = (rng := np.random.default_rng(0)).normal(size=400)
     assert Gaussian().latent_variance(y) == np.var(y) and 0.7 < StudentT().latent_variance(np.append(y, [1e6, -1e6])) < 1.3
-    flat = np.append(np.zeros(20), [1.0, 2.0])
-    assert StudentT().latent_variance(flat) == np.var(flat)  # its middle half has no width
+    assert StudentT().latent_variance(flat := np.append(np.zeros(20), [1.0, 2.0])) == np.var(flat)  # its middle half has no width
     counts = rng.poisson(50.0, size=400).astype(float)
     assert error(Poisson().latent_variance(counts), np.log(50) ** 2) < 0.02
     assert Probit().latent_variance(np.sign(y)) == Softmax(3).latent_variance(np.arange(3.0)) == 1.0
@@ -124,8 +121,7 @@ def test_where_the_latent_function_starts():
 
 
 def test_it_stops_when_it_hardly_rises_any_more():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(120, 5))
+    X = (rng := np.random.default_rng(0)).normal(size=(120, 5))
     y = np.sin(2 * X).sum(1) + 0.1 * rng.normal(size=120)
     first = Model(SquaredExponential(1.0, np.ones(5)), InducingPoints(X[:20]), Gaussian(0.5))  # a long way
     result = train(first, Rows(X, y), training=LBFGS())
@@ -136,19 +132,14 @@ def test_it_stops_when_it_hardly_rises_any_more():
 
 
 def test_restarts_start_elsewhere_and_the_best_is_kept():
-    poor = Model(SquaredExponential(1e-3, [1e3]), start().features, Gaussian(1.0))  # takes everything for noise
-    fixed, ends = {"features.Z"}, []
-    for n in (0, 1, 6):
-        ends.append(train(poor, DATA, 0.5, training=LBFGS(max_iter=30, n_restarts=n), fixed=fixed).log_evidence)
+    fixed, poor = {"features.Z"}, Model(SquaredExponential(1e-3, [1e3]), start().features, Gaussian(1.0))  # takes everything for noise
+    ends = [train(poor, DATA, 0.5, training=LBFGS(max_iter=30, n_restarts=n), fixed=fixed).log_evidence for n in (0, 1, 6)]
     assert ends[0] <= ends[1] <= ends[2]
     model = disturbed(poor, np.random.default_rng(0), {"log_noise_variance"})
-    assert model.kernel.variance != poor.kernel.variance
-    assert error(model.likelihood.noise_variance, poor.likelihood.noise_variance) < 1e-15
+    assert model.kernel.variance != poor.kernel.variance and error(model.likelihood.noise_variance, poor.likelihood.noise_variance) < 1e-15
     np.testing.assert_array_equal(model.features.Z, poor.features.Z)
-    runs = []
-    for model in (poor, disturbed(poor, np.random.default_rng(0), fixed)):
-        runs.append(maximise(Objective(model, evidence_of, fixed), LBFGS(max_iter=30), 60).log_evidence)
-    assert ends[1] == max(runs)
+    both = poor, disturbed(poor, np.random.default_rng(0), fixed)
+    assert ends[1] == max(maximise(Objective(model, evidence_of, fixed), LBFGS(max_iter=30), 60).log_evidence for model in both)
 
 
 def test_a_restart_that_cannot_start_is_passed_over():
@@ -173,8 +164,7 @@ def test_a_diverged_fit_is_neither_compared_nor_trained_from(monkeypatch):
 def test_a_run_whose_sites_have_not_converged_is_not_the_best(monkeypatch):
     good = train(start(), DATA, 0.5, training=LBFGS(max_iter=1))
     loose = replace(good, fit=replace(good.fit, converged=False), objective=1e15)
-    runs = iter([loose, good, loose])
-    monkeypatch.setattr(training, "maximise", lambda *arguments: next(runs))
+    monkeypatch.setattr(training, "maximise", partial(lambda runs, *arguments: next(runs), iter([loose, good, loose])))
     assert train(start(), DATA, 0.5, training=LBFGS(n_restarts=2)) is good
 
 
@@ -262,6 +252,19 @@ def test_a_step_that_fails_is_turned_back_from(failure):
     # SciPy may return the value of the last trial with the point before it: value and model must belong together
     assert result.log_evidence == model_evidence(result.model, DATA, 0.5, 1e-8).log_evidence
     assert result.log_evidence >= result.history[-1]
+
+
+def test_a_run_that_scipy_ends_early_goes_on_without_its_history(monkeypatch):
+    """It calls a step that ends where it began convergence."""
+    real, ends = training.minimize, []
+
+    def early(*arguments, options, **given):
+        ends.append(real(*arguments, options=options | {"maxiter": options["maxiter"] if ends else 2}, **given))
+        ends[-1].update(status=0, success=True)
+        return ends[-1]
+
+    monkeypatch.setattr(training, "minimize", early)
+    assert maximise(Objective(start(), evidence_of), LBFGS(), DATA.n_data).log_evidence > 35.7 and len(ends) == 3
 
 
 @pytest.mark.parametrize("error_, at", [(np.linalg.LinAlgError, 4), (np.linalg.LinAlgError, 1), (TypeError, 3)])
