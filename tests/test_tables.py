@@ -208,7 +208,7 @@ REFUSED = {  # text of a CSV file or columns of a Parquet file, words of the mes
     "row after a cell of two lines": ('a,y\n1,"2\n"\n1,b\n', "row 4: column 'y' holds text, 'b'"),
     "open quotation mark": ('a,y\n1,2\n1,"2\n' + "3,4\n" * 40000, "not a CSV file from row 3 on"),
     "damaged gzip": (gzip.compress(b"a,y\n" + b"1,2\n" * 999)[:-12], "is a damaged gzip file"),
-    "gzip of nothing": (gzip.compress(b"a,y\n" + b"\n" * (1 << 25)), "unpacks to more than 100 times its size"),
+    "gzip of nothing": (gzip.compress(b"a,y\n" + b" " * (1 << 25)), "unpacks to more than 100 times its size"),
     "Parquet of nothing": ({"a": np.zeros(2 * 10**7, np.int8), "y": np.int8(1)}, "unpacks to more than 100 times its size"),
     "Parquet of one long text": ({"a": ["x" * 10**7] * 20, "y": 1}, "unpacks to more than 100 times its size"),
     "lists": ({"a": [[1.0], [2.0]], "y": 1}, "column 'a' holds list<element: double>; numbers, text or dates"),
