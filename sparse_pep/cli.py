@@ -49,7 +49,7 @@ class OneLineErrors(click.Group):
         except ValueError as error:
             message = str(error)
         except OSError as error:
-            message = f"'{error.filename}': {error.strerror}." if error.filename else str(error)
+            message = f"'{error.filename or 'standard output'}': {error.strerror or error}."
         except (click.Abort, KeyboardInterrupt):
             click.echo("Stopped.", err=True)
             sys.exit(130)

@@ -136,9 +136,7 @@ def read_splits(path: str | os.PathLike[str], n: int) -> tuple[tuple[np.ndarray,
     for train, test in splits:
         used = np.concatenate([train, test])
         if not (len(train) and len(test) and len(np.unique(used)) == len(used) and np.isin(used, rows).all()):
-            raise ValueError(
-                f"`path`: '{path}' has a split with an empty part, an unknown row, a row in both parts, or a row that is named twice."
-            )
+            raise ValueError(f"`path`: '{path}' has a split with an empty part, an unknown row, a row in both parts, or a row that is named twice.")
     return tuple(splits)
 
 # %% ../nbs/internals/datasets.ipynb #6ad8d9d7

@@ -314,14 +314,10 @@ def full(*_):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-FAULTS = [
-    ("fit_report", "no report was written to 'report.html'"),
-    ("write_aside", "No space left"),
-    ("score_rows", "the held-out rows are not scored"),
-]
+FAULTS = {"fit_report": "no report was written to 'report.html'", "write_aside": "No space left", "score_rows": "the held-out rows are not scored"}
 
 
-@pytest.mark.parametrize("name, fault", FAULTS)
+@pytest.mark.parametrize("name, fault", FAULTS.items())
 def test_what_was_trained_is_saved_whatever_happens_afterwards(trial, monkeypatch, name, fault):
     monkeypatch.setattr("sparse_pep.report.fit_report" if name == "fit_report" else f"sparse_pep.commands.{name}", full)
     result = run("fit", "trial.csv", *TRAIN, "--test-fraction", 0.2, "--report", "report.html", "--quiet")
@@ -336,8 +332,10 @@ def test_a_model_without_room_is_named_and_the_checkpoint_stays(trial, monkeypat
     monkeypatch.setattr("sparse_pep.numerics.files.os.fsync", lambda handle: None)
     monkeypatch.setattr("sparse_pep.estimators.persistence.write_archive", lambda path, *_: write_aside(path, full))
     result = run("fit", "trial.csv", *TRAIN, "--quiet", "--checkpoint", "c.npz")
-    assert result.exit_code == 2 and "model.npz': No space left on device." in result.stderr
+    assert result.exit_code == 2 and "model.npz': No space left on device (what was there is unchanged; make room" in result.stderr
     assert Path("c.npz").exists() and sorted(os.listdir()) == ["c.npz", "trial.csv"]
+    monkeypatch.setattr("sparse_pep.commands.fit", lambda **_: full())  # what prints
+    assert run("fit", "trial.csv", *TRAIN).stderr == "Error: 'standard output': No space left on device.\n"
 
 
 def test_a_model_that_another_process_wrote_meanwhile_is_replaced_with_a_word(trial, monkeypatch):

@@ -19,7 +19,7 @@ from hypothesis.extra.numpy import arrays
 from reference.compare import properties
 
 from sparse_pep.data import tables
-from sparse_pep.data.sources import ArraySource, joined
+from sparse_pep.data.sources import ArraySource, Shelf, joined
 from sparse_pep.data.tables import convert_table, table_files, table_layout
 from sparse_pep.datasets import read_table
 
@@ -210,6 +210,8 @@ REFUSED = {  # text of a CSV file or columns of a Parquet file, words of the mes
     "damaged gzip": (gzip.compress(b"a,y\n" + b"1,2\n" * 999)[:-12], "is a damaged gzip file"),
     "gzip of nothing": (gzip.compress(b"a,y\n" + b"\n" * (1 << 25)), "unpacks to more than 100 times its size"),
     "Parquet of nothing": ({"a": np.zeros(2 * 10**7, np.int8), "y": np.int8(1)}, "unpacks to more than 100 times its size"),
+    "Parquet of one long text": ({"a": ["x" * 10**7] * 20, "y": 1}, "unpacks to more than 100 times its size"),
+    "lists": ({"a": [[1.0], [2.0]], "y": 1}, "column 'a' holds list<element: double>; numbers, text or dates"),
     "bad row far below": ("a,y\n" + "1,2\n" * 99 + "x,3", "row 101: column 'a' holds text"),
     "no rows": ("a,y", "t.csv' has a header but no rows"),
     "no target": (HEIGHTS, "`target`: .* no column 'grith'. Did you mean 'girth'. Its columns: height, girth", {"target": "grith"}),
@@ -246,7 +248,7 @@ def test_a_bad_table_is_refused_in_one_line_that_says_where_and_leaves_nothing(h
     options = {"target": "y"} | dict(*options)
     if isinstance(content, dict):
         monkeypatch.setattr(tables, "BATCH_ROWS", 20)
-        path = written(pd.DataFrame(content), "t.parquet", row_group_size=None if case == "Parquet of nothing" else 6)
+        path = written(pd.DataFrame(content), "t.parquet", row_group_size=None if case.startswith("Parquet of") else 6)
     else:
         path = "t.csv"
         (here / path).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -328,6 +330,8 @@ def test_a_folder_without_room(here):
     try:
         with pytest.raises(ValueError, match="cannot be written to 'cache': File too large. Name another"):
             convert_table("t.csv", target="y", cache_dir="cache")
+        with pytest.raises(ValueError, match="`sites_dir`: 'cache/sites-.*' cannot be written to: .* Name another"):
+            Shelf("cache").append((np.zeros(100_000),))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert set(here.rglob("*")) == before

@@ -68,7 +68,7 @@ Cells = np.ndarray | Labels
 def pyarrow_for(what: str) -> ModuleType:
     """pyarrow with its reader of Parquet. ValueError, which says what to install, if it is missing."""
     try:
-        import pyarrow
+        import pyarrow.compute
         import pyarrow.parquet
     except ImportError:
         raise ValueError(f"{what} needs pyarrow: pip install pyarrow.") from None

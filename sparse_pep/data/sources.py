@@ -112,10 +112,13 @@ class Shelf:
         """Write the arrays of the next piece."""
         arrays = [np.asarray(value, order="C") for value in own]
         kinds = [(a.dtype.str, a.shape, zlib.crc32(a)) for a in arrays]
-        with open(self.path(self.size), "wb") as file:
-            file.write(json.dumps(kinds).encode() + b"\n")
-            for array in arrays:
-                array.tofile(file)
+        try:
+            with open(self.path(self.size), "wb") as file:
+                file.write(json.dumps(kinds).encode() + b"\n")
+                for array in arrays:
+                    array.tofile(file)
+        except OSError as error:
+            raise ValueError(f"`sites_dir`: '{self.folder.name}' cannot be written to: {error.strerror or error}. Name another folder.") from None
         self.size += 1
 
     def __getitem__(self, k: int) -> tuple[np.ndarray, ...]:
@@ -366,10 +369,7 @@ class ArraySource(Source):
             return [*range(self.piece_rows, N, self.piece_rows), N]
         block_ends = np.append(np.flatnonzero(np.diff(blocks)) + 1, N)
         if len(block_ends) != blocks.max() + 1:
-            raise ValueError(
-                "`blocks`: the rows of a block must follow each other where data are read in "
-                "pieces; sort the rows by block."
-            )
+            raise ValueError("`blocks`: the rows of a block must follow each other where data are read in pieces; sort the rows by block.")
         ends = [0]
         while ends[-1] < N:
             fitting = np.searchsorted(block_ends, ends[-1] + self.piece_rows, side="right")

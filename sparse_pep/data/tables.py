@@ -163,10 +163,7 @@ def classes_of(texts: Sequence[str], labels: Sequence[Any] | bool, target: str) 
     """
     classes = np.unique(labels_from(texts) if labels is True else labels)
     if len(classes) < 2:
-        raise ValueError(
-            f"`target`: column {target!r} holds one class only, {', '.join(map(str, classes))}; "
-            "at least two different values are needed."
-        )
+        raise ValueError(f"`target`: column {target!r} holds one class only, {', '.join(map(str, classes))}; at least two different values are needed.")
     values = np.array(texts if classes.dtype.kind in "OUS" else [to_number(text) for text in texts])
     codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
     unknown = np.flatnonzero(classes[codes] != values)
@@ -234,10 +231,7 @@ def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
                 if len(row) > 1 or "".join(row).strip():
                     yield first, line, [cell.strip() for cell in row]
         except csv.Error as error:
-            raise ValueError(
-                f"`path`: '{file.name}' is not a CSV file from row {line + 1} on, "
-                f"where a quotation mark may be open: {error}."
-            ) from None
+            raise ValueError(f"`path`: '{file.name}' is not a CSV file from row {line + 1} on, where a quotation mark may be open: {error}.") from None
 
 # %% ../../nbs/internals/data/tables.ipynb #6e0166bf
 def line_of(file: TableFile, row: int | None = None) -> int | None:
@@ -294,26 +288,39 @@ def csv_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFra
 
 # %% ../../nbs/internals/data/tables.ipynb #ee26a057
 @contextmanager
-def opened_parquet(file: TableFile) -> Iterator[Any]:
-    """A Parquet file opened by pyarrow. ValueError if it cannot be read."""
+def opened_parquet(file: TableFile, texts: Sequence[str] = ()) -> Iterator[Any]:
+    """A Parquet file opened by pyarrow, with dictionaries for the columns `texts`. ValueError if it cannot be read."""
     arrow = pyarrow_for(f"`path`: {shown(file.name)}")
     try:
-        with arrow.parquet.ParquetFile(file.content, buffer_size=1 << 20, pre_buffer=False) as opened:
+        with arrow.parquet.ParquetFile(file.content, buffer_size=1 << 20, pre_buffer=False, read_dictionary=texts) as opened:
             yield opened
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"`path`: '{file.name}' cannot be read as Parquet: {one_line(error)[:160]}") from None
 
 # %% ../../nbs/internals/data/tables.ipynb #341993bb
 def parquet_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFrame]:
-    """The rows of a Parquet file as dataframes with the columns in `kinds`."""
-    own = names_in(file)
+    """The rows of a Parquet file as dataframes with the columns in `kinds`. ValueError if one holds lists, or if too much would be unpacked."""
+    own, most, arrow = names_in(file), (1 << 27) + MOST_UNPACKED * Path(file.content).stat().st_size, pyarrow_for("Parquet")
     with opened_parquet(file) as opened:
-        wanted, size = [own[name] for name in kinds], Path(file.content).stat().st_size
-        if 8 * opened.metadata.num_rows * len(wanted) > (1 << 27) + MOST_UNPACKED * size:
-            raise ValueError(f"`path`: '{file.name}' unpacks to more than {MOST_UNPACKED} times its size; read it yourself, and give the arrays.")
-        for batch in opened.iter_batches(BATCH_ROWS, columns=wanted):
-            frame = batch.select(wanted).to_pandas(ignore_metadata=True, timestamp_as_object=False)
-            yield frame.set_axis(list(kinds), axis=1)
+        about, types = opened.metadata, {one.name: one.type for one in opened.schema_arrow}
+    for name in kinds:
+        if arrow.types.is_nested(types[own[name]]):
+            raise ValueError(f"`path`: '{file.name}', column {name!r} holds {types[own[name]]}; numbers, text or dates are expected.")
+    wanted = [own[name] for name in kinds]
+    texts = [name for name in wanted if re.fullmatch("(large_)?(string|binary)|string_view", str(types[name]))]
+    size = max(8 * about.num_rows * len(wanted), sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups)))
+    with opened_parquet(file, texts) as opened:
+        for batch in opened.iter_batches(BATCH_ROWS, columns=wanted) if size <= most else ():
+            cells = {name: batch.column(name) for name in wanted}
+            words = [one for one in cells.values() if re.match("dictionary<values=(large_)?(string|binary)", str(one.type))]
+            lengths = [arrow.compute.binary_length(one.dictionary).take(one.indices) for one in words]
+            size = sum(arrow.compute.sum(each).as_py() or 0 for each in lengths)
+            if size > most:
+                break
+            plain = [one.dictionary_decode() if name in texts else one for name, one in cells.items()]
+            yield arrow.RecordBatch.from_arrays(plain, list(kinds)).to_pandas(ignore_metadata=True, timestamp_as_object=False)
+    if size > most:
+        raise ValueError(f"`path`: '{file.name}' unpacks to more than {MOST_UNPACKED} times its size; read it yourself, and give the arrays.")
 
 # %% ../../nbs/internals/data/tables.ipynb #22925631
 def names_in(file: TableFile) -> dict[str, str]:
@@ -363,12 +370,9 @@ def require_column(name: Any, names: Collection[str], called: str, source: str) 
         return
     folded = {other.casefold(): other for other in names}
     close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
-    hint = " or ".join(repr(folded[hit]) for hit in close)
+    hint = f" Did you mean {' or '.join(repr(folded[hit]) for hit in close)}?" if close else ""
     more = f", ... ({len(names)} in all)" if len(names) > 12 else ""
-    raise ValueError(
-        f"{called}: '{source}' has no column {name!r}."
-        f"{f' Did you mean {hint}?' if hint else ''} Its columns: {', '.join([*names][:12])}{more}."
-    )
+    raise ValueError(f"{called}: '{source}' has no column {name!r}.{hint} Its columns: {', '.join([*names][:12])}{more}.")
 
 # %% ../../nbs/internals/data/tables.ipynb #ed68c798
 @dataclass(frozen=True)
@@ -570,9 +574,7 @@ def arrays_of(
         if folder is not None:
             folder.cleanup()
         if isinstance(error, OSError):
-            raise ValueError(
-                f"`cache_dir`: the arrays of the table cannot be written to '{cache_dir}': {error.strerror}. Name another folder."
-            ) from None
+            raise ValueError(f"`cache_dir`: the arrays of the table cannot be written to '{cache_dir}': {error.strerror}. Name another folder.") from None
         if option is None or not isinstance(error, BadCell) or isinstance(error, NotFinite) or error.column not in layout.inputs:
             raise
         return arrays_of(layout.encoded(option), cache_dir, labels, verbose, None, piece_rows, sites_dir)

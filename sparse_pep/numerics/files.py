@@ -44,7 +44,7 @@ def write_aside(path: str | Path, write: Callable[..., Any]) -> None:
         if aside is not None:
             Path(aside).unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+            raise OSError(error.errno, f"{error.strerror or error} (what was there is unchanged; make room or name a file elsewhere)", str(path)) from error
         raise
 
 # %% ../../nbs/internals/numerics/files.ipynb #c7462cf4
