@@ -3,13 +3,14 @@
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.linalg import solve_triangular
 from sklearn.cluster import KMeans
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
 from sparse_pep import LBFGS, SparsePEPRegressor
 from sparse_pep.datasets import smll, smse
+from sparse_pep.numerics.linalg import factorise, solve_lower
+from sparse_pep.sites import unexplained_variance
 from studies.common import LARGE, REGRESSION, at_hand, fitted, grid_of, mean_table, study_name, train_and_test
 from studies.runner import Study
 from studies.statistics import gains, interval, paired
@@ -22,8 +23,7 @@ N_CLUSTERS = 8
 def share_explained(model: SparsePEPRegressor, X: np.ndarray) -> np.ndarray:
     """σ² / (σ² + D_n) of each row (N,), where D_n is the variance of f that the inducing points leave unexplained."""
     Z, kernel = model.features_.Z, model.kernel_
-    L = np.linalg.cholesky(kernel(Z) + 1e-8 * np.mean(kernel.diag(Z)) * np.eye(len(Z)))
-    D = np.maximum(kernel.diag(X) - np.sum(solve_triangular(L, kernel(Z, X), lower=True) ** 2, axis=0), 0.0)
+    D, _ = unexplained_variance(kernel.diag(X), solve_lower(factorise(kernel(Z), 1e-8), kernel(Z, X)))
     return model.noise_std_**2 / (model.noise_std_**2 + D)
 
 
