@@ -20,7 +20,6 @@ POWERS = (0.0, 0.5, 0.8, 1.0)
 BINS = 10
 COUNTED = "flights an hour"  # counts made of hflights
 SLOW = ("student_t", "heteroscedastic_gaussian")  # likelihoods, which have a third of the rows
-LONG = ("naval", "yacht", "pol")  # sets on which a fit with noise that varies takes up to three minutes: one split, unless the size is "full"
 
 
 @lru_cache(maxsize=1)
@@ -112,8 +111,7 @@ def jobs_of(size: str) -> list[dict]:
             jobs += [job | {"likelihood": likelihood} for job in grid_of((COUNTED,), 5, (0.5,), (50,))]
         jobs += [job | {"likelihood": "classes"} for job in grid_of(CLASSIFICATION, 5, (0.5,), (50,))]
         jobs += [job | {"likelihood": "gaussian"} for job in grid_of(sets, 1, (0.5,), (200,))]
-    slow = [job for name in sets for job in grid_of((name,), 1 if name in LONG and size == "standard" else 5, POWERS, (50,))]
-    return jobs + [job | {"likelihood": likelihood} for likelihood in SLOW for job in slow]
+    return jobs + [job | {"likelihood": likelihood} for likelihood in SLOW for job in grid_of(sets, 5, POWERS, (50,))]
 
 
 def study(size: str) -> Study:
