@@ -164,8 +164,8 @@ class Predictive(Projection):
 
     def real_quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """The real y (S,) with P(Y ≤ y) = q for f ~ N(mean, var), by a search for each row."""
-        average = self.average_cdf
-        return inverse_cdf(lambda rows, y: average(y, mean[..., rows], var[..., rows]), q, *self.predict(mean, var), self.support)
+        moments = self.predict(mean, var)
+        return inverse_cdf(lambda rows, y: self.average_cdf(y, mean[..., rows], var[..., rows]), q, *moments, self.support)
 
     def blur(self, mean: np.ndarray) -> np.ndarray:
         """Half the square of `detail` at the y that is expected where f = mean (S,)."""
@@ -402,10 +402,6 @@ class Counts(Likelihood):
         """Mean square of log(y + ½), the variance that a function of mean 0 needs to reach the data."""
         return float(np.average(np.log(y + 0.5) ** 2, weights=weight))
 
-    def draw(self, rate: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One count for each rate, with the shape of `rate`; rates are limited to 1e18."""
-        return rng.poisson(np.minimum(rate, 1e18)).astype(float)
-
 # %% ../nbs/08_likelihoods.ipynb #4ab29911
 @dataclass(frozen=True)
 class Poisson(Counts):
@@ -436,14 +432,8 @@ class Poisson(Counts):
     def detail(self, y: np.ndarray) -> np.ndarray:
         return 1.0 / np.sqrt(2.8 + y)
 
-    def average_cdf(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-        found, many = np.empty(len(y)), (y > 1e3) & (y * var > 1e3)
-        found[many] = ndtr((digamma(y[many] + 1.0) - mean[many]) / np.sqrt(var[many] + 1.0 / y[many]))
-        found[~many] = super().average_cdf(y[~many], mean[~many], var[~many])
-        return found
-
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return self.draw(rate_of(f), rng)
+        return rng.poisson(np.minimum(rate_of(f), 1e18)).astype(float)
 
 # %% ../nbs/08_likelihoods.ipynb #02a19175
 @dataclass(frozen=True)
@@ -481,8 +471,8 @@ class NegativeBinomial(Counts):
         return np.sqrt(1.0 / (2.8 + y) + 0.5 / (1.0 + self.dispersion))
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        share = rng.gamma(self.dispersion, 1 / self.dispersion, np.shape(f))
-        return self.draw(rate_of(f) * share, rng)
+        rate = rate_of(f) * rng.gamma(self.dispersion, 1.0 / self.dispersion, np.shape(f))
+        return rng.poisson(np.minimum(rate, 1e18)).astype(float)
 
 # %% ../nbs/08_likelihoods.ipynb #c9bf7c7d
 def quartile_variance(y: np.ndarray, weight: np.ndarray | None = None) -> float:

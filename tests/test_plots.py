@@ -304,8 +304,6 @@ def test_three_classes_are_pooled_unless_one_is_chosen():
     assert sum(int(text.get_text()) for text in ax.texts) == 12
 
 
-# --- what is refused ------------------------------------------------------------------------------
-
 REFUSED = [  # a plot, its arguments, and changes to them with what the error says
     (plot_posterior_1d, {"model": Line(), "X": X, "y": Y}, [
         ({"X": np.c_[X, X]}, "`X` must be a vector .* or one column"),
@@ -339,10 +337,7 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "plot, given, change, words",
-    [(plot, given, change, words) for plot, given, cases in REFUSED for change, words in cases],
-)
+@pytest.mark.parametrize("plot, given, change, words", [(*one[:2], *case) for one in REFUSED for case in one[2]])
 def test_what_does_not_fit_is_refused_and_nothing_is_opened(plot, given, change, words):
     with pytest.raises(ValueError, match=words):
         plot(**given | change)

@@ -9,7 +9,7 @@ import pytest
 from reference import quantiles as exact
 from reference import tilted as reference
 from reference.compare import error
-from scipy.special import expit, gammaln, stdtr
+from scipy.special import expit, gammaln, ndtri, stdtr
 
 from sparse_pep import likelihoods
 from sparse_pep.estimators.persistence import KINDS, from_config, to_config
@@ -147,6 +147,16 @@ def test_quantiles_are_those_of_the_exact_distribution(likelihood, ys, refused):
             cut = isinstance(likelihood, Tobit) and y in likelihood.limits  # where the distribution function jumps
             below, above = (exact.cdf(likelihood, y + side * 1e-6 * (0.1 + abs(y)), m, v) for side in (-1, 1))
             assert below < q < above and (above - below < 1e-5 or cut)
+
+
+@pytest.mark.parametrize("likelihood", [StudentT(4.0, 1e-7), Gamma(1e10), Weibull(1e7), Beta(1e10), NegativeBinomial(1e10), Poisson(), Binomial(10**9)])
+def test_quantiles_where_the_noise_is_small_are_those_of_f_at_no_more_cost(likelihood, monkeypatch):
+    mean, var, count, cdf = np.array([0.3, -1.0]) + 30.0 * isinstance(likelihood, Counts), np.array([1.0, 0.04]), [], type(likelihood).cdf
+    monkeypatch.setattr(type(likelihood), "cdf", lambda self, y, f: (count.append(np.broadcast(y, f).size), cdf(self, y, f))[1])
+    for q in (0.05, 0.8):
+        expected = likelihood.predict(mean + ndtri(q) * np.sqrt(var), np.full(2, 1e-20))[0]
+        np.testing.assert_allclose(likelihood.quantile(q, mean, var), expected, rtol=1e-6)
+    assert 0 < sum(count) < 10_000
 
 
 @every_likelihood

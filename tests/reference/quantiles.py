@@ -43,9 +43,9 @@ GIVEN_F = {
 }
 
 
-def cdf(likelihood, y, mean, var):
+def cdf(likelihood, y, mean, var, given_f=None):
     """P(Y ≤ y) for f ~ N(mean, var)."""
-    given_f = labels if isinstance(likelihood, Binary) else GIVEN_F[type(likelihood).__name__]
+    given_f = given_f or (labels if isinstance(likelihood, Binary) else GIVEN_F[type(likelihood).__name__])
     with mp.workdps(25):
         step, y = mp.mpf(1) / 12, mp.mpf(float(y))
         nodes = [step * k for k in range(-96, 97)]
@@ -54,10 +54,5 @@ def cdf(likelihood, y, mean, var):
 
 def noise_cdf(likelihood, y, mean, var):
     """The same for noise that depends on a second function."""
-    with mp.workdps(25):
-        total = mp.mpf(0)
-        for k in range(-96, 97):
-            x = mp.mpf(k) / 12
-            noise = likelihood.base_variance * mp.exp(likelihood.gain * (mean[1] + mp.sqrt(var[1]) * x))
-            total += mp.ncdf((mp.mpf(float(y)) - mean[0]) / mp.sqrt(var[0] + noise)) * mp.npdf(x) / 12
-        return total
+    noise = lambda one, g: one.base_variance * mp.exp(one.gain * g)
+    return cdf(likelihood, y, mean[1], var[1], lambda one, y, g: mp.ncdf((y - mean[0]) / mp.sqrt(var[0] + noise(one, g))))
