@@ -53,6 +53,7 @@ def plot_win_matrix(table: pd.DataFrame, score: str, ax: Axes) -> None:
         ax.text(j, i, f"{100.0 * share[i, j]:.0f}", ha="center", va="center", weight=weight)
     names, places = [f"{power:g}" for power in table.columns], range(len(share))
     ax.set(xticks=places, xticklabels=names, yticks=places, yticklabels=names, xlabel="against power", ylabel="power")
+    ax.tick_params(labelsize=8)
     ax.set_title(f"{score.upper()}: % of runs won", fontsize=10)
 
 
@@ -62,6 +63,7 @@ def plot_average_ranks(table: pd.DataFrame, score: str, ax: Axes) -> None:
     ax.errorbar(range(len(rank)), rank, [rank - low, high - rank], fmt="ko", ecolor="C0", capsize=3)
     ax.axhline(0.5 * (len(rank) + 1), color="0.5", ls="--", lw=1.0)
     ax.set(xticks=range(len(rank)), xticklabels=[f"{power:g}" for power in table.columns])
+    ax.tick_params(axis="x", labelsize=8)
     ax.set(xlabel="power (0: VFE, 1: FITC or EP)", ylabel=f"average rank in {score.upper()} (1 is best)")
 
 

@@ -127,7 +127,7 @@ def inducing_figure(rows: pd.DataFrame, score: str) -> Figure:
         ax.set_title(name)
     for ax in axes[len(names) :]:
         ax.set_axis_off()
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=9)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
     return figure
 
 
