@@ -24,15 +24,15 @@ PATH = 60  # points with the objective alone
 MANY = 100_000
 
 
-def prepare(name: str, file: Path) -> tuple[int, int]:
-    """Write split 0 of a set into a file for `fit_row`; the numbers of training rows and of inputs."""
+def prepare(name: str, file: Path, split: int = 0) -> tuple[int, int]:
+    """Write a split of a set into a file for `fit_row`; the numbers of training rows and of inputs."""
     from sparse_pep.datasets import load_classification, load_regression
 
     data = load_classification(name) if name == "usps_3v5" else load_regression("hflights" if name == "late flights" else name)
     X, y = data.X, np.asarray(data.y, float)
     if name == "late flights":
         y = np.where(y > LATE, 1.0, -1.0)
-    train, test = data.splits[0]
+    train, test = data.splits[split]
     np.savez(file, X=X[train], y=y[train], X_test=X[test], y_test=y[test], labels=name in LABELS)
     return X[train].shape
 
