@@ -40,6 +40,7 @@ def test_finite_for_every_cavity(power):
     y, *cavity = (axis.ravel() for axis in grid)
     found = LIKELIHOOD.tilted(y, np.stack(cavity[:2]), np.stack(cavity[2:]), power)
     assert all(np.all(np.isfinite(part)) for part in found) and np.all(found.error <= 1.0)
+    HeteroscedasticGaussian(1.0, 5e4).tilted(y, 1e39 * np.stack(cavity[:2]), np.stack(cavity[2:]), power)  # as in a line search: no error
 
 
 def test_samples_have_the_predicted_moments():
@@ -48,8 +49,7 @@ def test_samples_have_the_predicted_moments():
     draws = LIKELIHOOD.sample(f, np.random.default_rng(0))
     assert abs(draws.mean() - mean[0]) < 5.0 * np.sqrt(var[0] / 40_000)
     assert abs(draws.var() / var[0] - 1.0) < 5.0 * np.sqrt(2.0 / 40_000)
-    spread = np.array([[0.7], [0.9]])
-    g = 1.2 + np.sqrt(0.9) * np.random.default_rng(1).normal(size=400_000)
+    spread, g = np.array([[0.7], [0.9]]), 1.2 + np.sqrt(0.9) * np.random.default_rng(1).normal(size=400_000)
     assert LIKELIHOOD.predict(f[:, :1], spread)[1][0] == pytest.approx(0.7 + LIKELIHOOD.noise(g).mean(), rel=0.01)
 
 

@@ -21,11 +21,11 @@ from scipy.linalg import blas, cython_blas, lapack
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #b3cd4d99
 def log1p_ratio(x: ArrayLike) -> np.ndarray:
-    """log(1 + x) / x (shape of x), continued by its limit 1 at x = 0, correct to 2 units in the last place. ValueError unless every
-    x is above -1. The limit is in the remark on VFE, section 3.5 of Bui, Yan and Turner (2017).
+    """log(1 + x) / x (shape of x), continued by its limit 1 at x = 0, correct to 2 units in the last place; NaN remains. ValueError
+    if an x is not above -1. The limit is in the remark on VFE, section 3.5 of Bui, Yan and Turner (2017).
     """
     x = np.asarray(x, dtype=float)
-    if not (x > -1.0).all():
+    if (x <= -1.0).any():
         raise ValueError(f"`x` must be greater than -1 everywhere; the smallest value is {np.min(x)}.")
     safe = np.where(x == 0.0, 1.0, x)
     return np.where(x == 0.0, 1.0, np.log1p(safe) / safe)
