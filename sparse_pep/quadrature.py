@@ -468,34 +468,35 @@ def moments_at(likelihood: Any, power: float, first: np.ndarray, second: np.ndar
 from scipy.special import expit, ndtri
 
 # %% ../nbs/09c_intervals.ipynb #1a7e0004
-REACH, STEPS, STEEP_STEPS = 7.0, 70, 300  # standard deviations to both sides; steps between them, of f and of u
+# standard deviations to both sides; and, for needed steps from … up to …, how many are taken after how many halvings
+REACH, KINDS = 7.0, ((0, 20, 20, 0), (20, 35, 35, 0), (35, 70, 70, 0), (70, 2e3, 130, 14), (2e3, np.inf, 300, 50))
 
 
-def steep_places(function: Callable, rows: np.ndarray, mean: np.ndarray, std: np.ndarray, width: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def steep_places(function: Callable, rows: np.ndarray, mean: np.ndarray, std: np.ndarray, width: np.ndarray, steps: int, halvings: int) -> tuple:
     """f and their weights, both (n, T), for rows with mean, std and width (n, 1); Equation 9c.3 of the site."""
     low, high = mean - REACH * std, mean + REACH * std
     first, last = function(rows, low), function(rows, high)
-    for _ in range(50):
+    for _ in range(halvings):
         middle = 0.5 * (low + high)
         before = (2.0 * function(rows, middle) - first - last) * (last - first) < 0.0
         low, high = np.where(before, middle, low), np.where(before, high, middle)
-    u = np.linspace(*np.arcsinh((mean + REACH * std * [-1.0, 1.0] - middle) / width).T, STEEP_STEPS, axis=1)
+    u = np.linspace(*np.arcsinh((mean + REACH * std * [-1.0, 1.0] - middle) / width).T, steps, axis=1)
     f = middle + width * np.sinh(u)
     return f, np.cosh(u) * np.exp(-0.5 * ((f - mean) / std) ** 2)
 
 
 def gaussian_average(function: Callable, mean: np.ndarray, var: np.ndarray, width: float | np.ndarray) -> np.ndarray:
     """E[g(f)] (S,) for f ~ N(mean, var), each (S,). function(rows, f) returns g (n, T) for the values f (n, T) of these rows, and
-    g rises or falls over the length `width`, () or (S,), of f. Cost 71 values for each row, 352 where the width is small.
+    g rises or falls over the length `width`, () or (S,), of f. Cost 21 to 71 values for each row, up to 352 where the width is small.
     """
     mean, std, out = mean[:, None], np.sqrt(var)[:, None], np.empty(len(mean))
     width = np.maximum(np.reshape(width, (-1, 1)), 1e-12 * std)
-    x = np.linspace(-REACH, REACH, STEPS + 1)
-    for is_steep, most in ((False, 2800), (True, 660)):  # rows at once; steep is where Equation 9c.2 of the site is below 0.2
-        alike = np.flatnonzero((1.3 * std**2 > 15.0 * width**2) == is_steep)
-        for rows in (alike[k : k + most] for k in range(0, len(alike), most)):
+    needed = np.ravel(2.0 * REACH / 0.8 * np.sqrt(1.0 + 1.3 * (std / width) ** 2))  # steps, by Equation 9c.2 of the site
+    for least, most, steps, halvings in KINDS:
+        alike, x = np.flatnonzero((least < needed) & (needed <= most)), np.linspace(-REACH, REACH, steps + 1)
+        for rows in (alike[k : k + 1000] for k in range(0, len(alike), 1000)):
             m, s = mean[rows], std[rows]
-            f, weight = steep_places(function, rows, m, s, width[rows]) if is_steep else (m + s * x, np.exp(-0.5 * x**2))
+            f, weight = steep_places(function, rows, m, s, width[rows], steps, halvings) if halvings else (m + s * x, np.exp(-0.5 * x**2))
             out[rows] = np.sum(function(rows, f) * weight, axis=1) / np.sum(weight, axis=-1)
     return out
 
