@@ -908,7 +908,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
     def predict_quantiles(self, X: ArrayLike, q: ArrayLike) -> np.ndarray:
         """Quantiles (S, Q) of the predictive distribution of y at X (S, D), for each of the probabilities q (Q,)
         between 0 and 1: the smallest y with P(Y ≤ y) ≥ q, noise included. (S, K, Q) for K outputs. They are exact
-        to about 1e-8 and cost a few hundred evaluations of a distribution function for each row, in addition to `predict_f`.
+        to about 1e-8 and cost some hundred evaluations of a distribution function for each row, some thousand if it has little noise.
         """
         q = np.atleast_1d(as_floats(q, "q"))
         if q.ndim != 1 or not np.all((q > 0.0) & (q < 1.0)):
