@@ -2,7 +2,7 @@
 
     python -m benchmarks.variational --python gpflow=/envs/tf/bin/python
 
-GPflow's SGPR and our power 0 train from the same place, by L-BFGS, until they stop or half a minute is over, and power 0.5 does the
+GPflow's SGPR and our power 0 train from the same place, by L-BFGS, until they stop or twenty seconds are over, and power 0.5 does the
 same: five sets, three splits, 50 inducing points, Matérn-3/2. A row for each run is in `nbs/about/benchmarks/variational.csv`.
 """
 
@@ -23,7 +23,7 @@ def main() -> None:
     """Run the comparison from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
-    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--seconds", type=float, default=20.0)
     given = parser.parse_args()
     pythons, rows = interpreters(given.python), []
     with tempfile.TemporaryDirectory() as folder:

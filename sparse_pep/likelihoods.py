@@ -151,7 +151,7 @@ class Predictive(Projection):
         return self.tilted(y, mean, var, 1.0).log_z
 
     def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """P(Y ≤ y | f), of the shape to which y and f broadcast, for whole numbers continued to real y."""
+        """P(Y ≤ y | f), rising or falling in f, of the shape to which y and f broadcast, for whole numbers continued to real y."""
         raise NotImplementedError(f"the likelihood {type(self).__name__} defines no `cdf`, so its predictions have no quantiles.")
 
     def detail(self, y: np.ndarray) -> float | np.ndarray:
@@ -164,8 +164,8 @@ class Predictive(Projection):
 
     def real_quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """The real y (S,) with P(Y ≤ y) = q for f ~ N(mean, var), by a search for each row."""
-        moments = self.predict(mean, var)
-        return inverse_cdf(lambda rows, y: self.average_cdf(y, mean[..., rows], var[..., rows]), q, *moments, self.support)
+        average = self.average_cdf
+        return inverse_cdf(lambda rows, y: average(y, mean[..., rows], var[..., rows]), q, *self.predict(mean, var), self.support)
 
     def blur(self, mean: np.ndarray) -> np.ndarray:
         """Half the square of `detail` at the y that is expected where f = mean (S,)."""

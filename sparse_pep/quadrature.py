@@ -469,7 +469,7 @@ from scipy.special import expit, ndtri
 
 # %% ../nbs/09c_intervals.ipynb #1a7e0004
 # standard deviations to both sides; and, for needed steps from … up to …, how many are taken after how many halvings
-REACH, KINDS = 7.0, ((0, 20, 20, 0), (20, 35, 35, 0), (35, 70, 70, 0), (70, 2e3, 130, 14), (2e3, np.inf, 300, 50))
+REACH, GRIDS = 7.0, ((0, 20, 20, 0), (20, 35, 35, 0), (35, 70, 70, 0), (70, 2e3, 130, 14), (2e3, np.inf, 300, 50))
 
 
 def steep_places(function: Callable, rows: np.ndarray, mean: np.ndarray, std: np.ndarray, width: np.ndarray, steps: int, halvings: int) -> tuple:
@@ -492,7 +492,7 @@ def gaussian_average(function: Callable, mean: np.ndarray, var: np.ndarray, widt
     mean, std, out = mean[:, None], np.sqrt(var)[:, None], np.empty(len(mean))
     width = np.maximum(np.reshape(width, (-1, 1)), 1e-12 * std)
     needed = np.ravel(2.0 * REACH / 0.8 * np.sqrt(1.0 + 1.3 * (std / width) ** 2))  # steps, by Equation 9c.2 of the site
-    for least, most, steps, halvings in KINDS:
+    for least, most, steps, halvings in GRIDS:
         alike, x = np.flatnonzero((least < needed) & (needed <= most)), np.linspace(-REACH, REACH, steps + 1)
         for rows in (alike[k : k + 1000] for k in range(0, len(alike), 1000)):
             m, s = mean[rows], std[rows]

@@ -282,7 +282,7 @@ def stopped(rng):
             process.wait(before)
         process.send_signal(number)
         status = process.wait()
-        if status not in (0, 2, 3, 130, 128 + number, -number) or (Path(folder) / "m.npz").exists() < (status in (0, 3)):  # it may be written, and the signal come before the end
+        if status not in (0, 2, 3, 130, 128 + number, -number) or status in (0, 3) and not (Path(folder) / "m.npz").exists():
             return f"status {status} after {number!r}, with {os.listdir(folder)}"
         subprocess.run(kept, check=True, **more)
         found, whole = (load(f"{folder}/{name}.npz").predict_f(X) for name in ("m", "whole"))
