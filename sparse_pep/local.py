@@ -30,6 +30,16 @@ def sites_on_f(precision: np.ndarray, shift: np.ndarray, dff: np.ndarray, power:
     return precision / left, shift / left
 
 # %% ../nbs/20_local.ipynb #90c3b90d
+def solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The solutions (G, b, k) of G systems with a `matrix` (G, b, b) and a `right` side (G, b, k), NaN where it is singular."""
+    try:
+        return np.linalg.solve(matrix, right)
+    except np.linalg.LinAlgError:
+        if len(matrix) == 1:
+            return np.full(right.shape, np.nan)
+        return np.concatenate([solved(*one) for one in zip(matrix[:, None], right[:, None])])
+
+
 def site_on_u(D: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """T (G, b, b) and ν (G, b, K) of G blocks, as functions of W_bᵀu, from D (G, b, b) and the
     sites τ̃ (G, b), ν̃ (G, b, K) of their data points on f (Equation 20.2 of the site). Cost O(Gb³). Where each data point
@@ -39,7 +49,7 @@ def site_on_u(D: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np
     if D.ndim == 2:
         left = 1.0 + power * precision * D
         return (precision / left)[:, :, None] * one, shift / left[:, :, None]
-    found = np.linalg.solve(one + power[:, :, None] * own * D, np.concatenate([one * own, shift], axis=2))
+    found = solved(one + power[:, :, None] * own * D, np.concatenate([one * own, shift], axis=2))
     return found[:, :, : len(one)], found[:, :, len(one) :]
 
 # %% ../nbs/20_local.ipynb #b1d6ee41
@@ -61,11 +71,11 @@ def exchange(A: Any, D: Any, mean: np.ndarray, site: Pair, on_f: Pair, signed: b
     tau, A_bt, D_bt = tau[:, :, None], A[:, b:].swapaxes(1, 2), D[:, b:].swapaxes(1, 2)
     E = one + tau * D[:, :b]
     F = tau * one - E @ T
-    found = np.linalg.solve(E, np.concatenate([tau * D_bt, nu_f], axis=2))
+    found = solved(E, np.concatenate([tau * D_bt, nu_f], axis=2))
     g, rho = found[:, :, :t], found[:, :, t:]
     a, system = A_bt - A[:, :b] @ g, E + F @ A[:, :b]
     right = np.concatenate([F @ a, nu_f - E @ nu - F @ mean[:, :b]], axis=2)
-    found = np.linalg.solve(system, right)
+    found = solved(system, right)
     var = D_tt + A_tt - np.sum(D_bt * g + g * (A_bt + a) + a * found[:, :, :t], axis=1)
     ends = ((g, -mean[:, :b]), (D_bt, rho), (a, found[:, :, t:]))
     mean = mean[:, b:] + sum(left.swapaxes(1, 2) @ right for left, right in ends)
@@ -105,11 +115,6 @@ class FittedRows:
     def signed(self) -> bool:
         """Whether some site has a negative precision."""
         return bool(np.any(self.precision < 0.0))
-
-    @property
-    def n_bytes(self) -> int:
-        """The memory that the fields take."""
-        return sum(np.asarray(part).nbytes for part in self.parts().values() if part is not None)
 
 # %% ../nbs/20_local.ipynb #0676fc72
 class LocalRows(FittedRows):
@@ -210,11 +215,6 @@ def stacks(
 
     return at
 
-# %% ../nbs/20_local.ipynb #02ad806c
-def parts_of(members: np.ndarray) -> list[slice]:
-    """Slices of the groups `members` (G, b) whose matrices are computed together."""
-    return chunk_slices(len(members), 1, TOGETHER)
-
 # %% ../nbs/20_local.ipynb #91317a55
 def exchanged(
     rows: LocalRows, members: np.ndarray, D: Pair, A: Sequence[Pair], means: Sequence[np.ndarray],
@@ -270,7 +270,7 @@ def local_predict(
             for part, D, A, means in at(share):
                 mean[:, tests[part]], var[:, tests[part]] = exchanged(rows, members[part], D, A, means)
 
-        map_chunks(work, parts_of(members))
+        map_chunks(work, chunk_slices(len(members), 1, TOGETHER))
     bad = np.flatnonzero(np.isnan(mean).any(axis=0) | np.isnan(var).any(axis=0))
     mean += np.broadcast_to(model.mean(X).T, mean.shape)
     if len(bad):
@@ -285,8 +285,7 @@ def local_rows(
     """What local predictions need of the rows and the sites of a fit to data in memory. `power` is
     α of rows without a power of their own; `labels` (B,) are the user's names of the blocks.
     """
-    own = power if data.power is None else data.power
-    power, weight = per_row(data.n_data, power=own, weight=data.weight)
+    power, weight = per_row(data.n_data, power=power if data.power is None else data.power, weight=data.weight)
     sites = fit.site_precision, fit.site_shift
     if fit.own_sites:  # in blocks they are functions of f already
         sites = sites_on_f(*sites, fit.dff, power)
@@ -315,10 +314,9 @@ def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: 
     mean, var = (np.full((2, n, data.n_data), np.nan) for n in (C * K, C))
     for members, tests, counted in left_out_groups(rows):
         at = stacks(model, posteriors, rows, data.X, members, tests)
-        for part, D, A, means in at(parts_of(members)):
+        for part, D, A, means in at(chunk_slices(len(members), 1, TOGETHER)):
             for i, local in enumerate((True, False)):
-                found = exchanged(rows, members[part], D, A, means, counted[part], local)
-                mean[i][:, tests[part]], var[i][:, tests[part]] = found
+                mean[i][:, tests[part]], var[i][:, tests[part]] = exchanged(rows, members[part], D, A, means, counted[part], local)
     good = np.flatnonzero(np.isfinite(mean).all(axis=(0, 1)))
     if not len(good):
         return -np.inf

@@ -37,12 +37,22 @@ def data_dir() -> Path:
     return outside("SPARSE_PEP_DATA", BESIDE / "data")
 
 
-@pytest.fixture(scope="session")
-def vectors() -> dict:
+def exact_numbers(name: str) -> dict:
     """Exact reference numbers, computed in 50-digit arithmetic."""
     path = outside("SPARSE_PEP_VECTORS", BESIDE / "vectors")
-    path = path / "vectors.json" if path.is_dir() else path
-    return json.loads(path.read_text())
+    return json.loads(((path if path.is_dir() else path.parent) / name).read_text())
+
+
+@pytest.fixture(scope="session")
+def vectors() -> dict:
+    """Those of the paper's models."""
+    return exact_numbers("vectors.json")
+
+
+@pytest.fixture(scope="session")
+def beyond() -> dict:
+    """Those of what goes beyond the paper."""
+    return exact_numbers("beyond.json")
 
 
 def sources(root: Path) -> set[Path]:

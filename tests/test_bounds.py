@@ -1,11 +1,9 @@
 """The tight form of the energy: exact numbers, dense references, the ladder of bounds, and wherever the data live."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import BESIDE, outside
 from reference import dense
 from reference.compare import error, gradient_error
 from reference.problems import KERNELS, Problem, SearchedGaussian
@@ -21,12 +19,6 @@ from sparse_pep.sites import q_moments
 from sparse_pep.training import LBFGS, Adam, train
 
 GRADIENTS = {"log_variance": "kernel.log_variance", "log_lengthscales": "kernel.log_lengthscale", "Z": "features.Z"}
-
-
-@pytest.fixture(scope="session")
-def beyond():
-    """Exact numbers of what goes beyond the paper."""
-    return json.loads(outside("SPARSE_PEP_BEYOND", BESIDE / "vectors" / "beyond.json").read_text())
 
 
 def labels_of(blocks, n_data):

@@ -1,11 +1,10 @@
 """Exact numbers, computed elsewhere, of fits to values, slopes, signs of slopes, averages and differences together."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import BESIDE, outside
+from conftest import exact_numbers
 from reference.compare import error
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
@@ -29,8 +28,7 @@ def observation(row, y=None, **noise):
 @pytest.mark.parametrize("case", range(3))
 @pytest.mark.parametrize("kind, tolerance", [("gaussian", 1e-8), ("mixed", 1e-6)])
 def test_exact_numbers_of_observations(kind, tolerance, case):
-    path = outside("SPARSE_PEP_VECTORS", BESIDE / "vectors") / "functionals.json"
-    exact = json.loads(path.read_text())[kind][case]
+    exact = exact_numbers("functionals.json")[kind][case]
     rows = []
     for row, y in zip(exact["observations"], exact["y"]):
         label = kind == "mixed" and row["kind"] == "difference"

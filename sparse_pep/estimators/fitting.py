@@ -613,7 +613,7 @@ def rows_for_prediction(
     n_neighbours = N_NEIGHBOURS if isinstance(local, str) else int(local)
     rows = local_rows(fit, data.rows, data.power, n_neighbours, data.labels)
     used = f"{n_neighbours} neighbours" if rows.blocks is None else "blocks"
-    entries = {"local": used, "local_megabytes": rows.n_bytes / 1e6}
+    entries = {"local": used, "local_megabytes": sum(np.asarray(part).nbytes for part in rows.parts().values() if part is not None) / 1e6}
     if rows.blocks is None and np.max(rows.power) > HIGHEST_POWER:
         return None, {"local": f"off, because a power is above {HIGHEST_POWER}"}
     gain = local_gain(model, fit.posteriors, data.rows, rows)
