@@ -402,6 +402,9 @@ class Counts(Likelihood):
         """Mean square of log(y + ½), the variance that a function of mean 0 needs to reach the data."""
         return float(np.average(np.log(y + 0.5) ** 2, weights=weight))
 
+    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return rng.poisson(np.minimum(rate_of(f), 1e18)).astype(float)
+
 # %% ../nbs/08_likelihoods.ipynb #4ab29911
 @dataclass(frozen=True)
 class Poisson(Counts):
@@ -431,9 +434,6 @@ class Poisson(Counts):
 
     def detail(self, y: np.ndarray) -> np.ndarray:
         return 1.0 / np.sqrt(2.8 + y)
-
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return rng.poisson(np.minimum(rate_of(f), 1e18)).astype(float)
 
 # %% ../nbs/08_likelihoods.ipynb #02a19175
 @dataclass(frozen=True)
@@ -471,8 +471,8 @@ class NegativeBinomial(Counts):
         return np.sqrt(1.0 / (2.8 + y) + 0.5 / (1.0 + self.dispersion))
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        rate = rate_of(f) * rng.gamma(self.dispersion, 1.0 / self.dispersion, np.shape(f))
-        return rng.poisson(np.minimum(rate, 1e18)).astype(float)
+        share = rng.gamma(self.dispersion, 1.0 / self.dispersion, np.shape(f))
+        return super().sample(f + np.log(np.maximum(share, np.finfo(float).tiny)), rng)
 
 # %% ../nbs/08_likelihoods.ipynb #c9bf7c7d
 def quartile_variance(y: np.ndarray, weight: np.ndarray | None = None) -> float:
