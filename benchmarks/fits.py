@@ -78,8 +78,8 @@ def label_score(objective: Objective, X: np.ndarray, y: np.ndarray) -> dict:
     return {"error": float(np.mean(np.where(mean > 0.0, 1.0, -1.0) != y)), "log_density": float(np.mean(log_ndtr(y * mean / np.sqrt(1.0 + var))))}
 
 
-def fit_row(system: object, file: str, n_inducing: int, power: float, limit: float, variant: str = "") -> dict:
-    """Train for `limit` seconds, then score; `trace` has a dictionary for each place that was scored."""
+def fit_row(system: object, file: str, n_inducing: int, power: float, limit: float, variant: str = "", unscored: bool = False) -> dict:
+    """Train for `limit` seconds, then score unless `unscored`; `trace` has a dictionary for each place that is kept."""
     data = np.load(file)
     X, y, X_test, y_test = (np.array(data[name]) for name in ("X", "y", "X_test", "y_test"))
     begin = CLOCK()
@@ -96,5 +96,5 @@ def fit_row(system: object, file: str, n_inducing: int, power: float, limit: flo
     recorded = Recorded(objective.function(), objective.sign, begin, limit)
     with objective.session(), suppress(TimeIsUp):
         objective.minimise(recorded, 1_000_000)
-    trace = scored(objective, recorded.best, SCORED[len(X) > MANY], score)
+    trace = scored(objective, recorded.best, 0 if unscored else SCORED[len(X) > MANY], score)
     return {"evaluations": len(recorded.trace), "seconds": recorded.trace[-1][0], "objective_end": recorded.best[-1][1], "trace": trace}

@@ -246,6 +246,7 @@ def main() -> None:
     parser.add_argument("--power", type=float, default=0.0)
     parser.add_argument("--budget", type=float, default=8.0, help="seconds of repeats or of a fit; of training: iterations")
     parser.add_argument("--data", help="of a fit: the file that `benchmarks.fits.prepare` wrote")
+    parser.add_argument("--unscored", action="store_true", help="of a fit: the objective alone")
     given = parser.parse_args()
     threads = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count()))
     if hasattr(os, "sched_setaffinity"):  # some libraries count cores and listen to no variable
@@ -258,7 +259,7 @@ def main() -> None:
         return
     n_data, n_inducing = map(int, given.size.split("x"))
     if given.task == "fit":
-        print(json.dumps(importlib.import_module("benchmarks.fits").fit_row(system, given.data, n_inducing, given.power, given.budget, variant)))
+        print(json.dumps(importlib.import_module("benchmarks.fits").fit_row(system, given.data, n_inducing, given.power, given.budget, variant, given.unscored)))
         return
     budget = int(given.budget) if given.task in ("training", "classification") else given.budget
     print(json.dumps(TASKS[given.task](system, n_data, n_inducing, given.power, budget)))
