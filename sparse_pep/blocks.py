@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .numerics.linalg import add_weighted, dger, log1p_ratio, solve_lower
+from .numerics.linalg import add_weighted, dger, log1p_ratio, solve_each, solve_lower
 from .numerics.threads import chunk_slices, one_blas_thread
 from .numerics.validation import as_floats
 from .shards import Shard
@@ -307,11 +307,10 @@ def with_inner_sites(
     """
     (T, nu), (precision, shift), w = site, inner, weight[:, None, None]
     A, one = half.transpose(0, 2, 1) @ half, np.eye(half.shape[2])
-    gain = A @ np.linalg.inv(one - w * T @ A)
+    gain = solve_each(one - w * A @ T, A)
     m, C = mu + gain @ (w * (T @ mu - nu)), gain + D  # given the sites of the other blocks
-    lifted = one + C * precision[:, None, :]
-    mean = np.linalg.solve(lifted, m + C @ np.moveaxis(shift, 0, -1))
-    return np.moveaxis(mean, -1, 0), np.einsum("gkk->gk", np.linalg.solve(lifted, C))
+    found = solve_each(one + C * precision[:, None, :], np.concatenate([C, m + C @ np.moveaxis(shift, 0, -1)], axis=2))
+    return np.moveaxis(found[:, :, len(one) :], -1, 0), np.einsum("gkk->gk", found[:, :, : len(one)])
 
 # %% ../nbs/12_blocks.ipynb #5ea1c031
 KEPT_SITES = 2_000_000  # entries of the D_b: they and R are kept for the gradient up to 32 MB

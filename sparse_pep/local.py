@@ -15,7 +15,7 @@ import numpy as np
 
 from .inference import Fit
 from .model import Model, model_covariance, model_predict, predictive_log_density
-from .numerics.linalg import solve_lower
+from .numerics.linalg import solve_each, solve_lower
 from .numerics.threads import chunk_slices, map_chunks, one_blas_thread
 from .shards import Rows, per_row
 from .sites import Posterior
@@ -30,16 +30,6 @@ def sites_on_f(precision: np.ndarray, shift: np.ndarray, dff: np.ndarray, power:
     return precision / left, shift / left
 
 # %% ../nbs/20_local.ipynb #90c3b90d
-def solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The solutions (G, b, k) of G systems with a `matrix` (G, b, b) and a `right` side (G, b, k), NaN where it is singular."""
-    try:
-        return np.linalg.solve(matrix, right)
-    except np.linalg.LinAlgError:
-        if len(matrix) == 1:
-            return np.full(right.shape, np.nan)
-        return np.concatenate([solved(*one) for one in zip(matrix[:, None], right[:, None])])
-
-
 def site_on_u(D: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """T (G, b, b) and ν (G, b, K) of G blocks, as functions of W_bᵀu, from D (G, b, b) and the
     sites τ̃ (G, b), ν̃ (G, b, K) of their data points on f (Equation 20.2 of the site). Cost O(Gb³). Where each data point
@@ -49,7 +39,7 @@ def site_on_u(D: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np
     if D.ndim == 2:
         left = 1.0 + power * precision * D
         return (precision / left)[:, :, None] * one, shift / left[:, :, None]
-    found = solved(one + power[:, :, None] * own * D, np.concatenate([one * own, shift], axis=2))
+    found = solve_each(one + power[:, :, None] * own * D, np.concatenate([one * own, shift], axis=2))
     return found[:, :, : len(one)], found[:, :, len(one) :]
 
 # %% ../nbs/20_local.ipynb #b1d6ee41
@@ -71,17 +61,17 @@ def exchange(A: Any, D: Any, mean: np.ndarray, site: Pair, on_f: Pair, signed: b
     tau, A_bt, D_bt = tau[:, :, None], A[:, b:].swapaxes(1, 2), D[:, b:].swapaxes(1, 2)
     E = one + tau * D[:, :b]
     F = tau * one - E @ T
-    found = solved(E, np.concatenate([tau * D_bt, nu_f], axis=2))
+    found = solve_each(E, np.concatenate([tau * D_bt, nu_f], axis=2))
     g, rho = found[:, :, :t], found[:, :, t:]
     a, system = A_bt - A[:, :b] @ g, E + F @ A[:, :b]
     right = np.concatenate([F @ a, nu_f - E @ nu - F @ mean[:, :b]], axis=2)
-    found = solved(system, right)
+    found = solve_each(system, right)
     var = D_tt + A_tt - np.sum(D_bt * g + g * (A_bt + a) + a * found[:, :, :t], axis=1)
     ends = ((g, -mean[:, :b]), (D_bt, rho), (a, found[:, :, t:]))
     mean = mean[:, b:] + sum(left.swapaxes(1, 2) @ right for left, right in ends)
     proper = var > 0.0
-    for ratio in (one - T @ A[:, :b], E, np.linalg.solve(E, system)) if signed else ():
-        proper &= np.linalg.eigvals(ratio).real.min(axis=1, keepdims=True) > 0.0
+    for ratio in (one - T @ A[:, :b], E, solve_each(E, system)) if signed else ():
+        proper &= np.linalg.eigvals(np.nan_to_num(ratio, nan=-1.0)).real.min(axis=1, keepdims=True) > 0.0
     return np.where(proper[:, :, None], mean, np.nan), np.where(proper, var, np.nan)
 
 # %% ../nbs/20_local.ipynb #e94996b1

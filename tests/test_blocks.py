@@ -8,7 +8,7 @@ from laws.adapter import chunks_of
 from reference.compare import error, properties
 from reference.problems import SearchedGaussian
 
-from sparse_pep.blocks import Partition, block_cholesky, block_chunks, clustered_blocks, log_det_ratio, unexplained_blocks
+from sparse_pep.blocks import Partition, block_cholesky, block_chunks, clustered_blocks, log_det_ratio, unexplained_blocks, with_inner_sites
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian, Probit, StudentT
@@ -35,6 +35,13 @@ def test_labels_and_powers():
     for power in (0.3, [0.5, 0.0, 1.0], [0.0, 1.0, 0.5, 0.0]):
         assert blocks.powers(power).tolist() == [[0.3] * 4, [0.0, 1.0, 0.5, 0.0]][np.ndim(power)]
     assert Partition([2, 0, 1]).powers([0.1, 0.2, 0.3]).tolist() == [0.1, 0.2, 0.3]  # blocks of one: as the rows are
+
+
+def test_a_block_whose_noise_is_lost_in_rounding_does_not_stop_the_others():
+    D = np.stack([np.eye(2), np.ones((2, 2))])
+    outer, inner = (np.zeros((2, 2, 2)), np.zeros((2, 2, 1))), (np.full((2, 2), 1e18), np.ones((1, 2, 2)))
+    mean, var = with_inner_sites(np.zeros((2, 1, 2)), np.zeros((2, 2, 1)), D, outer, inner, np.ones(2))
+    np.testing.assert_allclose((mean[0], var), [[[1e-18] * 2, [np.nan] * 2]] * 2, rtol=1e-12)
 
 
 X6, LABELS6 = np.arange(6.0)[:, None], np.array([0, 0, 1, 1, 2, 2])

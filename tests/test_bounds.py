@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reference import dense
 from reference.compare import error, gradient_error
-from reference.problems import KERNELS, Problem, SearchedGaussian
+from reference.problems import KERNELS, Problem, SearchedGaussian, labels_of
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.features import GaussianBlur, InducingPoints
@@ -21,13 +21,6 @@ from sparse_pep.training import LBFGS, Adam, train
 GRADIENTS = {"log_variance": "kernel.log_variance", "log_lengthscales": "kernel.log_lengthscale", "Z": "features.Z"}
 
 
-def labels_of(blocks, n_data):
-    labels = np.empty(n_data, dtype=int)
-    for b, members in enumerate(blocks):
-        labels[members] = b
-    return labels
-
-
 def test_exact_numbers(beyond):
     seen = 0
     for problem in beyond["gaussian"]:
@@ -40,7 +33,7 @@ def test_exact_numbers(beyond):
         for case in problem["cases"]:
             if case["method"] not in ("t", "bt", "tpep"):
                 continue
-            blocks = labels_of(problem["blocks"], len(y)) if case.get("use_blocks") else None
+            blocks = labels_of(problem["blocks"]) if case.get("use_blocks") else None
             data = Rows(X, y, weight, noise - noise.min(), blocks=blocks)
             fit, gradient = model_gradient(model, data, case.get("alpha", 0.0), tight=True)
             assert abs(fit.log_evidence / case["logZ"] - 1) < 1e-8

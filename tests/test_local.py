@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from reference.problems import labels_of
 from scipy.stats import norm
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
@@ -37,10 +38,7 @@ def test_trained_blocks_agree_with_exact_numbers(beyond, number):
     entry = beyond["local"][number]
     noise = np.array(entry["noise_var"])
     model, X, y, X_test = problem_of(entry, Gaussian(noise.min() / 2))
-    labels = np.empty(len(X), dtype=int)
-    for b, members in enumerate(entry["blocks"]):
-        labels[members] = b
-    data = Rows(X, y, known_variance=noise - noise.min() / 2, blocks=labels)
+    data = Rows(X, y, known_variance=noise - noise.min() / 2, blocks=labels_of(entry["blocks"]))
     for case in entry["cases"]:
         fit, own = model_evidence(model, data, case["alpha"]), np.array(entry["assign"])
         rows = local_rows(fit, data, case["alpha"])

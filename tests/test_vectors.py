@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from reference.compare import error
-from reference.problems import SearchedGaussian
+from reference.problems import SearchedGaussian, labels_of
 
 from sparse_pep.blocks import Partition
 from sparse_pep.estimators import SparsePEPRegressor
@@ -39,11 +39,7 @@ class Problem:
         self.raw = next(problem for problem in vectors["regression"] if problem["id"] == name)
         self.cases, kernel, noise = self.raw["cases"], self.raw["kernel"], self.raw["noise_var"]
         self.X, self.y, Z, self.X_test = (np.array(self.raw[key]) for key in ("X", "y", "Z", "Xtest"))
-        self.labels = None
-        if self.raw["blocks"]:
-            self.labels = np.empty(len(self.y), dtype=int)
-            for b, members in enumerate(self.raw["blocks"]):
-                self.labels[members] = b
+        self.labels = labels_of(self.raw["blocks"]) if self.raw["blocks"] else None
         kinds = {
             "points": lambda: InducingPoints(Z),
             "blur": lambda widths: GaussianBlur(Z, widths),

@@ -196,6 +196,16 @@ def solve_lower(factor: Factor, K: np.ndarray, transpose: bool = False, out: np.
         triangular(factor.inverse, matrix, transpose)
     return out
 
+# %% ../../nbs/internals/numerics/linalg.ipynb #833893e1
+def solve_each(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The solutions (G, b, k) of G systems with a `matrix` (G, b, b) and a `right` side (G, b, k), NaN where it is singular."""
+    try:
+        return np.linalg.solve(matrix, right)
+    except np.linalg.LinAlgError:
+        if len(matrix) == 1:
+            return np.full(right.shape, np.nan)
+        return np.concatenate([solve_each(*one) for one in zip(matrix[:, None], right[:, None])])
+
 # %% ../../nbs/internals/numerics/linalg.ipynb #4a43e126
 def add_weighted(S: np.ndarray, V: np.ndarray, weight: float | np.ndarray, work: np.ndarray | None = None) -> None:
     """Add V diag(weight) Vᵀ to the lower triangle of S (M, M), for V (M, n) and weights (n,) of any

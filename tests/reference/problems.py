@@ -13,6 +13,11 @@ from sparse_pep.model import Model
 KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}
 
 
+def labels_of(blocks):
+    """The number of each data point's block, from the members of each block."""
+    return np.repeat(np.arange(len(blocks)), list(map(len, blocks)))[np.argsort(np.concatenate(blocks))]
+
+
 @dataclass(frozen=True)
 class SearchedGaussian(Gaussian):
     """Gaussian noise as any other likelihood: its sites are searched for."""
