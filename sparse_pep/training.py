@@ -185,19 +185,20 @@ class Adam(BaseEstimator):
 # %% ../nbs/18_training.ipynb #d69e29e5
 def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
     """The unit of each parameter, a power of two, as one vector. For inducing inputs (M, D) it is
-    about 2γ M^(−1/2D) with the standard deviation γ of their column, or with a lengthscale of the
-    kernel if γ is zero. For their frequencies it is the inverse of this, for all others 1.
+    about 2γ M^(−1/2D) with the standard deviation γ of their column, or where that is 0 with as many
+    lengthscales of it as in the median of the other columns, or one. For their frequencies it is the inverse of this, for all others 1.
     """
     units = from_vector(np.ones(len(to_vector(parameters))), parameters)
     for name, value in parameters.items():
         if not (name.startswith("features.") and name.endswith("Z")):
             continue
         (M, D), length = value.shape, 1.0
-        for other, log_length in parameters.items():
+        for other, log_length in reversed(parameters.items()):
             if other.endswith("log_lengthscale") and np.shape(log_length) in ((), (D,)):
                 length = np.exp(log_length)
-                break
-        unit = np.exp2(np.round(1 + np.log2(column_spread(value, constant=length)) - np.log2(M) / (2 * D)))
+        share = column_spread(value, constant=0.0) / length
+        usual = np.median(share[share > 0.0]) if np.any(share > 0.0) else 1.0
+        unit = np.exp2(np.round(1 + np.log2(np.where(share > 0.0, share, usual) * length) - np.log2(M) / (2 * D)))
         units[name] *= unit
         if (frequency := name[:-1] + "frequency") in units:
             units[frequency] /= unit

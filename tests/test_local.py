@@ -282,8 +282,7 @@ def test_a_block_whose_noise_is_lost_in_rounding_has_the_global_prediction():
     rows, lost = local_rows(fit, data, 0.5), data.blocks == 2
     unlike = replace(rows, precision=np.where(lost, 1e18, rows.precision))
     found, usual = (local_predict(model, fit.posteriors, data.X, own, blocks=data.blocks) for own in (unlike, rows))
-    expected = np.where(lost, model_predict(model, fit.posteriors, data.X), usual)
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(found, np.where(lost, model_predict(model, fit.posteriors, data.X), usual), rtol=1e-9)
 
 
 def test_a_site_that_no_factor_on_f_can_have_counts_for_nothing():
