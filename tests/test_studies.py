@@ -89,13 +89,13 @@ def test_committed_results_are_those_of_the_jobs_with_their_tables_and_figures(n
 def test_sampled_rows_fitted_again_are_those_committed(name, data_dir, monkeypatch):
     """To within three standard deviations of the log evidence over ten starts, the median of which is taken."""
     monkeypatch.setenv("SPARSE_PEP_DATA", str(data_dir))
-    script = import_module(f"studies.{name}")
-    study, rows = script.study("standard"), read_results(RESULTS / f"{name}.csv")
+    study, rows = import_module(f"studies.{name}").study("standard"), read_results(RESULTS / f"{name}.csv")
     if not json.loads((RESULTS / f"{name}.json").read_text()).get("commits") or "log_marginal_likelihood" not in rows:
         pytest.skip("made by an older version, as its page says, or without evidences")
     spread = 3.0 * starts.spreads(read_results(RESULTS / "starts.csv"))["log_marginal_likelihood"].groupby("power").median()
     committed = rows.groupby(list(study.jobs[0]), dropna=False)[["log_marginal_likelihood", "seconds"]].last().reset_index()
-    brief = pd.DataFrame(study.jobs).reset_index().merge(committed).query("seconds < 1.0 or seconds == seconds.min()")
+    brief = pd.DataFrame(study.jobs).reset_index().merge(committed).query("(seconds < 1.0 or seconds == seconds.min()) and seconds < 30.0")
+    assert len(brief) or name == "mnist"  # whose fits take more than a minute
     for _, row in brief.sample(min(3, len(brief)), random_state=0).iterrows():
         again = study.fit(study.jobs[row["index"]], **study.settings)[-1]["log_marginal_likelihood"]
         assert again == pytest.approx(row["log_marginal_likelihood"], abs=spread.get(row["power"], spread.max()), rel=0.0)
