@@ -62,8 +62,9 @@ def pair(kind: str, k: int) -> Callable[[Tables], Finding]:
     def judge(tables: Tables) -> Finding:
         (row,) = check_claims(tables[kind], PAPER_CLAIMS[kind][k : k + 1]).to_dict("records")
         shares = said((100 * row["found"], 100 * row["low"], 100 * row["high"]), " %", ".0f")
-        kinds = {"agrees": "holds", "cannot": "cannot tell", "differs": "does not hold"}
-        return Finding(f"{shares} of the runs, {row['won']} of {row['n_sets']} sets", kinds[row["verdict"].split(":")[0].split()[0]])
+        verdict, _, how = row["verdict"].partition(", ")
+        kinds = {"agrees": "holds", "agrees in direction": f"holds in part: {how}", "cannot tell": "cannot tell", "differs": "does not hold"}
+        return Finding(f"{shares} of the runs, {row['won']} of {row['n_sets']} sets", kinds[verdict.partition(":")[0]])
 
     return judge
 
