@@ -192,7 +192,7 @@ def test_an_edge_out_of_a_folder_is_seen():
 
 # A budget is lowered when something leaves, and never raised: a new feature names what leaves for it.
 BUDGETS = {
-    "lines": 17131,
+    "lines": 17129,
     "code_lines": 10672,
     "lines_of_tests": 13406,
     "entered_by_regressor": 129,
