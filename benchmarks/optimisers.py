@@ -9,11 +9,11 @@
 needs the data sets that `sparse_pep.datasets` reads. All runs have Gaussian noise, power 0.5 (`variables`: 0) and one thread; seconds are those of the
 processor, and scores are the objective in nats per row, and RMSE and log density of test rows. `paths` trains 50 inducing points on
 2000 rows for 500 evaluations and writes how many each way needed until the objective was 0.02 and 0.005 nats per row below the best of
-all ways (empty if it was not). `starts` trains 50 inducing points on 20 000 rows (`sines`: 200 000) until the default rule ends it, and `same` is when the
-first way, all rows, was as high as this one was in the end, and `close` when this one was within 0.001 nats per row of that end
-(both are empty if it was not). `points` trains 200 inducing points on 6000 rows for
-120 iterations and then adds others, or trains more of them from the start for as long. `variables` trains 200 inducing points on 9000
-rows from the start of `benchmarks.fits` for 115 evaluations, with positive parameters as logarithms or as GPflow has them.
+all ways (empty if it was not). `starts` trains 50 inducing points on 20 000 rows (`sines`: 200 000) until the default rule ends it.
+There `same` is when the first way, all rows, was as high as this one was in the end, and `close` when this one was within 0.001 nats
+per row of the end of the first way (empty if it was not). `points` trains 200 inducing points on 6000 rows for 120 iterations and then
+adds others, or trains more of them from the start for as long. `variables` trains 200 inducing points on 9000 rows from the start of
+`benchmarks.fits` for 115 evaluations, with positive parameters as logarithms or as GPflow has them.
 """
 
 import sys
@@ -46,7 +46,7 @@ FOLDER = Path(__file__).parents[1] / "nbs/about/benchmarks"
 
 
 def split_of(name: str) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """Inputs, targets, and the training and test rows of split 0. `sines` is a sum of ten of them in noise, with 200 000 rows to train on."""
+    """Inputs, targets, and the training and test rows of split 0. `sines` has 200 000 rows to train on: the sines of ten inputs, summed, in noise."""
     if name != "sines":
         data = load_regression(name)
         return np.asarray(data.X, float), np.asarray(data.y, float), data.splits[0]
@@ -135,6 +135,11 @@ class Run:
             slope[logs] *= expit(own) / np.logaddexp(0.0, own)
         return -value, -(self.units * slope if self.root is None else self.root.T @ slope)
 
+    def when(self, height: float) -> float:
+        """The time of the first evaluation that was so high, NaN if none was."""
+        there = np.flatnonzero(np.array(self.path) >= height)
+        return self.times[there[0]] if len(there) else np.nan
+
     def record(self, intermediate_result) -> None:
         """End the run by the default rule."""
         self.heights.append(-intermediate_result.fun)
@@ -189,9 +194,7 @@ def starts_of(name: str) -> list[dict]:
         run = work()
         seconds = time.process_time() - begin
         every = run if way == "all rows" else every
-        there, close = (np.flatnonzero(np.array(a.path) >= height) for a, height in ((every, run.path[-1]), (run, every.path[-1] - 0.001)))
-        same = every.times[there[0]] - every.times[0] if len(there) else np.nan
-        close = run.times[close[0]] - begin if len(close) else np.nan
+        same, close = every.when(run.path[-1]) - every.times[0], run.when(every.path[-1] - 0.001) - begin
         lines.append({"set": name, "rows": rows.n_data, "way": way, "seconds": seconds, "same": same, "close": close, **scores(run.model, rows, X, y)})
     return lines
 

@@ -48,7 +48,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 def exchange(A: Any, D: Any, mean: np.ndarray, site: Pair, on_f: Pair, signed: bool = False) -> Pair:
     """Mean (G, t, K) and variance (G, t) of f at t test points of each of G blocks, after the site of the block was exchanged
-    for a factor on f (Equation 20.3 of the site and the next). They are NaN where no distribution is left.
+    for a factor on f (Equation 20.3 of the site and the next). They are NaN where no distribution is left or a system is singular.
 
     `A` is the covariance (G, b + t, b) under q of wᵀu for the data points of the block, then for the test
     points, with the data points of the block, and the variances (G, t) of the test points; `D` the same

@@ -185,8 +185,8 @@ class Adam(BaseEstimator):
 # %% ../nbs/18_training.ipynb #d69e29e5
 def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
     """The unit of each parameter, a power of two, as one vector. For inducing inputs (M, D) it is
-    about 2γ M^(−1/2D) with the standard deviation γ of their column, or where that is 0 with as many
-    lengthscales of it as in the median of the other columns, or one. For their frequencies it is the inverse of this, for all others 1.
+    about 2γ M^(−1/2D) with the standard deviation γ of their column. Where that is 0, γ is the lengthscale of
+    the column times the median of γ over lengthscale in the others, or 1. Frequencies have the inverse of this, all others 1.
     """
     units = from_vector(np.ones(len(to_vector(parameters))), parameters)
     for name, value in parameters.items():

@@ -38,20 +38,20 @@ def data_dir() -> Path:
 
 
 def exact_numbers(name: str) -> dict:
-    """Exact reference numbers, computed in 50-digit arithmetic."""
+    """The exact reference numbers in a file of this name, computed in 50-digit arithmetic."""
     path = outside("SPARSE_PEP_VECTORS", BESIDE / "vectors")
     return json.loads(((path if path.is_dir() else path.parent) / name).read_text())
 
 
 @pytest.fixture(scope="session")
 def vectors() -> dict:
-    """Those of the paper's models."""
+    """Exact numbers of the models of the paper."""
     return exact_numbers("vectors.json")
 
 
 @pytest.fixture(scope="session")
 def beyond() -> dict:
-    """Those of what goes beyond the paper."""
+    """Exact numbers of what goes beyond the paper."""
     return exact_numbers("beyond.json")
 
 

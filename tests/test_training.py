@@ -87,7 +87,7 @@ def test_the_unit_of_inducing_inputs_lies_between_their_spread_and_their_distanc
         units = from_vector(units_of(model.parameters()), model.parameters())
         np.testing.assert_allclose(np.log2(units.pop("features.Z")), np.tile(np.round(np.log2(wide.std(axis=0))), (16, 1)))  # as 2 * 16^(-1/4) = 1
         assert all(np.all(unit == 1.0) for unit in units.values())
-    third = units_of({"kernel.log_lengthscale": np.log([1.0, 100.0, 8.0]), "features.Z": np.column_stack([wide, np.zeros(16)])})[-3:]
+    third = units_of({"kernel.log_lengthscale": np.log([16.0, 1600.0, 128.0]), "features.Z": np.column_stack([wide, np.zeros(16)])})[-3:]
     assert third[2] == 8.0 * third[0]  # where all are equal, as many lengthscales as in the other columns
 
 
